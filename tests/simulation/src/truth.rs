@@ -46,6 +46,7 @@ pub(crate) struct Stored {
 #[derive(Debug, Clone)]
 pub(crate) struct Holds {
     pub(crate) value: Bytes,
+    version: Version,
     /// When its time is over.
     pub(crate) due_ms: Option<u64>,
 }
@@ -77,6 +78,7 @@ impl Truth {
     ) {
         let holds = Holds {
             value: value.clone(),
+            version,
             due_ms,
         };
         self.present.insert(key.clone(), holds);
@@ -96,9 +98,32 @@ impl Truth {
     pub(crate) fn restore(&mut self, record: &Record, due_ms: Option<u64>) {
         let holds = Holds {
             value: record.value.clone(),
+            version: record.version,
             due_ms,
         };
         self.present.insert(record.key.clone(), holds);
+    }
+
+    /// Whether the disk is told again of what is there, which is no change: since the wall clock has jumped.
+    ///
+    /// # Errors
+    /// It is told something else than what is there.
+    pub(crate) fn is_told_again(
+        &self,
+        record: &Record,
+        due_ms: Option<u64>,
+    ) -> Result<bool, String> {
+        let held = self.present.get(&record.key);
+        let Some(held) = held.filter(|held| held.version == record.version) else {
+            return Ok(false);
+        };
+        let is_due = |(told, held): (u64, u64)| told.abs_diff(held) <= MAX_LATE_MS;
+        if held.value == record.value && due_ms.zip(held.due_ms).is_some_and(is_due) {
+            return Ok(true);
+        }
+        Err(format!(
+            "{held:?} was stored again as {record:?}, due at {due_ms:?}"
+        ))
     }
 
     /// Deleted, by a client or since its time was over.

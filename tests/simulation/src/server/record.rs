@@ -119,6 +119,14 @@ impl World {
                 match write {
                     Write::Put(record) => {
                         let due_ms = record.expiry.map(|expiry| now.mono_ms + expiry.ttl_ms);
+                        let is_told_again = self.truth.is_told_again(record, due_ms);
+                        if is_told_again == Ok(true) {
+                            self.note(|| {
+                                format!("store: {:?} again, batch {sequence}", record.key)
+                            });
+                            continue;
+                        }
+                        self.expect(is_told_again.map(drop));
                         let (key, value) = (record.key.clone(), record.value.clone());
                         let version = record.version;
                         self.note(|| {
