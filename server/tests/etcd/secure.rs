@@ -5,7 +5,7 @@ use crate::elsewhere::files::Files;
 use crate::elsewhere::world::Store;
 use etcd_client::{
     Certificate as Pem, Client as EtcdClient, ConnectOptions, Identity, Permission, PermissionType,
-    TlsOptions,
+    RoleRevokePermissionOptions, TlsOptions,
 };
 use statestore::{Client, Settings};
 use statestored::RunningServer;
@@ -26,6 +26,26 @@ fn text(files: &Files, name: &str) -> String {
     std::fs::read_to_string(files.path(name)).unwrap()
 }
 
+async fn connect(files: &Files, etcd: &Etcd, options: ConnectOptions) -> EtcdClient {
+    let tls = TlsOptions::new()
+        .ca_certificate(Pem::from_pem(text(files, "ca.pem")))
+        .identity(Identity::from_pem(
+            text(files, "server.pem"),
+            text(files, "server.key"),
+        ));
+    let endpoints = [etcd.endpoint()];
+    let client = EtcdClient::connect(endpoints, Some(options.with_tls(tls)));
+    client.await.unwrap()
+}
+
+async fn root(files: &Files, etcd: &Etcd) -> EtcdClient {
+    connect(files, etcd, ConnectOptions::new().with_user("root", "root")).await
+}
+
+fn allowed() -> Permission {
+    Permission::new(PermissionType::Readwrite, "allowed/").with_prefix()
+}
+
 /// An etcd that trusts who this authority has signed, with a user who may do everything below `allowed/`.
 fn etcd(files: &Files) -> Etcd {
     let file = |option, name| format!("--{option}={}", files.path(name).display());
@@ -36,22 +56,13 @@ fn etcd(files: &Files) -> Etcd {
         "--client-cert-auth".to_owned(),
     ]);
     runtime().block_on(async {
-        let tls = TlsOptions::new()
-            .ca_certificate(Pem::from_pem(text(files, "ca.pem")))
-            .identity(Identity::from_pem(
-                text(files, "server.pem"),
-                text(files, "server.key"),
-            ));
-        let options = ConnectOptions::new().with_tls(tls);
-        let endpoints = [etcd.endpoint()];
-        let mut client = EtcdClient::connect(endpoints, Some(options)).await.unwrap();
+        let mut client = connect(files, &etcd, ConnectOptions::new()).await;
         client.role_add("root").await.unwrap();
         client.user_add("root", "root", None).await.unwrap();
         client.user_grant_role("root", "root").await.unwrap();
-        let mut below = Permission::new(PermissionType::Readwrite, "allowed/");
-        below = below.with_prefix();
         client.role_add("store").await.unwrap();
-        client.role_grant_permission("store", below).await.unwrap();
+        let granted = client.role_grant_permission("store", allowed());
+        granted.await.unwrap();
         client.user_add("node", "secret", None).await.unwrap();
         client.user_grant_role("node", "store").await.unwrap();
         client.auth_enable().await.unwrap();
@@ -87,36 +98,38 @@ fn a_server_shows_a_certificate_and_a_password() {
     server.stop().unwrap();
 }
 
+/// A server that lets etcd forget each second what was.
+fn launch(files: &Files, etcd: &Etcd) -> Store {
+    let storage = format!("etcds://127.0.0.1:{}/allowed", etcd.port);
+    let path = |name: &str| files.path(name).to_str().unwrap().to_owned();
+    Store::launch(&[
+        "--storage",
+        &storage,
+        "--etcd-ca",
+        &path("ca.pem"),
+        "--etcd-cert",
+        &path("server.pem"),
+        "--etcd-key",
+        &path("server.key"),
+        "--etcd-user",
+        "node",
+        "--etcd-password-file",
+        &path("password"),
+        "--etcd-history",
+        "1",
+        "--listen",
+        "tcp://127.0.0.1:0",
+        "--log",
+        "debug",
+    ])
+}
+
 /// Releases differ in whether a user may compact who is not root: 3.4.23 allows it, 3.6.16 does not.
 #[test]
 fn who_may_not_compact_says_so_once_and_serves_on() {
     let files = Files::make();
     let etcd = etcd(&files);
-    let storage = format!("etcds://127.0.0.1:{}/allowed", etcd.port);
-    let path = |name: &str| files.path(name).to_str().unwrap().to_owned();
-    let launch = || {
-        let (ca, certificate, key) = (path("ca.pem"), path("server.pem"), path("server.key"));
-        Store::launch(&[
-            "--storage",
-            &storage,
-            "--etcd-ca",
-            &ca,
-            "--etcd-cert",
-            &certificate,
-            "--etcd-key",
-            &key,
-            "--etcd-user",
-            "node",
-            "--etcd-password-file",
-            &path("password"),
-            "--etcd-history",
-            "1",
-            "--listen",
-            "tcp://127.0.0.1:0",
-            "--log",
-            "debug",
-        ])
-    };
+    let launch = || launch(&files, &etcd);
     let mut first = launch();
     let said = first.until_logged_one_of(&["etcd was compacted", "may not compact etcd"]);
     let is_allowed = said.contains("was compacted");
@@ -140,6 +153,37 @@ fn who_may_not_compact_says_so_once_and_serves_on() {
         rest.iter().any(|line| line.contains("was compacted")),
         is_allowed
     );
+}
+
+/// An operator may take a right away, and give it back.
+#[test]
+fn who_may_compact_goes_on_after_a_time_without_rights() {
+    let files = Files::make();
+    let etcd = etcd(&files);
+    let mut server = launch(&files, &etcd);
+    let compacted = "etcd was compacted";
+    let refused = "may not compact etcd";
+    if server
+        .until_logged_one_of(&[compacted, refused])
+        .contains(refused)
+    {
+        // This release lets nobody but root.
+        return;
+    }
+    runtime().block_on(async {
+        let mut client = root(&files, &etcd).await;
+        let all = RoleRevokePermissionOptions::new().with_prefix();
+        let revoked = client.role_revoke_permission("store", "allowed/", Some(all));
+        revoked.await.unwrap();
+    });
+    let said = server.until_logged_one_of(&["etcd was not compacted", refused]);
+    assert!(said.contains("etcd was not compacted"), "{said}");
+    runtime().block_on(async {
+        let mut client = root(&files, &etcd).await;
+        let granted = client.role_grant_permission("store", allowed());
+        granted.await.unwrap();
+    });
+    server.until_logged_one_of(&[compacted]);
 }
 
 #[test]

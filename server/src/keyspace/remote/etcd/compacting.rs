@@ -4,7 +4,8 @@
 //! was when the server looked last, nobody else has had this turn: the server puts the latest revision there, by compare-and-swap, and
 //! compacts up to what was there before, which is old enough then. Otherwise another one has, and it waits for its own next turn.
 //!
-//! Whoever etcd does not allow to compact takes no turn any more: others may be allowed to. Releases differ in whom they allow it.
+//! Whoever etcd does not allow to compact takes no turn any more: others may be allowed to. Releases differ in whom they allow it. What
+//! else is not allowed, that key among it, may be again in the next turn.
 use super::store::Store;
 use super::{REQUEST_TIMEOUT, connecting, transactions};
 use etcd_client::{
@@ -23,6 +24,19 @@ struct Turn {
     up_to: i64,
 }
 
+/// Why a turn came to nothing.
+enum Failure {
+    /// This server may not compact.
+    NotAllowed(Error),
+    Other(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Other(error)
+    }
+}
+
 /// The code of gRPC for what somebody has no right to.
 const PERMISSION_DENIED: i32 = 7;
 
@@ -38,7 +52,7 @@ pub(super) async fn compact(client: Client, store: Arc<Store>, keeps: Duration) 
                 is_told &= last.is_none_or(|last: Turn| last.up_to == 0);
                 last = Some(turn);
             }
-            Ok(Err(error)) if is_denied(&error) => {
+            Ok(Err(Failure::NotAllowed(error))) => {
                 tracing::warn!(
                     error = connecting::describe(&error),
                     "this server may not compact etcd, and does not try again: former values take its space until somebody does it. Have \
@@ -46,19 +60,21 @@ pub(super) async fn compact(client: Client, store: Arc<Store>, keeps: Duration) 
                 );
                 return;
             }
-            Ok(Err(error)) if !std::mem::replace(&mut is_told, true) => tracing::warn!(
-                error = connecting::describe(&error),
-                "etcd was not compacted: former values take its space until somebody does it"
-            ),
+            Ok(Err(Failure::Other(error))) if !std::mem::replace(&mut is_told, true) => {
+                tracing::warn!(
+                    error = connecting::describe(&error),
+                    "etcd was not compacted: former values take its space until somebody does it"
+                )
+            }
             // It is tried again.
-            Ok(Err(_)) | Err(_) => {}
+            Ok(Err(Failure::Other(_))) | Err(_) => {}
         }
         sleep(keeps).await;
     }
 }
 
 /// What is to be compared next time.
-async fn take_turn(client: &Client, store: &Store, last: Option<Turn>) -> Result<Turn, Error> {
+async fn take_turn(client: &Client, store: &Store, last: Option<Turn>) -> Result<Turn, Failure> {
     let name = store.names().compaction();
     let mut kv = transactions::kv(client);
     let Some(last) = last else {
@@ -88,7 +104,8 @@ async fn take_turn(client: &Client, store: &Store, last: Option<Turn>) -> Result
             Ok(_) => tracing::debug!(revision = last.up_to, "etcd was compacted"),
             // By etcd itself, or by another program.
             Err(Error::GRpcStatus(status)) if status.message().contains("has been compacted") => {}
-            Err(error) => return Err(error),
+            Err(error) if is_denied(&error) => return Err(Failure::NotAllowed(error)),
+            Err(error) => return Err(error.into()),
         }
     }
     let at = response.header().map_or(0, ResponseHeader::revision);
