@@ -160,7 +160,7 @@ fn who_may_not_compact_says_so_once_and_serves_on() {
 fn who_may_compact_goes_on_after_a_time_without_rights() {
     let files = Files::make();
     let etcd = etcd(&files);
-    let mut server = launch(&files, &etcd);
+    let server = launch(&files, &etcd);
     let compacted = "etcd was compacted";
     let refused = "may not compact etcd";
     if server

@@ -64,7 +64,7 @@ pub(super) async fn compact(client: Client, store: Arc<Store>, keeps: Duration) 
                 tracing::warn!(
                     error = connecting::describe(&error),
                     "etcd was not compacted: former values take its space until somebody does it"
-                )
+                );
             }
             // It is tried again.
             Ok(Err(Failure::Other(_))) | Err(_) => {}
