@@ -63,7 +63,8 @@ Usage: scripts/test [STEP...]
        scripts/test --list
 
 Runs the steps named, or all of them in this order, and says how long each took.
-A failed step does not keep the others from running; the exit code is 1 if any failed.
+A failed step does not keep the others from running; the exit code is 1 if any failed. One that is not over after
+25 minutes (STEP_MINUTES, 1 or more) is ended, says what it was at, and has failed.
 
 Steps:
 TXT

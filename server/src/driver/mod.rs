@@ -139,6 +139,11 @@ impl Driver {
     ) {
         let _fuse = Fuse(&self);
         let address = peer.address;
+        if self.is_paused.get() {
+            // It came in the moment of the end, when everybody else was told of it: nobody would tell this one any more.
+            tracing::debug!(peer = %address, "refusing a connection: the server stops");
+            return;
+        }
         let opened = self.hub.borrow_mut().opened(peer, self.clock.now());
         let Some(id) = opened else {
             tracing::debug!(peer = %address, "refusing a connection: there are too many");

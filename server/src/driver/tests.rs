@@ -11,6 +11,7 @@ use statestore_protocol::mqtt::{Connect, Packet, PacketId, PublishHeader, decode
 use statestore_protocol::topic;
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
@@ -141,4 +142,29 @@ async fn what_the_keyspace_has_to_tell_wakes_the_server() {
             }
         })
         .await;
+}
+
+#[tokio::test]
+async fn who_comes_in_the_moment_of_the_end_does_not_keep_the_server_up() {
+    let config = ServiceConfig::default();
+    let keyspace = Embedded::new(&config.keyspace());
+    let hub = Hub::new(HubConfig::default(), Service::new(config, keyspace));
+    let driver = Rc::new(Driver::new(hub, Clock::start()));
+    let committer = Committer::start(Box::new(MemoryStorage), CommitterOptions::default()).unwrap();
+    let (mut near, far) = tokio::io::duplex(4096);
+    let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+    let ending = async {
+        // Its task has not begun when everybody else is told.
+        let serving = tokio::task::spawn_local(Rc::clone(&driver).serve(far, peer.into(), ()));
+        driver.stop(committer).unwrap();
+        tokio::select! {
+            biased;
+            () = driver.linger() => {}
+            served = serving => served.unwrap(),
+        }
+        assert_eq!(near.read(&mut [0]).await.unwrap(), 0);
+    };
+    let tasks = LocalSet::new();
+    let ended = tasks.run_until(tokio::time::timeout(Duration::from_secs(20), ending));
+    assert!(ended.await.is_ok(), "it is still served");
 }
