@@ -15,7 +15,7 @@ use crate::status::sst_status;
 use crate::subscription::{self, sst_subscription};
 use bytes::Bytes;
 use statestore_core::{Observation, ObserveOptions, Outcome, Overflow};
-use statestore_embed::{Client, End, Error, ErrorKind, Feed, Offer, Signal};
+use statestore_embed::{Client, Error, ErrorKind, Feed, Offer, Signal};
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -251,7 +251,6 @@ pub extern "C" fn sst_observer_next_async(
         let feed = &observer.feed;
         // The feed itself would keep the client open.
         let (next, end) = (feed.next_offer(), feed.end()?.clone());
-        let next = async move { Ok(next.await?.ok_or(end)) };
         begin(
             client,
             event("waiting for an observation"),
@@ -259,13 +258,9 @@ pub extern "C" fn sst_observer_next_async(
             callback,
             operation,
             // An offer that is not taken, since the callback was taken back, is there for the next one who asks.
-            |callback, result: Result<Result<Offer<_>, End>, _>| match result {
-                Ok(Ok(offer)) => {
-                    if let Some(observation) = offer.take() {
-                        tell(callback, Ok(observation));
-                    }
-                }
-                Ok(Err(end)) => completion::end::<Observed, _>(callback, &end),
+            move |callback, result| match result.map(|offer| offer.and_then(Offer::take)) {
+                Ok(Some(observation)) => tell(callback, Ok(observation)),
+                Ok(None) => completion::end::<Observed, _>(callback, &end),
                 Err(error) => tell(callback, Err(error)),
             },
         )

@@ -6,6 +6,7 @@ use crate::mailbox::Mailbox;
 use crate::operation::Operation;
 use crate::process::OfProcess;
 use statestore::{LostReason, Outcome};
+use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -67,58 +68,89 @@ struct Inner<T> {
 struct Items<T> {
     /// `None` once it was stopped.
     source: Option<Box<dyn Source<T>>>,
-    /// The last item that was taken, if whoever took it gave it back.
-    returned: Option<T>,
-    /// How often something was taken, the end included.
-    taken: u64,
+    /// What the source gave and nobody has taken yet, the oldest in front. Who takes gets that one, so that nothing is lost and
+    /// nothing comes behind something newer, whichever offers are dropped.
+    held: VecDeque<T>,
+    /// Offers under way, each of which is to find an item there.
+    offers: usize,
 }
 
 impl<T> Items<T> {
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<T>> {
-        let next = match (self.returned.take(), &mut self.source) {
-            (Some(item), _) => Poll::Ready(Some(item)),
-            (None, Some(source)) => source.poll_next(context),
-            (None, None) => Poll::Ready(None),
+        self.poll_held(context).map(|is_there| {
+            let item = is_there.then(|| self.held.pop_front());
+            item.flatten()
+        })
+    }
+
+    /// Promises an item; whether there is one.
+    fn poll_offer(&mut self, context: &mut Context<'_>) -> Poll<bool> {
+        let polled = self.poll_held(context);
+        self.offers += usize::from(polled == Poll::Ready(true));
+        polled
+    }
+
+    /// Gets an item beyond those that are promised, or at the end one of those; whether there is one.
+    fn poll_held(&mut self, context: &mut Context<'_>) -> Poll<bool> {
+        let Some(source) = &mut self.source else {
+            return Poll::Ready(false);
         };
-        self.taken += u64::from(next.is_ready());
-        next
+        if self.held.len() <= self.offers {
+            match source.poll_next(context) {
+                Poll::Ready(item) => self.held.extend(item),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        Poll::Ready(!self.held.is_empty())
     }
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
         match &mut self.source {
-            Some(source) if self.returned.is_none() => source.poll_ready(context),
+            Some(source) if self.held.len() <= self.offers => source.poll_ready(context),
             _ => Poll::Ready(()),
         }
     }
 }
 
-/// An item of a feed. Who drops this without [taking](Self::take) it leaves it to the others.
+/// An item of a feed that waits to be taken. Who drops this without [taking](Self::take) it leaves it to the others.
 pub struct Offer<T> {
     inner: Arc<Inner<T>>,
-    /// Present until it is taken.
-    item: Option<T>,
-    /// How often something had been taken with it.
-    taken: u64,
+    is_over: bool,
 }
 
 impl<T> Offer<T> {
-    /// The item.
+    /// The oldest item that nobody has taken; `None` if the feed has ended and others were faster.
     pub fn take(mut self) -> Option<T> {
-        self.item.take()
+        self.is_over = true;
+        let item = {
+            let mut items = lock(&self.inner.items);
+            items.offers -= 1;
+            items.held.pop_front()
+        };
+        if item.is_none() {
+            self.inner.end.set(None, None);
+        }
+        item
     }
 }
 
 impl<T> Drop for Offer<T> {
     fn drop(&mut self) {
-        let Some(item) = self.item.take() else { return };
-        let mut items = lock(&self.inner.items);
-        // Behind something newer nobody is to get it.
-        if items.source.is_none() || items.taken != self.taken {
-            drop(items);
+        if self.is_over {
             return;
         }
-        items.returned = Some(item);
-        drop(items);
+        let left = {
+            let mut items = lock(&self.inner.items);
+            items.offers -= 1;
+            if items.source.is_some() {
+                None
+            } else {
+                // After a stop there is nothing but what was promised.
+                let kept = items.offers.min(items.held.len());
+                Some(items.held.split_off(kept))
+            }
+        };
+        drop(left);
         Arc::clone(&self.inner.alarm).wake();
     }
 }
@@ -185,18 +217,14 @@ impl<T> Inner<T> {
     /// Takes the next item, until it is known whether somebody wants it.
     fn offer(self: &Arc<Self>) -> Poll<Option<Offer<T>>> {
         let waker = Waker::from(Arc::clone(&self.alarm));
-        let mut items = lock(&self.items);
-        let next = items.poll_next(&mut Context::from_waker(&waker));
-        let taken = items.taken;
-        drop(items);
-        if let Poll::Ready(None) = next {
-            self.end.set(None, None);
-        }
-        next.map(|item| {
-            item.map(|item| Offer {
+        let offered = lock(&self.items).poll_offer(&mut Context::from_waker(&waker));
+        offered.map(|is_there| {
+            if !is_there {
+                self.end.set(None, None);
+            }
+            is_there.then(|| Offer {
                 inner: Arc::clone(self),
-                item: Some(item),
-                taken,
+                is_over: false,
             })
         })
     }
@@ -314,8 +342,8 @@ impl<T: Send + 'static> Feed<T> {
             inner: OfProcess::new(Arc::new(Inner {
                 items: Mutex::new(Items {
                     source: Some(source),
-                    returned: None,
-                    taken: 0,
+                    held: VecDeque::new(),
+                    offers: 0,
                 }),
                 alarm: Arc::default(),
                 end,
@@ -397,7 +425,9 @@ impl<T: Send + 'static> Feed<T> {
         let inner = self.inner.get()?;
         let left = {
             let mut items = lock(&inner.items);
-            (items.source.take(), items.returned.take())
+            // What was promised before is still given.
+            let kept = items.offers.min(items.held.len());
+            (items.source.take(), items.held.split_off(kept))
         };
         inner.end.set(None, None);
         drop(left);

@@ -47,7 +47,7 @@ fn an_item_is_waited_for_and_a_deadline_loses_none() {
 }
 
 #[test]
-fn what_is_offered_and_not_taken_comes_again_unless_something_newer_was_taken() {
+fn what_is_offered_and_not_taken_comes_again_in_its_place() {
     let server = start();
     let client = connect(&server);
     let feed = observe(&client);
@@ -70,18 +70,56 @@ fn what_is_offered_and_not_taken_comes_again_unless_something_newer_was_taken() 
     set(&client, "3");
     let offer = wait(&client, feed.next_offer()).unwrap().unwrap();
     assert_eq!(value(offer.take()).as_deref(), Some("3"));
+    // Who takes gets the oldest; what is offered is kept for who was offered something.
     set(&client, "4");
     let offer = wait(&client, feed.next_offer()).unwrap();
+    assert_eq!(feed.try_next().unwrap(), Poll::Pending);
     set(&client, "5");
-    assert_eq!(next().as_deref(), Some("5"));
+    assert_eq!(next().as_deref(), Some("4"));
     drop(offer);
+    assert_eq!(next().as_deref(), Some("5"));
     assert_eq!(feed.try_next().unwrap(), Poll::Pending);
 
+    // Whichever of two is dropped, and in whatever order.
     set(&client, "6");
+    let first = wait(&client, feed.next_offer()).unwrap().unwrap();
+    set(&client, "7");
+    let second = wait(&client, feed.next_offer()).unwrap().unwrap();
+    drop(first);
+    assert_eq!(value(second.take()).as_deref(), Some("6"));
+    assert_eq!(next().as_deref(), Some("7"));
+
+    set(&client, "8");
     let offer = wait(&client, feed.next_offer()).unwrap();
     feed.stop().unwrap();
     drop(offer);
     assert_eq!(next(), None);
+    close(&client);
+}
+
+#[test]
+fn what_is_offered_when_a_feed_ends_goes_to_who_takes_first_and_the_end_to_the_other() {
+    let server = start();
+    let client = connect(&server);
+    let feed = observe(&client);
+    set(&client, "1");
+    let offer = wait(&client, feed.next_offer()).unwrap().unwrap();
+    close(&client);
+    let Poll::Ready(item) = feed.try_next().unwrap() else {
+        panic!("it has not ended");
+    };
+    assert_eq!(value(item).as_deref(), Some("1"));
+    assert_eq!(offer.take(), None);
+    assert_eq!(feed.lost_reason().unwrap(), Some(LostReason::Closed));
+
+    // What was promised before somebody stopped a feed is still given, but to nobody else.
+    let client = connect(&server);
+    let feed = observe(&client);
+    set(&client, "2");
+    let offer = wait(&client, feed.next_offer()).unwrap().unwrap();
+    feed.stop().unwrap();
+    assert_eq!(wait(&client, feed.next()).unwrap(), None);
+    assert_eq!(value(offer.take()).as_deref(), Some("2"));
     close(&client);
 }
 
