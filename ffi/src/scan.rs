@@ -136,14 +136,16 @@ pub extern "C" fn sst_scan_next_page_async(
     let operation = output::failed(operation);
     let callback = Callback::new(callback);
     boundary::with_object::<Scanning>(error, scan, |scan, client| {
-        let page = scan.it.next_page();
         begin(
             client,
             "scanning",
-            page,
+            scan.it.fetch_page(),
             callback,
             operation,
-            |callback, result| completion::lend(callback, result.map(|page| page.map(Keys))),
+            // What is not taken, since the callback was taken back, is there for the next one who asks.
+            |callback, fetched| {
+                completion::lend(callback, fetched.map(|fetched| fetched.page().map(Keys)));
+            },
         )
     })
 }
@@ -178,14 +180,15 @@ pub extern "C" fn sst_scan_next_async(
     let operation = output::failed(operation);
     let callback = Callback::new(callback);
     boundary::with_object::<Scanning>(error, scan, |scan, client| {
-        let next = scan.it.next();
         begin(
             client,
             "scanning",
-            next,
+            scan.it.fetch(),
             callback,
             operation,
-            |callback, result| completion::lend(callback, result.map(|key| key.map(Owned))),
+            |callback, fetched| {
+                completion::lend(callback, fetched.map(|fetched| fetched.key().map(Owned)));
+            },
         )
     })
 }

@@ -187,7 +187,7 @@ pub use mailbox::Mailbox;
 pub use operation::Operation;
 pub use process::{PerProcess, forks};
 pub use queue::Queue;
-pub use scan::Scan;
+pub use scan::{Fetch, Scan};
 pub use signal::Signal;
 pub use subscription::Subscription;
 pub use thread::number as thread_number;

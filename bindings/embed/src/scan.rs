@@ -1,20 +1,94 @@
 //! Scans.
 use crate::error::Error;
+use crate::locking::lock;
 use crate::process::OfProcess;
 use bytes::Bytes;
-use std::sync::Arc;
-use tokio::sync::Mutex;
+use slab::Slab;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use tokio::sync::Mutex as AsyncMutex;
 
 /// The keys that match a pattern, page by page; see [`statestore::Scan`]. Clones share it.
 #[derive(Debug)]
 pub struct Scan {
-    core: OfProcess<Arc<Mutex<statestore::Scan>>>,
+    inner: OfProcess<Arc<Inner>>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    core: AsyncMutex<statestore::Scan>,
+    fetched: Mutex<Fetched>,
+}
+
+/// What the store has answered and nobody has taken.
+#[derive(Debug, Default)]
+struct Fetched {
+    /// What was offered and given back.
+    returned: VecDeque<Bytes>,
+    /// What each offer has; `None` after the last page, and when somebody else took it.
+    offered: Slab<Option<VecDeque<Bytes>>>,
+}
+
+impl Fetched {
+    /// What an offer has. After the last page it is what others gave back, or have not taken either: nobody learns that there is
+    /// nothing more while there may be.
+    fn take(&mut self, offer: usize) -> Option<VecDeque<Bytes>> {
+        let own = self.offered.try_remove(offer).flatten();
+        own.or_else(|| self.take_returned()).or_else(|| {
+            let mut others = self.offered.iter_mut();
+            others.find_map(|(_, other)| other.take_if(|keys| !keys.is_empty()))
+        })
+    }
+
+    fn take_returned(&mut self) -> Option<VecDeque<Bytes>> {
+        (!self.returned.is_empty()).then(|| std::mem::take(&mut self.returned))
+    }
+}
+
+/// Keys of a scan that wait to be taken. Who drops this without doing so leaves them to the others.
+#[derive(Debug)]
+pub struct Fetch {
+    inner: Arc<Inner>,
+    /// Present until it is taken.
+    offer: Option<usize>,
+}
+
+impl Fetch {
+    /// The page; `None` after the last one.
+    pub fn page(mut self) -> Option<Vec<Bytes>> {
+        let offer = self.offer.take()?;
+        let keys = lock(&self.inner.fetched).take(offer);
+        keys.map(Vec::from)
+    }
+
+    /// The key; `None` after the last one.
+    pub fn key(mut self) -> Option<Bytes> {
+        let offer = self.offer.take()?;
+        let mut fetched = lock(&self.inner.fetched);
+        let mut keys = fetched.take(offer)?;
+        let key = keys.pop_front();
+        fetched.returned.extend(keys);
+        key
+    }
+}
+
+impl Drop for Fetch {
+    fn drop(&mut self) {
+        let Some(offer) = self.offer else { return };
+        let mut fetched = lock(&self.inner.fetched);
+        if let Some(Some(keys)) = fetched.offered.try_remove(offer) {
+            fetched.returned.extend(keys);
+        }
+    }
 }
 
 impl Scan {
     pub(crate) fn new(core: statestore::Scan) -> Self {
         Self {
-            core: OfProcess::new(Arc::new(Mutex::new(core))),
+            inner: OfProcess::new(Arc::new(Inner {
+                core: AsyncMutex::new(core),
+                fetched: Mutex::default(),
+            })),
         }
     }
 
@@ -22,23 +96,67 @@ impl Scan {
     pub fn next_page(
         &self,
     ) -> impl Future<Output = Result<Option<Vec<Bytes>>, Error>> + Send + 'static + use<> {
-        let core = self.core.get().cloned();
-        async move { Ok(core?.lock_owned().await.next_page().await?) }
+        let page = self.fetch_page();
+        async move { Ok(page.await?.page()) }
     }
 
     /// As [`statestore::Scan::next`]: the next key.
     pub fn next(
         &self,
     ) -> impl Future<Output = Result<Option<Bytes>, Error>> + Send + 'static + use<> {
-        let core = self.core.get().cloned();
-        async move { Ok(core?.lock_owned().await.next().await?) }
+        let key = self.fetch();
+        async move { Ok(key.await?.key()) }
+    }
+
+    /// As [`next_page`](Self::next_page), for who may learn too late that nobody wants the page any more.
+    pub fn fetch_page(
+        &self,
+    ) -> impl Future<Output = Result<Fetch, Error>> + Send + 'static + use<> {
+        let inner = self.inner.get().cloned();
+        async move {
+            let inner = inner?;
+            let mut core = inner.core.lock().await;
+            let returned = lock(&inner.fetched).take_returned();
+            let keys = match returned {
+                Some(keys) => Some(keys),
+                None => core.next_page().await?.map(VecDeque::from),
+            };
+            drop(core);
+            Ok(inner.offer(keys))
+        }
+    }
+
+    /// As [`next`](Self::next), for who may learn too late that nobody wants the key any more.
+    pub fn fetch(&self) -> impl Future<Output = Result<Fetch, Error>> + Send + 'static + use<> {
+        let inner = self.inner.get().cloned();
+        async move {
+            let inner = inner?;
+            let mut core = inner.core.lock().await;
+            let returned = lock(&inner.fetched).returned.pop_front();
+            let key = match returned {
+                Some(key) => Some(key),
+                None => core.next().await?,
+            };
+            drop(core);
+            Ok(inner.offer(key.map(|key| [key].into())))
+        }
+    }
+}
+
+impl Inner {
+    fn offer(self: Arc<Self>, keys: Option<VecDeque<Bytes>>) -> Fetch {
+        let offer = lock(&self.fetched).offered.insert(keys);
+        Fetch {
+            inner: self,
+            offer: Some(offer),
+        }
     }
 }
 
 impl Clone for Scan {
     fn clone(&self) -> Self {
         Self {
-            core: self.core.share(),
+            inner: self.inner.share(),
         }
     }
 }
