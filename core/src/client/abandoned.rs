@@ -62,3 +62,30 @@ pub(super) fn note(outcome: Outcome) {
         }
     });
 }
+
+/// That a call of several requests may have done something already. If the call is dropped then, nothing is known of it as a whole,
+/// whatever becomes of the request that is under way.
+#[derive(Debug, Default)]
+pub(crate) struct Doubt {
+    is_there: bool,
+}
+
+impl Doubt {
+    /// Something was carried out, or may have been.
+    pub(crate) fn begin(&mut self) {
+        self.is_there = true;
+    }
+
+    /// The call has ended, and says itself what became of it.
+    pub(crate) fn end(mut self) {
+        self.is_there = false;
+    }
+}
+
+impl Drop for Doubt {
+    fn drop(&mut self) {
+        if self.is_there {
+            note(Outcome::Unknown);
+        }
+    }
+}

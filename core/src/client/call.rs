@@ -170,6 +170,11 @@ impl<'a> Call<'a> {
         invalid(self.request.command, reason)
     }
 
+    /// Whether it changes nothing that its caller would have to know of.
+    pub(super) fn is_harmless(&self) -> bool {
+        self.request.is_harmless()
+    }
+
     /// Whether it is under the condition of a version.
     pub(super) fn is_if_version(&self) -> bool {
         match self.request.command {
@@ -332,7 +337,7 @@ impl Drop for Call<'_> {
                 trace.attempts(attempts.unwrap_or_default());
                 trace.cancel();
             }
-            abandoned::note(if self.request.is_harmless() {
+            abandoned::note(if self.is_harmless() {
                 Outcome::NotDone
             } else {
                 outcome

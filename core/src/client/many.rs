@@ -1,7 +1,8 @@
 //! Many requests of one call.
+use super::abandoned::Doubt;
 use super::call::{Call, Response};
 use super::shared::Shared;
-use crate::error::Error;
+use crate::error::{Error, Outcome};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -31,11 +32,12 @@ pub(super) async fn together<'a, T, E>(
     let at_a_time = AT_A_TIME.min(shared.settings.max_queued as usize).max(1);
     let mut done = Vec::with_capacity(requests.size_hint().0);
     let mut under_way: VecDeque<Begun<'a, T>> = VecDeque::new();
-    poll_fn(|context| {
+    let mut doubt = Doubt::default();
+    let result = poll_fn(|context| {
         loop {
             // All are polled whenever one may have news: each may have to send itself when its turn comes.
             for begun in &mut under_way {
-                begun.poll(context, &read)?;
+                begun.poll(context, &read, &mut doubt)?;
             }
             while let Some(Begun::Done(_)) = under_way.front() {
                 if let Some(Begun::Done(result)) = under_way.pop_front() {
@@ -54,8 +56,9 @@ pub(super) async fn together<'a, T, E>(
             }
         }
     })
-    .await
-    .map(|()| done)
+    .await;
+    doubt.end();
+    result.map(|()| done)
 }
 
 impl<'a, T> Begun<'a, T> {
@@ -63,15 +66,24 @@ impl<'a, T> Begun<'a, T> {
         &mut self,
         context: &mut Context<'_>,
         read: &impl Fn(&Call<'a>, Result<Response, Error>) -> Result<T, E>,
+        doubt: &mut Doubt,
     ) -> Result<(), E> {
         if let Self::Running(call) = self
             && let Poll::Ready(response) = Pin::new(&mut *call).poll(context)
         {
+            if !call.is_harmless() && !is_not_done(&response) {
+                doubt.begin();
+            }
             let result = read(call, response)?;
             *self = Self::Done(result);
         }
         Ok(())
     }
+}
+
+/// Whether a request was certainly not carried out.
+fn is_not_done(response: &Result<Response, Error>) -> bool {
+    matches!(response, Err(error) if error.outcome() == Outcome::NotDone)
 }
 
 impl<'a, T> From<Result<Call<'a>, Error>> for Begun<'a, Result<T, Error>> {

@@ -1,5 +1,5 @@
 //! The client: one connection, any number of requests at a time.
-mod abandoned;
+pub(crate) mod abandoned;
 mod addresses;
 pub(crate) mod backoff;
 mod call;

@@ -3,6 +3,7 @@ use super::calls::{Calls, Found, backoff};
 use super::record::{Decision, Intent, Record, TransactionId};
 use super::settle::{self, Settled};
 use super::{FORGOTTEN, Set, Store, TOMBSTONE};
+use crate::client::abandoned::Doubt;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::lock::{above, is_passing};
 use crate::{Condition, Entry, Hlc, SetOutcome, TransactionOutcome, Version};
@@ -76,17 +77,30 @@ impl<'a, S: Store> Attempt<'a, S> {
             self.restore().await;
             return End::Over(outcome.map_err(not_done));
         }
+        // Who is dropped from here on may have carried it out, even if the request that is dropped with it only reads or puts a value
+        // in place.
+        let mut doubt = Doubt::default();
+        doubt.begin();
         match self.decide().await {
-            Decided::Committed(since) => End::Over(Ok(self.finish(since, groups).await)),
+            Decided::Committed(since) => {
+                let outcome = self.finish(since, groups).await;
+                doubt.end();
+                End::Over(Ok(outcome))
+            }
             Decided::Aborted => {
+                doubt.end();
                 self.restore().await;
                 End::Aborted
             }
             Decided::Refused(error) => {
+                doubt.end();
                 self.restore().await;
                 End::Over(Err(not_done(error)))
             }
-            Decided::Unknown(error) => End::Over(Err(error.with_outcome(Outcome::Unknown))),
+            Decided::Unknown(error) => {
+                doubt.end();
+                End::Over(Err(error.with_outcome(Outcome::Unknown)))
+            }
         }
     }
 

@@ -8,6 +8,7 @@ mod coalescing;
 mod conditions;
 mod connecting;
 mod deadlines;
+mod dropped;
 mod hostile;
 mod limits;
 mod link;
