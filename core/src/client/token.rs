@@ -5,6 +5,7 @@ use crate::settings::read_token;
 use crate::transport::FileWatch;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tokio::sync::watch;
 
 /// A token file that may change.
 #[derive(Debug)]
@@ -12,6 +13,8 @@ pub(super) struct Token {
     shared: Arc<Shared>,
     path: PathBuf,
     file: FileWatch,
+    /// From before the client can end, so that its end is noticed whenever this begins to run.
+    state: watch::Receiver<ConnectionState>,
 }
 
 impl Token {
@@ -20,6 +23,7 @@ impl Token {
         let path = shared.settings.credentials.sat_file.clone()?;
         Some(Self {
             shared: shared.clone(),
+            state: shared.state.subscribe(),
             file: FileWatch::new(path.clone()),
             path,
         })
@@ -27,12 +31,11 @@ impl Token {
 
     /// Runs until the client is closed.
     pub(super) async fn run(mut self) {
-        let mut state = self.shared.state.subscribe();
         loop {
             tokio::select! {
                 () = self.file.changed() => {}
                 // The token may have changed after it was read for this connection and before the connection was there.
-                _ = state.changed() => match *state.borrow_and_update() {
+                _ = self.state.changed() => match *self.state.borrow_and_update() {
                     ConnectionState::Connected => {}
                     ConnectionState::Closed { .. } => return,
                     _ => continue,

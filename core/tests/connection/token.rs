@@ -6,7 +6,10 @@ use crate::{Files, connected, reconnecting};
 use statestore::{Client, Error, ErrorKind, Settings};
 use statestore_protocol::mqtt::{Packet, ReasonCode};
 use std::fs;
+use std::future::poll_fn;
+use std::task::Poll;
 use std::time::Duration;
+use tokio::task::yield_now;
 
 const METHOD: &str = "K8S-SAT";
 
@@ -56,6 +59,25 @@ async fn a_token_replaced_by_a_rename_is_shown_over_the_live_connection() {
         assert_alive(&client, &mut peer).await;
         assert_eq!(client.counters().reauthentications, count);
     }
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_a_client_that_ends_before_its_tasks_have_begun() {
+    let files = Files::new();
+    files.write("token", "first");
+    let broker = Broker::plain().await;
+    let runtime = tokio::runtime::Handle::current().metrics();
+    let before = runtime.num_alive_tasks();
+    let mut connecting = Box::pin(Client::connect(settings(&broker, &files)));
+    poll_fn(|context| Poll::Ready(connecting.as_mut().poll(context).is_pending())).await;
+    assert!(runtime.num_alive_tasks() > before);
+    drop(connecting);
+    let ended = async {
+        while runtime.num_alive_tasks() > before {
+            yield_now().await;
+        }
+    };
+    within(ended).await;
 }
 
 /// Kubernetes keeps `token -> ..data/token` and `..data -> ..<time>`, and swaps `..data`.
