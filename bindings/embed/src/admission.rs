@@ -33,13 +33,7 @@ impl Admission {
     /// # Errors
     /// [`ErrorKind::QueueFull`]: too many are out. [`ErrorKind::Closed`]: nobody may be there any more to take a result.
     pub(crate) fn permit(self: &Arc<Self>, action: &str) -> Result<Permit, Error> {
-        let permit = Permit(Arc::clone(self));
-        let out = self.permits.fetch_add(1, Ordering::SeqCst);
-        // In this order: the thread of the callbacks, which ends when the client is closed and no permit is out, either sees
-        // this one, or was told to end before, and then this sees that.
-        if self.is_closed() {
-            return Err(closed());
-        }
+        let (permit, out) = self.take()?;
         if out < MOST {
             return Ok(permit);
         }
@@ -49,6 +43,26 @@ impl Admission {
             action,
             format!("{MOST} operations are under way or wait for their results to be taken"),
         ))
+    }
+
+    /// One for closing the client, however many are out: that is what makes an end of the others.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Closed`].
+    pub(crate) fn permit_to_close(self: &Arc<Self>) -> Result<Permit, Error> {
+        Ok(self.take()?.0)
+    }
+
+    /// A permit, and how many were out before.
+    fn take(self: &Arc<Self>) -> Result<(Permit, usize), Error> {
+        let permit = Permit(Arc::clone(self));
+        let out = self.permits.fetch_add(1, Ordering::SeqCst);
+        // In this order: the thread of the callbacks, which ends when the client is closed and no permit is out, either sees
+        // this one, or was told to end before, and then this sees that.
+        if self.is_closed() {
+            return Err(closed());
+        }
+        Ok((permit, out))
     }
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -13,7 +13,7 @@ use crate::operation::{self, Operation};
 use crate::process::OfProcess;
 use crate::registry::Kind;
 use crate::runtime::{Runtime, Share};
-use crate::task::{Body, Reason, Task};
+use crate::task::{Body, Reason};
 use crate::thread;
 use statestore::{ConnectionState, LostReason, Outcome, Settings};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -311,14 +311,7 @@ impl Client {
     ) -> Result<Operation, Error> {
         let home = &self.usable()?.home;
         let permit = home.admission.permit(action)?;
-        let task = home.registry.enter(kind, |place| {
-            Task::new(Arc::clone(home), place, |reason| body(permit, reason))
-        });
-        home.executor.schedule(Arc::clone(&task) as _);
-        if home.registry.has_ended() {
-            task.end(Cause::Closed);
-        }
-        Ok(Operation::new(task))
+        Ok(Operation::begin(home, kind, |reason| body(permit, reason)))
     }
 
     /// Waits for a future on this thread.

@@ -6,7 +6,8 @@ use crate::error::{Error, ErrorKind};
 use crate::lane::Lane;
 use crate::locking::lock;
 use crate::mailbox::Mailbox;
-use crate::operation::Operation;
+use crate::operation::{self, Operation};
+use crate::registry::Kind;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -40,18 +41,24 @@ impl Client {
     }
 
     /// Begins to close, as an operation: [`submit`](Self::submit) with [`close_async`](Self::close_async), except that it does
-    /// not fail because somebody else closes the client at the same time.
+    /// not fail because somebody else closes the client at the same time, nor because it is unusable after a panic, nor because
+    /// too many operations are under way.
     ///
     /// # Errors
-    /// As [`submit`](Self::submit); among them [`ErrorKind::Closed`] if it is closed already.
+    /// [`ErrorKind::Forked`]; [`ErrorKind::Closed`] if it is closed already.
     pub fn submit_close<M: Send + 'static>(
         &self,
         mailbox: &Arc<Mailbox<M>>,
         complete: impl FnOnce(Result<(), Error>) -> M + Send + 'static,
     ) -> Result<Operation, Error> {
-        self.submit(CLOSING, self.close_async(), mailbox, |result| {
-            complete(Self::or_closed(result))
-        })
+        let home = &self.inner()?.home;
+        let permit = home.admission.permit_to_close()?;
+        let (close, mailbox) = (self.close_async(), Arc::clone(mailbox));
+        let complete = |result| complete(Self::or_closed(result));
+        Ok(Operation::begin(home, Kind::Request, |reason| {
+            let body = operation::body(CLOSING, close, mailbox, complete, permit, reason);
+            Some(body)
+        }))
     }
 
     /// What [`close_async`](Self::close_async) brings as an operation: that somebody else closed the client is no failure.

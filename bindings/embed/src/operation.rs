@@ -2,8 +2,10 @@
 use crate::admission::Permit;
 use crate::cause::Cause;
 use crate::error::Error;
+use crate::home::Home;
 use crate::mailbox::Mailbox;
 use crate::process::OfProcess;
+use crate::registry::Kind;
 use crate::task::{Body, Reason, Task};
 use statestore::{Abandoned, Outcome};
 use std::sync::Arc;
@@ -15,7 +17,19 @@ pub struct Operation {
 }
 
 impl Operation {
-    pub(crate) fn new(task: Arc<Task>) -> Self {
+    /// Begins one; `body` is asked for what it does once.
+    pub(crate) fn begin(
+        home: &Arc<Home>,
+        kind: Kind,
+        body: impl FnOnce(Reason) -> Option<Body>,
+    ) -> Self {
+        let task = home
+            .registry
+            .enter(kind, |place| Task::new(Arc::clone(home), place, body));
+        home.executor.schedule(Arc::clone(&task) as _);
+        if home.registry.has_ended() {
+            task.end(Cause::Closed);
+        }
         Self {
             task: OfProcess::new(task),
         }

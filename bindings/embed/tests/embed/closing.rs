@@ -1,7 +1,7 @@
 //! Closing, and what comes after it.
 use crate::server::{Inbox, PATIENCE, close, connect, settings, start, wait};
 use statestore::{GetOptions, Outcome, SetOptions, Settings};
-use statestore_embed::{Client, ErrorKind, Wait};
+use statestore_embed::{Client, Error, ErrorKind, Wait};
 use std::net::TcpListener;
 
 #[test]
@@ -59,6 +59,35 @@ fn closing_is_refused_in_a_callback_and_possible_without_waiting() {
     assert!(!was_closed, "a refused close does nothing");
     closed.unwrap().unwrap();
     close(&client);
+}
+
+#[test]
+fn closing_can_be_submitted_however_many_operations_are_under_way_and_after_a_panic() {
+    let server = start();
+    let client = connect(&server);
+    let (inbox, closed) = (Inbox::new(), Inbox::new());
+    let refused = loop {
+        let never = std::future::pending::<Result<(), Error>>();
+        let begun = client.submit_event("waiting", never, &inbox.mailbox, |result| result);
+        if let Err(refused) = begun {
+            break refused;
+        }
+    };
+    assert_eq!(refused.kind(), ErrorKind::QueueFull);
+    client
+        .submit_close(&closed.mailbox, |closed| closed)
+        .unwrap();
+    closed.next().unwrap();
+    assert!(client.is_closed().unwrap());
+    assert_eq!(inbox.next().unwrap_err().kind(), ErrorKind::Closed);
+
+    let client = connect(&server);
+    client.poison();
+    client
+        .submit_close(&closed.mailbox, |closed| closed)
+        .unwrap();
+    closed.next().unwrap();
+    assert!(client.is_closed().unwrap());
 }
 
 #[test]
