@@ -175,11 +175,12 @@ export class Client extends EventEmitter implements Declared {
       args.callback("listener", listener);
     }
     const bytes = args.data("key", key);
+    const shown = this.#operations.shown(Buffer.from(bytes)) as Buffer;
     const observer = await this.#operations.run(
       "observe",
       isCalled ? options : listener,
       (from) => this.#native.observe(bytes, args.kept(from), args.time(from, "timeout")),
-      (feed) => new Observer(this.#operations, feed as NativeFeed, bytes),
+      (feed) => new Observer(this.#operations, feed as NativeFeed, shown),
     );
     if (isCalled) {
       void tell(observer, listener as (observation: Observation) => unknown);
@@ -203,11 +204,13 @@ export class Client extends EventEmitter implements Declared {
 
   async #lock(call: Call, name: Data, options: LockOptions | undefined): Promise<Guard> {
     const bytes = args.data("name", name);
+    // Before it is taken: nobody could give a lock back that he gets no guard of.
+    const shown = this.#operations.shown(Buffer.from(bytes)) as Buffer;
     return await this.#operations.run(
       call,
       options,
       (from) => this.#native.lock(bytes, args.lockInput(from)),
-      (guard) => new Guard(this.#operations, guard as NativeGuard, bytes),
+      (guard) => new Guard(this.#operations, guard as NativeGuard, shown),
     );
   }
 

@@ -14,14 +14,11 @@ export class Election implements Declared {
   readonly name: Buffer;
   readonly #operations: Operations;
   readonly #native: NativeElection;
-  readonly #bytes: Uint8Array;
 
   constructor(operations: Operations, native: NativeElection, name: Uint8Array) {
     this.name = operations.shown(Buffer.from(name)) as Buffer;
     this.#operations = operations;
     this.#native = native;
-    // Those of the caller may change.
-    this.#bytes = Buffer.from(name);
   }
 
   campaign(value: Data, given?: CallOptions): Promise<DeclaredLeadership> {
@@ -29,7 +26,7 @@ export class Election implements Declared {
       "campaign",
       given,
       () => this.#native.campaign(data("value", value)),
-      (guard) => new Leadership(new Guard(this.#operations, guard as NativeGuard, this.#bytes)),
+      (guard) => new Leadership(new Guard(this.#operations, guard as NativeGuard, this.name)),
     );
   }
 

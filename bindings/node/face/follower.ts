@@ -72,9 +72,10 @@ export class Follower<T> implements Declared<T> {
 export class Observer extends Follower<Observation> implements DeclaredObserver {
   readonly key: Buffer;
 
-  constructor(operations: Operations, feed: NativeFeed, key: Uint8Array) {
+  /** `key` is as it is shown. */
+  constructor(operations: Operations, feed: NativeFeed, key: Buffer) {
     super(operations, feed, results.observation);
-    this.key = operations.shown(Buffer.from(key)) as Buffer;
+    this.key = key;
   }
 
   [inspected](_: number, options: InspectOptions, inspect: Inspect): string {

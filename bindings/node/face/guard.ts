@@ -35,10 +35,11 @@ export class Guard implements Declared {
   readonly #native: NativeGuard;
   readonly #end = new AbortController();
 
-  constructor(operations: Operations, native: NativeGuard, name: Uint8Array) {
+  /** `name` is as it is shown. */
+  constructor(operations: Operations, native: NativeGuard, name: Buffer) {
     this.#operations = operations;
     this.#native = native;
-    this.name = operations.shown(Buffer.from(name)) as Buffer;
+    this.name = name;
     this.holder = results.holder(operations.shown(direct(() => native.holder())) as NativeHolder);
     this.token = direct(() => hlc(native.token()));
     this.#watch();

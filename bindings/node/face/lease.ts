@@ -13,14 +13,11 @@ export class Lease implements Declared {
   readonly name: Buffer;
   readonly #operations: Operations;
   readonly #native: NativeLease;
-  readonly #bytes: Uint8Array;
 
   constructor(operations: Operations, native: NativeLease, name: Uint8Array) {
     this.name = operations.shown(Buffer.from(name)) as Buffer;
     this.#operations = operations;
     this.#native = native;
-    // Those of the caller may change.
-    this.#bytes = Buffer.from(name);
   }
 
   acquire(given?: CallOptions): Promise<Acquisition> {
@@ -31,7 +28,7 @@ export class Lease implements Declared {
       (guard, by): Acquisition =>
         guard === null
           ? { is: "held", holding: results.holding(by) }
-          : { is: "acquired", guard: new Guard(this.#operations, guard as NativeGuard, this.#bytes) },
+          : { is: "acquired", guard: new Guard(this.#operations, guard as NativeGuard, this.name) },
     );
   }
 

@@ -219,3 +219,12 @@ test("what ends together with the taking of a lock ends with its own result", { 
     }
   }
 });
+
+test("a lock whose name is no text of the client's encoding is not taken", async (t) => {
+  const server = await serverOf(t);
+  const [client, other] = [await clientOf(t, server, { encoding: "utf8" }), await clientOf(t, server)];
+  const name = Buffer.from([0xff]);
+  await assert.rejects(client.lock(name), TypeError);
+  await assert.rejects(client.withLock(name, () => {}), TypeError);
+  assert.equal((await other.lease(name).acquire()).is, "acquired");
+});
