@@ -109,6 +109,11 @@ export class Operations {
   }
 
   #watch(signal: AbortSignal, operation: number): void {
+    if (signal.aborted) {
+      // While the arguments were read, which may run code of the caller: it is not told any more.
+      this.#native.cancel(operation);
+      return;
+    }
     let watch = this.#watches.get(signal);
     if (watch === undefined) {
       const operations = new Set<number>();

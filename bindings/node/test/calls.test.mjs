@@ -274,3 +274,16 @@ test("a client that gives its connection up says so, and still has to be closed"
   await assert.rejects(client.get("key"), ClosedError);
   assert.equal(client.state().is, "closed");
 });
+
+test("a call is given up that is aborted while its arguments are read", async (t) => {
+  const server = await serverOf(t);
+  const client = await clientOf(t, server);
+  process.kill(server.pid, "SIGSTOP");
+  const controller = new AbortController();
+  function* keys() {
+    controller.abort(new Error("enough"));
+    yield "key";
+  }
+  await assert.rejects(client.getMany(keys(), { signal: controller.signal }), ({ code, cause }) => code === "Cancelled" && cause.message === "enough");
+  process.kill(server.pid, "SIGCONT");
+});
