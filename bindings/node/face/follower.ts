@@ -2,6 +2,7 @@
 import type { Follower as Declared, LostReason, Observation, Observer as DeclaredObserver, StateStoreError, TimeoutOptions } from "../index.js";
 import { time } from "./arguments.js";
 import { asyncDispose } from "./disposal.js";
+import { QueueFullError } from "./errors.js";
 import { inspected, shown, type Inspect, type InspectOptions } from "./inspection.js";
 import type { NativeFeed } from "./native.js";
 import type { Operations, Read } from "./operations.js";
@@ -83,6 +84,9 @@ export class Observer extends Follower<Observation> implements DeclaredObserver 
   }
 }
 
+/** How long who is told waits, when too much is under way for the client to look for the next item. */
+const FULL = 10;
+
 /** Calls a function with all that comes, one after the other. */
 export async function tell<T>(follower: Follower<T>, listener: (item: T) => unknown): Promise<void> {
   for (;;) {
@@ -90,6 +94,11 @@ export async function tell<T>(follower: Follower<T>, listener: (item: T) => unkn
     try {
       item = await follower.next();
     } catch (error) {
+      if (error instanceof QueueFullError) {
+        // It is the caller's other calls that are too many. What happens meanwhile waits in the feed.
+        await new Promise<void>((resolve) => void setTimeout(resolve, FULL).unref());
+        continue;
+      }
       if (!(error instanceof TypeError)) {
         throw error;
       }

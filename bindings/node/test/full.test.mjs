@@ -1,0 +1,49 @@
+/** A client with as many calls under way as it takes. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { connect } from "statestore";
+import { clientOf, serverOf } from "./system.mjs";
+
+test("a listener goes on when too many calls are under way, and such a client can be closed", async (t) => {
+  const server = await serverOf(t);
+  const [client, other] = [await connect(server.url), await clientOf(t, server)];
+  const [few, many] = [await client.observe("silent"), await client.observe("silent")];
+  const waiting = [];
+  let isFull;
+  const wait = (observer) => {
+    for (let i = 0; i < 1000; i += 1) {
+      waiting.push(observer.next().catch(({ code }) => { isFull ||= code === "QueueFull"; }));
+    }
+  };
+  const fill = async () => {
+    for (isFull = false; !isFull; ) {
+      wait(many);
+      // No result is taken meanwhile: whoever is told has no place for the next look.
+      await null;
+      await null;
+    }
+  };
+  wait(few);
+  const seen = [];
+  const observed = ({ value }) => {
+    seen.push(value.toString());
+    return fill();
+  };
+  await client.observe("key", observed, { overflow: "all" });
+  const told = async (value) => {
+    while (seen.at(-1) !== value || !isFull) {
+      await new Promise(setImmediate);
+    }
+  };
+  await other.set("key", "one");
+  await told("one");
+  await other.set("key", "two");
+  // Some of them end.
+  few.close();
+  await told("two");
+  assert.deepEqual(seen, ["one", "two"]);
+  await fill();
+  await client.close();
+  await Promise.all(waiting);
+  assert.throws(() => client.scan("*"), { code: "Closed" });
+});
