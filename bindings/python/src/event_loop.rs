@@ -5,15 +5,18 @@ use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use statestore_embed::{Client, Mailbox};
 #[cfg(unix)]
-use statestore_embed::{Error, Signal};
+use statestore_embed::Signal;
+use statestore_embed::{Client, Error, Mailbox, Operation};
 #[cfg(unix)]
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// Makes the object of a result, in the event loop.
 pub(crate) type Make = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
+
+/// Makes an item of what an operation brought.
+type Complete<T> = Box<dyn FnOnce(Result<T, Error>) -> Item + Send>;
 
 /// Something to be done in the event loop.
 pub(crate) enum Item {
@@ -113,16 +116,40 @@ impl EventLoop {
         operation: impl Future<Output = Result<T, Error>> + Send + 'static,
         convert: impl FnOnce(Python<'_>, Result<T, Error>) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> PyResult<Bound<'py, PyAny>> {
+        self.begin(py, convert, |complete| {
+            client.submit(action, operation, &self.mailbox, complete)
+        })
+    }
+
+    /// Begins to close a client, however many operations are under way.
+    pub(crate) fn submit_close<'py>(
+        &self,
+        py: Python<'py>,
+        client: &Client,
+        convert: impl FnOnce(Python<'_>, Result<(), Error>) -> PyResult<Py<PyAny>> + Send + 'static,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.begin(py, convert, |complete| {
+            client.submit_close(&self.mailbox, complete)
+        })
+    }
+
+    fn begin<'py, T: Send + 'static, C>(
+        &self,
+        py: Python<'py>,
+        convert: C,
+        submit: impl FnOnce(Complete<T>) -> Result<Operation, Error>,
+    ) -> PyResult<Bound<'py, PyAny>>
+    where
+        C: FnOnce(Python<'_>, Result<T, Error>) -> PyResult<Py<PyAny>> + Send + 'static,
+    {
         self.check(py)?;
         let future = self.create_future.call0(py)?;
         let waiting = future.clone_ref(py);
-        let complete = move |result: Result<T, Error>| Item::Done {
+        let complete = Box::new(move |result| Item::Done {
             future: waiting,
             make: Box::new(move |py| convert(py, result)),
-        };
-        let operation = client
-            .submit(action, operation, &self.mailbox, complete)
-            .map_err(|error| error::to_python(py, &error))?;
+        });
+        let operation = submit(complete).map_err(|error| error::to_python(py, &error))?;
         Ok(Bound::new(py, Pending { future, operation })?.into_any())
     }
 

@@ -3,7 +3,7 @@ use crate::codec::Codec;
 use crate::error;
 use crate::face::{self, Face};
 use pyo3::prelude::*;
-use statestore_embed::{Client, Error, ErrorKind};
+use statestore_embed::{Client, Error};
 use std::sync::{Arc, OnceLock};
 
 #[derive(Debug)]
@@ -62,14 +62,12 @@ impl Shared {
         if is_closed.map_err(|error| error::to_python(py, &error))? {
             return Ok(py.None().into_bound(py));
         }
-        if let Face::Blocking = self.face {
+        let Face::Asyncio(event_loop) = &self.face else {
             return face::close(py, client);
-        }
-        let close = client.close_async();
-        let closing = self.run_either(py, face::CLOSING, close, |py, _, result| match result {
-            // Somebody else closed it at the same time, which ends all that is under way.
-            Err(error) if error.kind() != ErrorKind::Closed => Err(error::to_python(py, &error)),
-            _ => Ok(py.None()),
+        };
+        let closing = event_loop.submit_close(py, client, |py, closed| match closed {
+            Ok(()) => Ok(py.None()),
+            Err(error) => Err(error::to_python(py, &error)),
         });
         match closing {
             Err(_) if client.is_closed().unwrap_or(false) => Ok(py.None().into_bound(py)),

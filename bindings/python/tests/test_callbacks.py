@@ -267,3 +267,55 @@ def test_the_leaders_of_an_election(face, connect):
     assert leadership.guard.is_valid()
     face.run(leadership.resign())
     assert not leadership.guard.is_valid()
+
+
+def test_a_callback_goes_on_when_too_many_calls_are_under_way_and_such_a_client_can_be_closed(statestore_server, monkeypatch):
+    """In asyncio; a thread that is told has its place."""
+
+    def handle(_, context):
+        # Not an `Exception`: it ends who reports.
+        raise SystemExit(repr(context["exception"]))
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "call_exception_handler", handle)
+
+    async def full(observer):
+        """Waits so often that the client takes no further call."""
+        waiting = []
+        while not any(waiting and task.done() for task in waiting[-1:]):
+            waiting += [asyncio.ensure_future(observer.next()) for _ in range(1000)]
+            await asyncio.sleep(0)
+        return waiting
+
+    async def ended(waiting):
+        results = await asyncio.gather(*waiting, return_exceptions=True)
+        assert {type(result) for result in results} <= {type(None), statestore.QueueFullError}
+
+    async def main():
+        seen, waiting = [], []
+        client = await aio.connect(statestore_server.url)
+        async with aio.connect(statestore_server.url) as other:
+            silent = await client.observe("silent")
+            told = asyncio.Event()
+
+            async def callback(observation):
+                seen.append(observation.value)
+                told.set()
+                if len(seen) == 1:
+                    waiting.extend(await full(silent))
+
+            await client.observe("key", callback, overflow="all")
+            await other.set("key", "one")
+            while not waiting:
+                await asyncio.sleep(0.01)
+            told.clear()
+            await other.set("key", "two")
+            # Some of them end.
+            await silent.close()
+            await asyncio.wait_for(told.wait(), GUARD)
+            assert seen == [b"one", b"two"]
+            await ended(waiting)
+            waiting = await full(await client.observe("silent"))
+            await client.close()
+            await ended(waiting)
+
+    asyncio.run(main())

@@ -19,7 +19,7 @@ import sys
 
 from statestore import _exit, _log, _native
 from statestore._blocking import _Generic, _quietly_after, _settings, _warn_of_held, _warn_of_unclosed
-from statestore._errors import ClosedError, ForkedError, InternalError, StateStoreError
+from statestore._errors import ClosedError, ForkedError, InternalError, QueueFullError, StateStoreError
 
 __all__ = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Pipeline", "Scan", "Transaction", "connect"]
 
@@ -325,12 +325,19 @@ connect.__wrapped__ = _native.Settings
 
 _tellers = set()
 
+# Seconds until an observer looks again that could not because too many calls were under way.
+_FULL = 0.01
+
 
 async def _tell(observer, callback):
     """Calls a callback with each observation. What it raises does not end the observations."""
     while True:
         try:
             item = await observer.next()
+        except QueueFullError:
+            # Too many calls of others are under way for a look. What happens meanwhile waits in the observer.
+            await asyncio.sleep(_FULL)
+            continue
         except (StateStoreError, UnicodeError) as error:
             # There was one, of which no object could be made; or there is no further one.
             _report(error, callback)
