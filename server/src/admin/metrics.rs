@@ -96,7 +96,7 @@ impl Room {
         text.family(
             "statestored_http_connections_refused_total",
             Counter,
-            "Connections to this port that were closed since there were too many.",
+            "Connections to this port that were closed, or gave way to others, since there were too many.",
         )
         .sample(&[], self.refused_connections.get());
     }

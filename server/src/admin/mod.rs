@@ -3,7 +3,7 @@
 //! ```text
 //!   Prometheus, probes,          gate: Host, Origin, token
 //!   browsers, statestore ─HTTP─▶ doors ──▶ gate ──▶ routes ─┬─ metrics   figures as text
-//!                                 few connections           ├─ health    alive? ready?
+//!                                 few places                ├─ health    alive? ready?
 //!                                                           ├─ page      for people
 //!                                                           ├─ events    figures of every second
 //!                                                           └─ api       lists, and changes
@@ -27,6 +27,7 @@ mod gate;
 mod health;
 mod metrics;
 mod page;
+mod places;
 mod process;
 mod query;
 mod reply;

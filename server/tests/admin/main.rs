@@ -7,4 +7,5 @@ mod events;
 mod health;
 mod http;
 mod metrics;
+mod places;
 mod prometheus;
