@@ -123,7 +123,14 @@ impl Bound {
             let room = Room::new(control, stages, data_dir, &self.config);
             let gate = Gate::new(self.address, self.config);
             let serving = doors::serve(self.listener, Rc::new(gate), Rc::new(room));
-            LocalSet::new().block_on(&runtime, serving);
+            let local = LocalSet::new();
+            local.block_on(&runtime, serving);
+            // In its runtime.
+            let guard = runtime.enter();
+            drop(local);
+            drop(guard);
+            // A look at files may be under way, and take as long as it likes.
+            runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new()
             .name("http".into())

@@ -9,3 +9,4 @@ mod http;
 mod metrics;
 mod places;
 mod prometheus;
+mod stopping;
