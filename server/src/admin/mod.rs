@@ -25,6 +25,7 @@ mod events;
 mod exposition;
 mod gate;
 mod health;
+mod looks;
 mod metrics;
 mod page;
 mod places;

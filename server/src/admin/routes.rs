@@ -3,6 +3,7 @@ use super::Stage;
 use super::config::{AdminConfig, MetricNames};
 use super::events::Viewers;
 use super::gate::{Refusal, Rights};
+use super::looks::Looks;
 use super::page::Part;
 use super::query::Query;
 use super::reply::{self, Reply};
@@ -25,6 +26,9 @@ const MOST_BODY_BYTES: usize = 256 * 1024;
 /// How long it may take.
 const BODY_TIME: Duration = Duration::from_secs(10);
 
+/// How long the file system may take for a question.
+const DISK_TIME: Duration = Duration::from_secs(1);
+
 /// What those who answer know.
 #[derive(Debug)]
 pub(super) struct Room {
@@ -37,6 +41,7 @@ pub(super) struct Room {
     /// Whether there is a token.
     pub(super) has_token: bool,
     pub(super) viewers: Viewers,
+    pub(super) disk_looks: Looks,
     /// Connections closed since there were too many, those included that gave way.
     pub(super) refused_connections: Cell<u64>,
 }
@@ -67,6 +72,7 @@ impl Room {
             },
             has_token: config.token.is_some(),
             viewers: Viewers::default(),
+            disk_looks: Looks::within(DISK_TIME),
             answers: RefCell::default(),
             refused_connections: Cell::new(0),
         }
