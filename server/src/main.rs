@@ -66,7 +66,7 @@ fn run(arguments: Arguments, layers: Layers, level: LogLevel) -> Result<(), Box<
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(async {
+    let ended: Result<(), Box<dyn Error>> = runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let hangup = signal(SignalKind::hangup())?;
@@ -103,7 +103,10 @@ fn run(arguments: Arguments, layers: Layers, level: LogLevel) -> Result<(), Box<
             never = reload_at(hangup, &control) => match never {},
             never = supervisor::living() => match never {},
         }
-    })
+    });
+    // A look at files may be under way, and take as long as it likes.
+    runtime.shutdown_background();
+    ended
 }
 
 /// Reads again what can change while the server runs, at each of these signals.

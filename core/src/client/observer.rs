@@ -98,7 +98,8 @@ impl Observer {
 
     /// Why there will be no further observation, as soon as that is so:
     /// [`Closed`](LostReason::Closed), [`TakenOver`](LostReason::TakenOver), [`GaveUp`](LostReason::GaveUp), or
-    /// [`Refused`](LostReason::Refused) when the store does not allow the watch any more.
+    /// [`Refused`](LostReason::Refused) when the store does not allow the watch any more, or cannot send the value, since this client
+    /// takes no packet of that size.
     pub fn lost_reason(&self) -> Option<LostReason> {
         self.queue.inner().end.as_ref().map(|end| end.lost_reason)
     }

@@ -1,6 +1,7 @@
-//! Connections to the HTTP port: few, and none for long that says nothing.
+//! Connections to the HTTP port: few, and none for long that says nothing or is in the way of others.
 use super::body::Content;
-use super::gate::Gate;
+use super::gate::{Gate, Rights};
+use super::places::{self, Answering, Places, Seat};
 use super::reply;
 use super::routes::{self, Room};
 use hyper::body::{Body, Incoming};
@@ -10,7 +11,6 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use std::cell::Cell;
 use std::convert::Infallible;
 use std::io;
 use std::net::TcpListener;
@@ -19,11 +19,9 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// More connections are closed at once.
-const MOST_CONNECTIONS: usize = 64;
 /// How long the head of a request may take.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 /// How long nothing may move on a connection.
@@ -41,6 +39,7 @@ pub(super) async fn serve(listener: TcpListener, gate: Rc<Gate>, room: Rc<Room>)
         Err(error) => return tracing::error!(%error, "the HTTP port cannot be served"),
     };
     let mut connections = JoinSet::new();
+    let places = Places::default();
     let mut events = std::pin::pin!(room.tell_viewers());
     loop {
         tokio::select! {
@@ -48,10 +47,22 @@ pub(super) async fn serve(listener: TcpListener, gate: Rc<Gate>, room: Rc<Room>)
             () = &mut events => {}
             Some(_) = connections.join_next() => {}
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) if connections.len() < MOST_CONNECTIONS => {
-                    connections.spawn_local(converse(stream, Rc::clone(&gate), Rc::clone(&room)));
+                Ok((stream, address)) => {
+                    let made = places.make_room();
+                    if made != places::Room::Free {
+                        room.refused_connection();
+                    }
+                    if made != places::Room::None {
+                        places.take(address.ip(), |seat| {
+                            let conversation = converse(stream, seat, Rc::clone(&gate), Rc::clone(&room));
+                            connections.spawn_local(conversation)
+                        });
+                    }
+                    if made == places::Room::Given {
+                        // So that all who are here have a turn before somebody else takes their place, however many come.
+                        yield_now().await;
+                    }
                 }
-                Ok(_) => room.refused_connection(),
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection to the HTTP port");
                     sleep(ACCEPT_PAUSE).await;
@@ -62,14 +73,16 @@ pub(super) async fn serve(listener: TcpListener, gate: Rc<Gate>, room: Rc<Room>)
 }
 
 /// Answers the requests of one connection.
-async fn converse(stream: TcpStream, gate: Rc<Gate>, room: Rc<Room>) {
-    let moved = Rc::new(Cell::new(Instant::now()));
+async fn converse(stream: TcpStream, seat: Rc<Seat>, gate: Rc<Gate>, room: Rc<Room>) {
     let answer = service_fn(|request: Request<Incoming>| {
-        let (gate, room, moved) = (Rc::clone(&gate), Rc::clone(&room), Rc::clone(&moved));
+        let (gate, room, seat) = (Rc::clone(&gate), Rc::clone(&room), Rc::clone(&seat));
         async move {
-            moved.set(Instant::now());
-            let reply = routes::answer(request, &gate, &room).await;
-            Ok::<_, Infallible>(watched(reply, moved))
+            let (parts, body) = request.into_parts();
+            let judged = gate.judge(&parts);
+            let has_token = judged.is_ok_and(|rights| rights == Rights::Everything);
+            let answering = seat.answering(has_token);
+            let reply = routes::answer(&parts, body, judged, &room).await;
+            Ok::<_, Infallible>(watched(reply, answering))
         }
     });
     let mut builder = http1::Builder::new();
@@ -84,14 +97,14 @@ async fn converse(stream: TcpStream, gate: Rc<Gate>, room: Rc<Room>) {
         ended = conversation => if let Err(error) = ended {
             tracing::debug!(%error, "a connection to the HTTP port ended");
         },
-        () = silence(&moved) => {}
+        () = silence(&seat) => {}
     }
 }
 
 /// Ready when nothing has moved for too long.
-async fn silence(moved: &Cell<Instant>) {
+async fn silence(seat: &Seat) {
     loop {
-        let due = moved.get() + SILENCE;
+        let due = seat.moved() + SILENCE;
         if Instant::now() >= due {
             return;
         }
@@ -100,12 +113,12 @@ async fn silence(moved: &Cell<Instant>) {
 }
 
 /// The same answer, which notes that something moves when a part of it is taken.
-fn watched(reply: reply::Reply, moved: Rc<Cell<Instant>>) -> Response<Watched> {
+fn watched(reply: reply::Reply, answering: Answering) -> Response<Watched> {
     let is_refused_unread = matches!(
         reply.status(),
         StatusCode::BAD_REQUEST | StatusCode::LENGTH_REQUIRED | StatusCode::PAYLOAD_TOO_LARGE
     );
-    let mut reply = reply.map(|content| Watched { content, moved });
+    let mut reply = reply.map(|content| Watched { content, answering });
     if is_refused_unread {
         // What follows may not be what it seems to be.
         let close = HeaderValue::from_static("close");
@@ -116,7 +129,7 @@ fn watched(reply: reply::Reply, moved: Rc<Cell<Instant>>) -> Response<Watched> {
 
 struct Watched {
     content: Content,
-    moved: Rc<Cell<Instant>>,
+    answering: Answering,
 }
 
 impl Body for Watched {
@@ -129,7 +142,7 @@ impl Body for Watched {
     ) -> Poll<Option<io::Result<hyper::body::Frame<Self::Data>>>> {
         let next = Pin::new(&mut self.content).poll_frame(context);
         if next.is_ready() {
-            self.moved.set(Instant::now());
+            self.answering.moves();
         }
         next
     }

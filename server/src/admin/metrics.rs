@@ -15,10 +15,6 @@ use crate::storage::figures::StorageReading;
 use Kind::{Counter, Gauge};
 use hyper::StatusCode;
 use hyper::http::request::Parts;
-use std::time::Duration;
-
-/// How long the file system may take for a question.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What the disk of the data has, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,13 +67,8 @@ impl Room {
     /// What the disk of the data has.
     pub(super) async fn space(&self) -> Option<Space> {
         let path = self.data_dir()?.to_path_buf();
-        // A disk may not answer at all.
-        let asked = tokio::task::spawn_blocking(move || rustix::fs::statvfs(&path));
-        let found = tokio::time::timeout(PATIENCE, asked)
-            .await
-            .ok()?
-            .ok()?
-            .ok()?;
+        let look = move || rustix::fs::statvfs(&path);
+        let found = self.disk_looks.look(look).await?.ok()?;
         Some(Space {
             free: found.f_bavail * found.f_frsize,
             size: found.f_blocks * found.f_frsize,
@@ -96,7 +87,7 @@ impl Room {
         text.family(
             "statestored_http_connections_refused_total",
             Counter,
-            "Connections to this port that were closed since there were too many.",
+            "Connections to this port that were closed, or gave way to others, since there were too many.",
         )
         .sample(&[], self.refused_connections.get());
     }

@@ -3,7 +3,7 @@
 //! ```text
 //!   Prometheus, probes,          gate: Host, Origin, token
 //!   browsers, statestore ─HTTP─▶ doors ──▶ gate ──▶ routes ─┬─ metrics   figures as text
-//!                                 few connections           ├─ health    alive? ready?
+//!                                 few places                ├─ health    alive? ready?
 //!                                                           ├─ page      for people
 //!                                                           ├─ events    figures of every second
 //!                                                           └─ api       lists, and changes
@@ -25,8 +25,10 @@ mod events;
 mod exposition;
 mod gate;
 mod health;
+mod looks;
 mod metrics;
 mod page;
+mod places;
 mod process;
 mod query;
 mod reply;
@@ -122,7 +124,14 @@ impl Bound {
             let room = Room::new(control, stages, data_dir, &self.config);
             let gate = Gate::new(self.address, self.config);
             let serving = doors::serve(self.listener, Rc::new(gate), Rc::new(room));
-            LocalSet::new().block_on(&runtime, serving);
+            let local = LocalSet::new();
+            local.block_on(&runtime, serving);
+            // In its runtime.
+            let guard = runtime.enter();
+            drop(local);
+            drop(guard);
+            // A look at files may be under way, and take as long as it likes.
+            runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new()
             .name("http".into())

@@ -2,7 +2,8 @@
 use super::Stage;
 use super::config::{AdminConfig, MetricNames};
 use super::events::Viewers;
-use super::gate::{Gate, Refusal, Rights};
+use super::gate::{Refusal, Rights};
+use super::looks::Looks;
 use super::page::Part;
 use super::query::Query;
 use super::reply::{self, Reply};
@@ -13,7 +14,7 @@ use hyper::body::{Body, Incoming};
 use hyper::header::{ACCEPT, ALLOW};
 use hyper::http::HeaderValue;
 use hyper::http::request::Parts;
-use hyper::{Method, Request, StatusCode};
+use hyper::{Method, StatusCode};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,9 @@ use tokio::sync::watch;
 const MOST_BODY_BYTES: usize = 256 * 1024;
 /// How long it may take.
 const BODY_TIME: Duration = Duration::from_secs(10);
+
+/// How long the file system may take for a question.
+const DISK_TIME: Duration = Duration::from_secs(1);
 
 /// What those who answer know.
 #[derive(Debug)]
@@ -37,7 +41,8 @@ pub(super) struct Room {
     /// Whether there is a token.
     pub(super) has_token: bool,
     pub(super) viewers: Viewers,
-    /// Connections closed since there were too many.
+    pub(super) disk_looks: Looks,
+    /// Connections closed since there were too many, those included that gave way.
     pub(super) refused_connections: Cell<u64>,
 }
 
@@ -67,6 +72,7 @@ impl Room {
             },
             has_token: config.token.is_some(),
             viewers: Viewers::default(),
+            disk_looks: Looks::within(DISK_TIME),
             answers: RefCell::default(),
             refused_connections: Cell::new(0),
         }
@@ -170,18 +176,22 @@ impl Route {
     }
 }
 
-/// Answers one request.
-pub(super) async fn answer(request: Request<Incoming>, gate: &Gate, room: &Room) -> Reply {
-    let (parts, body) = request.into_parts();
+/// Answers one request of somebody who may do this, or may not.
+pub(super) async fn answer(
+    parts: &Parts,
+    body: Incoming,
+    judged: Result<Rights, Refusal>,
+    room: &Room,
+) -> Reply {
     let path = parts.uri.path();
     let found = ROUTES.iter().find(|(known, _)| *known == path);
-    let (name, reply) = match found {
-        Some((name, route)) => (*name, admit(*route, &parts, body, gate, room).await),
-        None => (
-            "other",
-            gate.judge(&parts)
-                .map_or_else(Reply::from, |_| nothing_here()),
-        ),
+    let (name, reply) = match (found, judged) {
+        (Some((name, route)), Ok(rights)) => {
+            (*name, admit(*route, parts, body, rights, room).await)
+        }
+        (Some((name, _)), Err(refusal)) => (*name, refusal.into()),
+        (None, Ok(_)) => ("other", nothing_here()),
+        (None, Err(refusal)) => ("other", refusal.into()),
     };
     let key = (name, reply.status().as_u16());
     *room.answers.borrow_mut().entry(key).or_default() += 1;
@@ -192,11 +202,7 @@ fn nothing_here() -> Reply {
     reply::text(StatusCode::NOT_FOUND, "there is nothing here\n")
 }
 
-async fn admit(route: Route, parts: &Parts, body: Incoming, gate: &Gate, room: &Room) -> Reply {
-    let rights = match gate.judge(parts) {
-        Ok(rights) => rights,
-        Err(refusal) => return refusal.into(),
-    };
+async fn admit(route: Route, parts: &Parts, body: Incoming, rights: Rights, room: &Room) -> Reply {
     let (fits, allowed) = if route.changes() {
         (parts.method == Method::POST, "POST")
     } else {

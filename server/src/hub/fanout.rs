@@ -343,10 +343,30 @@ impl Hub {
                 message,
                 identifiers,
             };
+            if let Some(connection) = self.takes_no_such_packet(session, &delivery, now) {
+                self.statistics.dropped_too_large += 1;
+                // MQTT would have the server go on as if it had sent it. But then an observer takes for the last state what is
+                // not, for ever; who comes back with another connection knows that something was missed.
+                let why = "a notification of a watched key exceeds the Maximum Packet Size of this client";
+                self.fail(connection, ReasonCode::PACKET_TOO_LARGE, why, now);
+                continue;
+            }
             self.statistics.notifications += 1;
             self.deliver(session, delivery, true, notification.hold, now);
         }
         notification.next >= notification.clients.len()
+    }
+
+    /// The connection of a session, if its client does not take a packet that is as large as this one.
+    fn takes_no_such_packet(
+        &self,
+        session: SessionId,
+        delivery: &Delivery,
+        now: Now,
+    ) -> Option<ConnectionId> {
+        let id = self.sessions.get(session)?.connection?;
+        let max_packet_bytes = self.connections.get(id)?.max_packet_bytes();
+        (!delivery.fits(max_packet_bytes, now.mono_ms)).then_some(id)
     }
 
     /// Acknowledges a message that was handed to its subscribers.

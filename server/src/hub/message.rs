@@ -185,6 +185,19 @@ impl Delivery {
         4 * self.identifiers.len() + 2 * size_of::<Queued>()
     }
 
+    /// Whether it is no larger, as a PUBLISH with a packet identifier.
+    pub(crate) fn fits(&self, max_packet_bytes: u32, now_ms: u64) -> bool {
+        // What is counted for it, and all that a packet can have besides: lengths, expiry, identifiers of subscriptions.
+        let most = self.message.bytes() + 5 * self.identifiers.len() + 64;
+        if most <= max_packet_bytes as usize {
+            return true;
+        }
+        let id = Some(PacketId::MAX);
+        let mut packet = BytesMut::new();
+        self.encode(id, false, now_ms, max_packet_bytes, &mut packet)
+            .is_ok()
+    }
+
     /// Appends the PUBLISH, with what is left of the message expiry.
     pub(crate) fn encode(
         &self,

@@ -1,23 +1,11 @@
 //! Who gives way when there are too many handshakes.
+use crate::access::Network;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 /// Nobody is cut before, so that many who come at once are served one after the other instead of none of them.
 const GRACE: Duration = Duration::from_secs(1);
-
-/// Where handshakes come from: an address, or the half of one of IPv6 that its owner cannot choose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Network(u128);
-
-impl From<IpAddr> for Network {
-    fn from(address: IpAddr) -> Self {
-        Self(match address.to_canonical() {
-            IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
-            IpAddr::V6(address) => address.to_bits() >> 64 << 64,
-        })
-    }
-}
 
 /// The handshakes that are under way, each with what ends it.
 ///

@@ -190,36 +190,6 @@ fn a_wrong_token_is_worse_than_none() {
 }
 
 #[test]
-fn connections_are_few() {
-    let server = server();
-    let address = server.http_address().unwrap();
-    let mut held: Vec<_> = (0..64).map(|_| open(address)).collect();
-    // All of them are accepted before it: each answers.
-    for stream in &mut held {
-        stream
-            .write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            .unwrap();
-        let mut begin = [0; 12];
-        stream.read_exact(&mut begin).unwrap();
-        assert_eq!(&begin, b"HTTP/1.1 200");
-    }
-    assert_eq!(
-        raw(address, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"),
-        ""
-    );
-    drop(held);
-    // Their places become free when the server has seen them go.
-    let begin = std::time::Instant::now();
-    let request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    while raw(address, request).is_empty() {
-        assert!(
-            begin.elapsed() < crate::http::PATIENCE,
-            "no place became free"
-        );
-    }
-}
-
-#[test]
 fn the_page_is_small_and_has_no_code_in_its_document() {
     let server = server();
     let parts = ["/", "/page.css", "/page.js", "/icon.svg"].map(|path| get(&server, path));

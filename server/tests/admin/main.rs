@@ -7,4 +7,6 @@ mod events;
 mod health;
 mod http;
 mod metrics;
+mod places;
 mod prometheus;
+mod stopping;

@@ -359,3 +359,42 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_is_below_new_prefixes_is_counted_in_parts_and_right_whatever_changes_meanwhile() {
+    const KEYS: u32 = 10_000;
+    let mut sim = Simulation::new();
+    for number in 0..KEYS {
+        sim.run(&format!("SET a/{number} v"));
+    }
+    let limit = |text: &str| ServiceConfig {
+        prefixes: vec![PrefixLimit::parse(text).unwrap()],
+        ..config()
+    };
+    sim.service.set_limits(&limit(&format!("a/ keys={KEYS}")));
+    let mut parts = 0;
+    while let Some(at_ms) = sim.service.next_ms() {
+        // Wherever their hashes are, in what is counted and in what is not; there are as many as before.
+        assert!(sim.run(&format!("DEL a/{parts}")).starts_with(":1"));
+        assert!(sim.run(&format!("SET a/new-{parts} v")).starts_with("+OK"));
+        assert!(sim.run(&format!("SET b/{parts} v")).starts_with("+OK"));
+        let pause = at_ms.saturating_sub(sim.now.mono_ms);
+        assert!(pause <= 1, "{pause}");
+        sim.pass(pause);
+        sim.expire();
+        parts += 1;
+        assert!(parts < KEYS / 100, "it takes for ever");
+    }
+    assert!(parts >= 3, "all was counted at once");
+    let full = "-ERR the quota has been exceeded";
+    assert_eq!(sim.run("SET a/more v"), full);
+    assert!(sim.run(&format!("DEL a/{parts}")).starts_with(":1"));
+    assert!(sim.run("SET a/more v").starts_with("+OK"));
+    assert_eq!(sim.run("SET a/one-more v"), full);
+    // What is known of a prefix is not counted again.
+    sim.service
+        .set_limits(&limit(&format!("a/ keys={}", KEYS + 1)));
+    assert_eq!(sim.service.next_ms(), None);
+    assert!(sim.run("SET a/one-more v").starts_with("+OK"));
+    assert_eq!(sim.run("SET a/another v"), full);
+}

@@ -1,7 +1,9 @@
 //! Slow readers: memory stays bounded, and others are not held up.
 use crate::world::{World, command, connect, id, message, request, resume, set};
 use bytes::BytesMut;
-use statestore_protocol::mqtt::{Packet, PublishHeader, QoS, ReasonCode, Subscription};
+use statestore_protocol::mqtt::{
+    Connect, Limits, Packet, PublishHeader, QoS, ReasonCode, Subscription,
+};
 use statestored::hub::{Closing, HubLimits};
 
 fn limits() -> HubLimits {
@@ -227,4 +229,76 @@ fn half_a_packet_gives_nothing_to_do_though_output_waits() {
     let mut input = BytesMut::from(&[0x32, 10][..]);
     world.hub.received(client.connection, &mut input, world.now);
     assert_eq!((input.len(), world.hub.next_dirty()), (2, None));
+}
+
+#[test]
+fn a_watcher_that_does_not_take_a_packet_of_that_size_is_disconnected_and_told_why() {
+    let mut world = World::new();
+    let limits = Limits {
+        max_packet_bytes: 400,
+        ..Limits::default()
+    };
+    let mut small = world
+        .join(&Connect {
+            limits,
+            ..connect("small")
+        })
+        .0;
+    let mut large = world.client("large");
+    for client in [&mut small, &mut large] {
+        for key in ["k", "l"] {
+            world.request(client, &command(&["KEYNOTIFY", key]));
+        }
+    }
+    let mut writer = world.client("writer");
+    world.request(&mut writer, &set("k", "fits"));
+    world.request(&mut writer, &set("k", &"v".repeat(400)));
+    assert_eq!(world.published(&large).len(), 2);
+    assert_eq!(world.hub.closing(small.connection), Closing::AfterOutput);
+    let packets = world.packets(&small);
+    let [Packet::Publish(first), Packet::Disconnect(last)] = &packets[..] else {
+        panic!("{packets:?}")
+    };
+    assert!(first.payload_bytes().ends_with(b"fits\r\n"));
+    assert_eq!(last.reason, ReasonCode::PACKET_TOO_LARGE);
+    let why = last.reason_string.as_deref().unwrap_or_default();
+    assert!(why.contains("Maximum Packet Size"), "{why}");
+    let statistics = world.hub.statistics();
+    assert_eq!(
+        (statistics.dropped_too_large, statistics.connections_failed),
+        (1, 1)
+    );
+    world.lose(&small);
+    world.request(&mut writer, &set("l", "v"));
+    assert_eq!(world.published(&large).len(), 1, "all others go on");
+}
+
+#[test]
+fn a_notification_may_be_as_large_as_the_largest_packet() {
+    let mut world = World::new();
+    let mut writer = world.client("writer");
+    let mut measure = world.client("watcher");
+    world.request(&mut measure, &command(&["KEYNOTIFY", "k"]));
+    world.request(&mut writer, &set("k", &"v".repeat(400)));
+    let size = world.output(&measure).len();
+    for (client, less) in [("watches", 0), ("watched", 1)] {
+        let limits = Limits {
+            max_packet_bytes: u32::try_from(size - less).unwrap(),
+            ..Limits::default()
+        };
+        let mut watcher = world
+            .join(&Connect {
+                limits,
+                ..connect(client)
+            })
+            .0;
+        world.request(&mut watcher, &command(&["KEYNOTIFY", "k"]));
+        world.request(&mut writer, &set("k", &"w".repeat(400)));
+        if less == 0 {
+            assert_eq!(world.output(&watcher).len(), size);
+        } else {
+            let reason = world.disconnected(&watcher);
+            assert_eq!(reason, ReasonCode::PACKET_TOO_LARGE);
+        }
+    }
 }

@@ -1,6 +1,11 @@
 //! How the process ends.
-use crate::peer::{Daemon, encode_request};
+use crate::peer::{Daemon, PATIENCE, encode_request};
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use statestore_protocol::mqtt::{Packet, ReasonCode};
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::mpsc::channel;
+use std::time::Instant;
 
 #[test]
 fn signals_end_it_cleanly() {
@@ -54,4 +59,33 @@ fn what_was_asked_before_the_end_is_answered() {
     }
     assert_eq!(acknowledged, answered);
     assert_eq!(daemon.wait().status.code(), Some(0));
+}
+
+#[test]
+fn a_reload_that_waits_for_a_file_does_not_keep_it_alive() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("users");
+    std::fs::write(&file, "ann:secret\n").unwrap();
+    let path = file.to_str().unwrap();
+    let daemon = Daemon::start(&["--storage", "memory", "--users-file", path]);
+    // Something that can be opened and never gives anything, like a file of a server that is away.
+    std::fs::remove_file(&file).unwrap();
+    mknodat(CWD, &file, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    daemon.signal("-HUP");
+    let begin = Instant::now();
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let other_end = loop {
+        let mut other_end = OpenOptions::new();
+        // Fails as long as nobody reads.
+        match other_end.write(true).custom_flags(flags).open(&file) {
+            Ok(other_end) => break other_end,
+            Err(_) => assert!(begin.elapsed() < PATIENCE, "nobody reads"),
+        }
+        std::thread::yield_now();
+    };
+    daemon.signal("-TERM");
+    let (told, ended) = channel();
+    std::thread::spawn(move || told.send(daemon.wait().status.code()));
+    assert_eq!(ended.recv_timeout(PATIENCE), Ok(Some(0)));
+    drop(other_end);
 }

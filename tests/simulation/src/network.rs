@@ -190,7 +190,7 @@ impl World {
                 limits.topic_alias_maximum = u16::try_from(self.chance.below(3)).unwrap_or(0);
             }
         }
-        // A notification that is too large for its client is dropped, so that only requests may be too large.
+        // A client that does not take a notification is disconnected, and its observer ends, so that only requests may be too large.
         if self.chance.percent(30) {
             let bytes = self.chance.spread(350, 5_000);
             lowered.of_server.max_packet_bytes = u32::try_from(bytes).unwrap_or(5_000);

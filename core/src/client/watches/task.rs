@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorKind, Outcome};
 use crate::intents;
 use crate::request::{Message, Outgoing};
 use bytes::Bytes;
+use statestore_protocol::mqtt::ReasonCode;
 use statestore_protocol::{CommandRef, Hlc, Notification, Reply, property};
 use std::sync::Arc;
 use std::time::Duration;
@@ -163,8 +164,12 @@ impl Shared {
     }
 }
 
-/// Whether a watch that was allowed before may be allowed again.
+/// Whether a watch that was allowed before may be allowed again. A store that is not willing to take the request (0x83), as where its
+/// answer exceeds the Maximum Packet Size of this client, will not be willing a second later.
 fn is_passing(error: &Error) -> bool {
+    if error.mqtt_reason() == Some(ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR) {
+        return false;
+    }
     error.is_retryable() || error.outcome() == Outcome::Unknown && error.kind() != ErrorKind::Closed
 }
 

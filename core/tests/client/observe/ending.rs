@@ -1,9 +1,10 @@
 //! How observing ends, and what cannot begin.
 use super::{next, observe, reconnect};
 use crate::support::{Broker, within};
-use statestore::{Client, ErrorKind, LostReason, Observation, ObserveOptions, Outcome};
+use statestore::{Client, ErrorKind, LostReason, Observation, ObserveOptions, Outcome, Settings};
 use statestore_protocol::mqtt::{ConnAck, ReasonCode};
 use statestore_protocol::{Command, Reply, ServiceError};
+use statestored::{RunningServer, config::Config};
 use std::time::Duration;
 
 #[tokio::test]
@@ -122,4 +123,47 @@ async fn observers_end_with_the_client() {
         client.observe("k").await.unwrap_err().kind(),
         ErrorKind::Closed
     );
+}
+
+#[tokio::test]
+async fn an_observer_whose_client_does_not_take_the_value_ends_and_says_why() {
+    let server = RunningServer::start(Config::in_memory()).unwrap();
+    let connect = async |id: &str, bytes: u32| {
+        let settings = Settings::from_url(&server.url()).unwrap();
+        let settings = settings.client_id(id).max_packet_bytes(bytes);
+        Client::connect(settings).await.unwrap()
+    };
+    let (small, writer) = (
+        connect("small", 2_048).await,
+        connect("writer", 1 << 20).await,
+    );
+    let mut too_large = small.observe("k").await.unwrap();
+    let mut other = small.observe("other").await.unwrap();
+    writer.set("k", vec![b'v'; 4_096]).await.unwrap();
+    // Something was missed, and cannot be shown.
+    while let Some(observation) = within(too_large.next()).await {
+        assert!(
+            !matches!(observation, Observation::Set { .. }),
+            "{observation:?}"
+        );
+    }
+    assert_eq!(too_large.lost_reason(), Some(LostReason::Refused));
+    let error = too_large.error().unwrap();
+    assert_eq!(
+        error.mqtt_reason(),
+        Some(ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR)
+    );
+    assert!(error.to_string().contains("cannot be sent"), "{error}");
+    // All else goes on over the next connection.
+    writer.set("other", "v").await.unwrap();
+    let mut told = Observation::Resync;
+    while told == Observation::Resync {
+        told = next(&mut other).await;
+    }
+    let is_shown = matches!(&told, Observation::Set { value, .. } if value == "v");
+    assert!(is_shown, "{told:?}");
+    tokio::task::spawn_blocking(|| server.stop())
+        .await
+        .unwrap()
+        .unwrap();
 }

@@ -52,6 +52,14 @@ impl KeyTemplate {
         }
     }
 
+    /// Whether it has a token that stands for several segments, so that nothing is allowed by it.
+    pub(super) fn is_barred(&self, subject: &Subject<'_>) -> bool {
+        match self {
+            Self::Pattern(template) | Self::String(template) => template.is_barred(subject),
+            Self::Binary(_) => false,
+        }
+    }
+
     /// The keys, if its tokens stand for something.
     pub(super) fn pattern(&self, subject: &Subject<'_>) -> Option<KeyPattern> {
         Some(match self {

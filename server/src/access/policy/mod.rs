@@ -24,6 +24,7 @@ use keys::KeyRules;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use template::Subject;
 use topics::Topics;
@@ -41,6 +42,8 @@ pub struct Policy {
     by_client: HashMap<String, Vec<usize>>,
     /// The rules that name attributes.
     by_attributes: Vec<usize>,
+    /// Of which rules the log has said that they allow somebody less than they say.
+    told: Vec<AtomicBool>,
     /// What rules allow together whoever asks. Only asked when somebody connects.
     shared: Mutex<HashMap<Vec<usize>, Arc<Allowed>>>,
 }
@@ -105,6 +108,7 @@ impl Policy {
             by_user: HashMap::new(),
             by_client: HashMap::new(),
             by_attributes: Vec::new(),
+            told: rules.iter().map(|_| AtomicBool::new(false)).collect(),
             shared: Mutex::default(),
             rules: Vec::new(),
         };
@@ -141,6 +145,7 @@ impl Policy {
             client_id,
         };
         let rules = self.rules_about(&subject);
+        self.tell_of_barred(&rules, &subject);
         let may_connect = rules
             .iter()
             .any(|&index| self.rules[index].allows_connecting(&subject));
@@ -153,6 +158,22 @@ impl Policy {
         }
         let shared = self.shared(rules, &subject);
         Some(Arc::new(Rights::new(shared, own)))
+    }
+
+    /// Says which rules allow somebody nothing, or less, since what they are called is several segments. Whoever can connect can
+    /// come with many names, so each rule is told of once.
+    fn tell_of_barred(&self, rules: &[usize], subject: &Subject<'_>) {
+        for &index in rules {
+            let rule = &self.rules[index];
+            if rule.is_barred(subject) && !self.told[index].swap(true, Ordering::Relaxed) {
+                tracing::warn!(
+                    client = subject.client_id,
+                    rule = index + 1,
+                    "the policy allows this client less than it says, since its id, user name or attribute contains a '/' where a rule \
+                     has it in a key, a topic or a pattern of client ids; further clients are not told of"
+                );
+            }
+        }
     }
 
     /// The rules about somebody, in their order.
@@ -205,6 +226,18 @@ fn has_all(principal: &Principal, wanted: &BTreeMap<String, String>) -> bool {
 }
 
 impl Rule {
+    /// Whether a text of it stands for nothing, since a token of it stands for several segments.
+    fn is_barred(&self, subject: &Subject<'_>) -> bool {
+        let mut of_broker = self.broker_resources.iter();
+        of_broker.any(|it| {
+            it.topics.iter().any(|topic| topic.is_barred(subject))
+                || it.client_ids.iter().any(|id| id.is_barred_for_ids(subject))
+        }) || {
+            let mut keys = self.state_store_resources.iter().flat_map(|it| &it.keys);
+            keys.any(|key| key.is_barred(subject))
+        }
+    }
+
     fn allows_connecting(&self, subject: &Subject<'_>) -> bool {
         let mut connecting = self
             .broker_resources
@@ -213,7 +246,7 @@ impl Rule {
         connecting.any(|resource| match &resource.client_ids[..] {
             [] => true,
             wanted => wanted.iter().any(|pattern| {
-                let pattern = pattern.glob(subject);
+                let pattern = pattern.glob_of_ids(subject);
                 pattern.is_some_and(|glob| glob.matches(subject.client_id.as_bytes()))
             }),
         })

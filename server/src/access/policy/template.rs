@@ -66,17 +66,12 @@ impl Template {
     ) -> Option<String> {
         let mut resolved = String::new();
         for piece in &self.0 {
-            let value = match piece {
-                Piece::Text(text) => {
-                    resolved.push_str(text);
-                    continue;
-                }
-                Piece::ClientId => Some(subject.client_id),
-                Piece::UserName => subject.principal.name(),
-                Piece::Attribute(name) => subject.principal.attribute(name),
-            };
+            if let Piece::Text(text) = piece {
+                resolved.push_str(text);
+                continue;
+            }
             // An empty one would let a pattern be about everybody.
-            let value = value.filter(|value| !value.is_empty())?;
+            let value = value(piece, subject).filter(|value| !value.is_empty())?;
             resolved.push_str(&quote(value)?);
         }
         Some(resolved)
@@ -84,23 +79,48 @@ impl Template {
 
     /// As it is.
     pub(super) fn text(&self, subject: &Subject<'_>) -> Option<String> {
-        self.resolve(subject, |value| Some(value.into()))
+        self.resolve(subject, |value| is_segment(value).then(|| value.into()))
     }
 
-    /// As a glob, in which a token stands for itself whatever it contains.
+    /// As a glob, in which a token stands for itself whatever wildcards it contains.
     pub(super) fn glob_text(&self, subject: &Subject<'_>) -> Option<String> {
-        self.resolve(subject, |value| Some(quoted_for_glob(value)))
+        self.resolve(subject, |value| {
+            is_segment(value).then(|| quoted_for_glob(value))
+        })
     }
 
-    pub(super) fn glob(&self, subject: &Subject<'_>) -> Option<Glob> {
-        Some(Glob::new(self.glob_text(subject)?.as_bytes()))
+    /// As a glob for client ids. One without wildcards names one of them, whatever it contains.
+    pub(super) fn glob_of_ids(&self, subject: &Subject<'_>) -> Option<Glob> {
+        let text = if self.has_wildcards() {
+            self.glob_text(subject)
+        } else {
+            self.resolve(subject, |value| Some(quoted_for_glob(value)))
+        };
+        Some(Glob::new(text?.as_bytes()))
     }
 
     /// As a topic filter. Nobody gets one whose own name is a wildcard.
     pub(super) fn filter(&self, subject: &Subject<'_>) -> Option<String> {
         self.resolve(subject, |value| {
-            (!value.contains(['+', '#', '\0'])).then(|| value.into())
+            (is_segment(value) && !value.contains(['+', '#', '\0'])).then(|| value.into())
         })
+    }
+
+    /// Whether it has a token that stands for several segments, so that nothing is allowed by it.
+    pub(super) fn is_barred(&self, subject: &Subject<'_>) -> bool {
+        let mut pieces = self.0.iter();
+        pieces.any(|piece| value(piece, subject).is_some_and(|value| !is_segment(value)))
+    }
+
+    /// The same as a glob for client ids.
+    pub(super) fn is_barred_for_ids(&self, subject: &Subject<'_>) -> bool {
+        self.has_wildcards() && self.is_barred(subject)
+    }
+
+    fn has_wildcards(&self) -> bool {
+        let is_wild =
+            |piece: &Piece| matches!(piece, Piece::Text(text) if text.contains(['*', '?', '[']));
+        self.0.iter().any(is_wild)
     }
 
     /// The text between the tokens, with something that is no wildcard in the place of each.
@@ -111,6 +131,22 @@ impl Template {
         };
         self.0.iter().map(piece).collect()
     }
+}
+
+/// What a token stands for.
+fn value<'s>(piece: &Piece, subject: &Subject<'s>) -> Option<&'s str> {
+    match piece {
+        Piece::Text(_) => None,
+        Piece::ClientId => Some(subject.client_id),
+        Piece::UserName => subject.principal.name(),
+        Piece::Attribute(name) => subject.principal.attribute(name),
+    }
+}
+
+/// Whether it is one segment of a key or a topic. With `a/*` for a client `a`, another one that calls itself `a/b` would have its
+/// `a/b/*` below that.
+fn is_segment(value: &str) -> bool {
+    !value.contains('/')
 }
 
 fn quoted_for_glob(value: &str) -> String {
@@ -145,7 +181,7 @@ mod tests {
         assert!(template.has_tokens());
         assert_eq!(template.text(&subject).unwrap(), "ann/*/c[1]?");
         assert_eq!(template.glob_text(&subject).unwrap(), "ann/[*]/c[[]1]?");
-        let glob = template.glob(&subject).unwrap();
+        let glob = template.glob_of_ids(&subject).unwrap();
         assert!(glob.matches(b"ann/*/c[1]!") && !glob.matches(b"ann/x/c[1]!"));
         assert_eq!(template.with_placeholders(), "x/x/x?");
     }

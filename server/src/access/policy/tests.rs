@@ -110,6 +110,42 @@ fn rules_add_up() {
 }
 
 #[test]
+fn nobody_gets_a_part_of_what_is_somebody_elses_by_a_name_with_a_slash() {
+    let policy = Policy::parse(
+        r#"
+rules:
+- principals: {usernames: [ann, ann/x], clientIds: [a, a/b, "a*"]}
+  brokerResources:
+  - {method: Connect, clientIds: ["{principal.username}/*", "{principal.username}", "a", "a/b", "a[*]"]}
+  - {method: Publish, topics: ["t/{principal.clientId}/#", "u/{principal.username}"]}
+  stateStoreResources:
+  - {method: ReadWrite, keys: ["{principal.clientId}/*", "shared"]}
+  - {method: Read, keyType: String, keys: ["of/{principal.clientId}"]}
+"#,
+    )
+    .unwrap();
+    let rights = |name, client| policy.rights(&user(name), client);
+    let of_a = rights("ann", "a").unwrap();
+    assert!(of_a.may_write(b"a/b/c") && of_a.may_read(b"of/a"));
+    assert!(of_a.may_publish("t/a/b/c") && of_a.may_publish("u/ann"));
+    let literal = rights("ann", "a*").unwrap();
+    assert!(literal.may_write(b"a*/x") && !literal.may_write(b"ab/x"));
+
+    let of_other = rights("ann/x", "a/b").unwrap();
+    assert!(!of_other.may_write(b"a/b/c") && !of_other.may_read(b"a/b/c"));
+    assert!(!of_other.may_read(b"of/a/b"));
+    assert!(!of_other.may_publish("t/a/b/c") && !of_other.may_publish("u/ann/x"));
+    assert!(of_other.may_write(b"shared"), "what has no token stays");
+
+    assert!(rights("ann", "ann/x").is_some());
+    assert!(
+        rights("ann/x", "ann/x").is_some(),
+        "exactly its own name is nobody else's"
+    );
+    assert!(rights("ann/x", "ann/x/y").is_none(), "that is of ann");
+}
+
+#[test]
 fn what_is_alike_for_many_is_kept_once() {
     let policy = Policy::parse(POLICY).unwrap();
     for client in ["sensor-2", "sensor-3", "sensor-4"] {

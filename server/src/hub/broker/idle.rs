@@ -15,6 +15,8 @@ struct Seen {
     at_ms: u64,
     /// The number of the request.
     request: u64,
+    /// When it may be idle, at the earliest.
+    due_ms: u64,
 }
 
 impl Idle {
@@ -47,6 +49,7 @@ impl Idle {
         let seen = Seen {
             at_ms: now_ms,
             request,
+            due_ms,
         };
         self.clients.insert(Arc::clone(&client), seen);
         self.due.insert((due_ms, Arc::clone(&client)));
@@ -67,12 +70,13 @@ impl Idle {
     pub(super) fn take(&mut self, now_ms: u64) -> Option<Arc<str>> {
         while self.next_ms()? <= now_ms {
             let (_, client) = self.due.pop_first()?;
-            let Some(seen) = self.clients.get(&client) else {
+            let Some(seen) = self.clients.get_mut(&client) else {
                 continue;
             };
             // It moves only when its time has come.
             let due_ms = seen.at_ms.saturating_add(self.after_ms);
             if due_ms > now_ms {
+                seen.due_ms = due_ms;
                 self.due.insert((due_ms, client));
                 continue;
             }
@@ -80,6 +84,13 @@ impl Idle {
             return Some(client);
         }
         None
+    }
+
+    /// Nothing more is to be known of a client.
+    pub(super) fn forget(&mut self, client: &str) {
+        if let Some((client, seen)) = self.clients.remove_entry(client) {
+            self.due.remove(&(seen.due_ms, client));
+        }
     }
 
     /// Takes the client out that is idle before all others, roughly.
@@ -112,5 +123,11 @@ mod tests {
         idle.came("a", 4, 200);
         assert_eq!(idle.take_first().as_deref(), Some("a"));
         assert_eq!(idle.last_request("a"), None);
+        idle.came("a", 5, 300);
+        idle.came("a", 6, 350);
+        assert_eq!(idle.take(400), None);
+        idle.forget("a");
+        idle.forget("b");
+        assert_eq!((idle.next_ms(), idle.len()), (None, 0));
     }
 }

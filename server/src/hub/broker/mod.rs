@@ -21,6 +21,8 @@ mod idle;
 mod outgoing;
 mod requests;
 mod standing;
+#[cfg(test)]
+mod tests;
 
 use super::{Hub, HubLimits};
 use crate::clock::Now;

@@ -222,8 +222,6 @@ impl Hub {
         let client = broker.answers.came(&name, broker.requests, now.mono_ms);
         if is_shared {
             self.renew_lease_of_group(&client);
-        } else {
-            broker.renew_lease(&client, now);
         }
         let Standing { principal, rights } = self.standing(&client, client_id, sender, Some(now));
         let envelope = Envelope {
@@ -241,6 +239,9 @@ impl Hub {
             is_shared,
         };
         self.ask_for_broker(&envelope, to, now);
+        if !is_shared {
+            self.renew_lease(&client, now);
+        }
         self.tell_watchers(None, now);
         self.tell_outcomes(now);
     }

@@ -103,24 +103,6 @@ impl Embedded {
         }
     }
 
-    /// Counts anew what there is below prefixes.
-    fn count_prefixes(&mut self, limits: &[PrefixLimit]) {
-        self.prefixes = Prefixes::new(limits);
-        let mut position = Some(0);
-        while let Some(from) = position {
-            let (entries, last) = self.table.segment_at(from);
-            for entry in entries {
-                let size = Size {
-                    keys: 1,
-                    bytes: table::entry_bytes(entry.len()),
-                };
-                let nothing = Size { keys: 0, bytes: 0 };
-                self.prefixes.changed(entry.key(), nothing, size);
-            }
-            position = last.checked_add(1);
-        }
-    }
-
     fn table_size(&self) -> Size {
         Size {
             keys: self.table.len(),
@@ -317,7 +299,8 @@ impl Embedded {
     fn put(&mut self, hash: u64, former: Option<u64>, fields: &Fields<'_>) {
         let before = self.table_size();
         self.table.put(hash, fields);
-        self.prefixes.changed(fields.key, before, self.table_size());
+        let after = self.table_size();
+        self.prefixes.changed(fields.key, hash, before, after);
         self.highest = self.highest.max(fields.version);
         if former != fields.deadline_ms() {
             self.forget_deadline(hash, former);
@@ -330,7 +313,8 @@ impl Embedded {
     fn remove(&mut self, hash: u64, key: &[u8], former: Option<u64>, version: Version) {
         let before = self.table_size();
         self.table.remove(hash, key);
-        self.prefixes.changed(key, before, self.table_size());
+        let after = self.table_size();
+        self.prefixes.changed(key, hash, before, after);
         self.forget_deadline(hash, former);
         self.raise_floor(version);
     }
@@ -356,7 +340,9 @@ impl Keyspace for Embedded {
         self.max_keys = limits.max_keys;
         self.max_bytes = limits.max_bytes;
         if !self.prefixes.are(&limits.prefixes) {
-            self.count_prefixes(&limits.prefixes);
+            self.prefixes.set(&limits.prefixes);
+            // Of a small store that is all.
+            self.prefixes.count(&self.table, 0);
         }
     }
 
@@ -436,6 +422,7 @@ impl Keyspace for Embedded {
     }
 
     fn advance(&mut self, most: usize, now: Now, told: &mut dyn Told) {
+        self.prefixes.count(&self.table, now.mono_ms);
         for _ in 0..most {
             if !self.expire_first(now, told) {
                 return;
@@ -448,7 +435,11 @@ impl Keyspace for Embedded {
     }
 
     fn next_ms(&self) -> Option<u64> {
-        Some(self.deadlines.first()?.0)
+        let deadline = self.deadlines.first().map(|(deadline, _)| deadline);
+        [deadline, self.prefixes.next_ms()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn highest(&self) -> Version {

@@ -182,12 +182,12 @@ impl Embedded {
                     ttl_ms,
                     bytes: table::entry_bytes(fields.packed_len()),
                 };
-                plan.resize(key, bytes, Some(planned.bytes));
+                plan.resize(key, hash, bytes, Some(planned.bytes));
                 plan.change_deadlines(had_deadline, ttl_ms.is_some());
                 plan.remember(key, Some(planned));
             }
             Change::Remove { version } => {
-                plan.resize(key, bytes, None);
+                plan.resize(key, hash, bytes, None);
                 plan.change_deadlines(had_deadline, false);
                 plan.floor = plan.floor.max(version);
                 plan.remember(key, None);
@@ -205,7 +205,7 @@ impl<'o> Plan<'o> {
     }
 
     /// An entry took so much, and takes so much; `None` is an absent one.
-    fn resize(&mut self, key: &[u8], from: Option<u64>, to: Option<u64>) {
+    fn resize(&mut self, key: &[u8], hash: u64, from: Option<u64>, to: Option<u64>) {
         let before = self.size;
         let keys = before.keys + u64::from(to.is_some());
         let bytes = before.bytes + to.unwrap_or(0);
@@ -213,7 +213,7 @@ impl<'o> Plan<'o> {
             keys: keys.saturating_sub(from.is_some().into()),
             bytes: bytes.saturating_sub(from.unwrap_or(0)),
         };
-        self.prefixes.changed(key, before, self.size);
+        self.prefixes.changed(key, hash, before, self.size);
     }
 
     fn change_deadlines(&mut self, had: bool, has: bool) {

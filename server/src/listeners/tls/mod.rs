@@ -94,6 +94,11 @@ impl Tls {
         files.client_ca.is_some() && files.client_certificates == ClientCertificates::Required
     }
 
+    /// Whether both are of one reading of the files.
+    fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// For a handshake, behind which is MQTT or WebSocket.
     pub(super) fn config(&self, has_websocket: bool) -> Arc<ServerConfig> {
         Arc::clone(if has_websocket {
@@ -121,6 +126,16 @@ impl InForce {
 
     pub(crate) fn set(&self, tls: Tls) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(tls);
+    }
+
+    /// Has one take the place of another one, unless that is not in force any more; whether it has.
+    fn replace(&self, former: &Tls, tls: Tls) -> bool {
+        let mut in_force = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let is_former = in_force.as_ref().is_some_and(|it| it.is(former));
+        if is_former {
+            *in_force = Some(tls);
+        }
+        is_former
     }
 }
 

@@ -39,7 +39,7 @@ pub(in crate::listeners) async fn renew(in_force: InForce) {
             let files = tls.0.files.clone();
             match spawn_blocking(move || Tls::read(files)).await {
                 Ok(read) => {
-                    renewed(&in_force, read);
+                    renewed(&in_force, &tls, read);
                     told = None;
                 }
                 Err(_) => return,
@@ -50,14 +50,53 @@ pub(in crate::listeners) async fn renew(in_force: InForce) {
     }
 }
 
-fn renewed(in_force: &InForce, read: Result<Tls, TlsError>) {
+fn renewed(in_force: &InForce, former: &Tls, read: Result<Tls, TlsError>) {
     match read {
         Ok(tls) => {
-            in_force.set(tls);
-            tracing::info!("the certificates were read again");
+            // Otherwise a reload has brought others meanwhile, perhaps with other demands on clients.
+            if in_force.replace(former, tls) {
+                tracing::info!("the certificates were read again");
+            }
         }
         Err(error) => {
             tracing::error!("the certificates of before stay in force: {error}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{ClientCertificates, TlsFiles};
+    use rcgen::{KeyPair, generate_simple_self_signed};
+    use std::path::Path;
+
+    fn tls(folder: &Path, name: &str) -> Tls {
+        let signed = generate_simple_self_signed(vec![name.to_owned()]).unwrap();
+        let key: KeyPair = signed.signing_key;
+        let (certificate, key_file) = (folder.join(name), folder.join(format!("{name}.key")));
+        std::fs::write(&certificate, signed.cert.pem()).unwrap();
+        std::fs::write(&key_file, key.serialize_pem()).unwrap();
+        Tls::read(TlsFiles {
+            certificate,
+            key: key_file,
+            client_ca: None,
+            client_certificates: ClientCertificates::Off,
+            client_crl: None,
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn what_was_read_before_a_reload_does_not_undo_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let [former, again, reloaded] = ["a", "b", "c"].map(|name| tls(folder.path(), name));
+        let is_in_force = |in_force: &InForce, tls: &Tls| in_force.get().unwrap().is(tls);
+        let in_force = InForce::new(Some(former.clone()));
+        in_force.set(reloaded.clone());
+        renewed(&in_force, &former, Ok(again.clone()));
+        assert!(is_in_force(&in_force, &reloaded));
+        renewed(&in_force, &reloaded, Ok(again.clone()));
+        assert!(is_in_force(&in_force, &again));
     }
 }

@@ -215,9 +215,7 @@ impl Hub {
         }
         // Nobody knows when they came last.
         for client in self.watching() {
-            if let Some(broker) = &mut self.broker {
-                broker.renew_lease(&client, now);
-            }
+            self.renew_lease(&client, now);
         }
     }
 }

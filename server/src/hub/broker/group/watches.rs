@@ -4,10 +4,10 @@ use super::known::ALL;
 use super::log::About;
 use crate::clock::Now;
 use crate::hub::Hub;
+use crate::hub::broker::BEHIND;
 use crate::hub::broker::outgoing::What;
 use crate::hub::broker::requests::ReturnAddress;
 use crate::hub::broker::standing::{Sender, Standing};
-use crate::hub::broker::{BEHIND, Broker};
 use crate::keyspace::Ticket;
 use crate::service::{Envelope, Outcome, Reception, Request};
 use bytes::{Bytes, BytesMut};
@@ -84,6 +84,7 @@ impl Hub {
             watch: Some((&client, &key)),
         };
         self.ask_for_broker(&envelope, to, now);
+        self.renew_lease(&client, now);
     }
 
     /// The client of a watch by its name in the service, and what it may.
@@ -96,7 +97,6 @@ impl Hub {
         let broker = self.broker.as_mut()?;
         let name = format!("{BEHIND}{client_id}");
         let client = broker.answers.came(&name, broker.requests, now.mono_ms);
-        broker.renew_lease(&client, now);
         let sender = match broker.terms.identity {
             Some(_) => Sender::Proven(user),
             None => Sender::Anybody,
@@ -127,7 +127,9 @@ impl Hub {
             has_room: true,
             is_shared: false,
         };
-        match self.service.ask(&envelope, now) {
+        let asked = self.service.ask(&envelope, now);
+        self.renew_lease(client, now);
+        match asked {
             Reception::Ended(_) => None,
             Reception::Later(ticket) => Some(ticket),
         }
@@ -144,6 +146,7 @@ impl Hub {
     ) {
         if self.group().is_none() {
             self.service.disconnected(client);
+            self.renew_lease(client, now);
             return self.forget_standing(client);
         }
         let about = About {
@@ -179,6 +182,7 @@ impl Hub {
             return self.tell_known(ALL, |its| its == client, now);
         }
         self.service.disconnected(&client);
+        self.renew_lease(&client, now);
         self.forget_standing(&client);
         if let Some(group) = self.group() {
             group.aside.forget(|outgoing| {
@@ -200,13 +204,26 @@ impl Hub {
     }
 
     pub(super) fn renew_leases(&mut self, payload: &[u8], now: Now) {
+        for name in entry::names(payload) {
+            if let Ok(client) = std::str::from_utf8(name) {
+                self.renew_lease(client, now);
+            }
+        }
+    }
+
+    /// A client has sent something: what it watches goes on. Nothing is kept of one that watches nothing, since whoever sends requests
+    /// can name as many as it likes.
+    pub(in crate::hub::broker) fn renew_lease(&mut self, client: &str, now: Now) {
+        let is_watching = self.service.is_watching_any(client);
         let Some(broker) = &mut self.broker else {
             return;
         };
-        for name in entry::names(payload) {
-            if let Ok(client) = std::str::from_utf8(name) {
-                broker.renew_lease(client, now);
+        match &mut broker.leases {
+            Some(leases) if is_watching => {
+                leases.came(client, broker.requests, now.mono_ms);
             }
+            Some(leases) => leases.forget(client),
+            None => {}
         }
     }
 
@@ -236,15 +253,6 @@ impl Hub {
         };
         let kind = Kind::Request { expiry_s: None };
         self.log(kind, about, &payload, now);
-    }
-}
-
-impl Broker {
-    /// A client that may watch has sent something.
-    pub(in crate::hub::broker) fn renew_lease(&mut self, client: &str, now: Now) {
-        if let Some(leases) = &mut self.leases {
-            leases.came(client, self.requests, now.mono_ms);
-        }
     }
 }
 

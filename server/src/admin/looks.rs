@@ -1,0 +1,71 @@
+//! Looks at what may not answer at all, like a disk: one at a time.
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Mutex;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+/// A look that never ends takes a thread for ever: so the next one waits for the one before.
+#[derive(Debug)]
+pub(super) struct Looks {
+    turn: Arc<Mutex<()>>,
+    patience: Duration,
+}
+
+impl Looks {
+    /// Each may take so long, its turn included.
+    pub(super) fn within(patience: Duration) -> Self {
+        Self {
+            turn: Arc::default(),
+            patience,
+        }
+    }
+
+    /// What a look that may block finds; `None` if it does not end in time, or another one has not.
+    pub(super) async fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let looking = async {
+            let turn = Arc::clone(&self.turn).lock_owned().await;
+            let looking = spawn_blocking(move || {
+                let found = look();
+                drop(turn);
+                found
+            });
+            looking.await
+        };
+        timeout(self.patience, looking).await.ok()?.ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc::channel;
+
+    #[tokio::test]
+    async fn what_never_answers_is_looked_at_once() {
+        let looks = Looks::within(Duration::from_millis(20));
+        let begun = Arc::new(AtomicUsize::new(0));
+        let (answer, hangs) = channel::<()>();
+        let hangs = Arc::new(std::sync::Mutex::new(hangs));
+        for _ in 0..10 {
+            let (begun, hangs) = (Arc::clone(&begun), Arc::clone(&hangs));
+            let look = move || {
+                begun.fetch_add(1, Ordering::SeqCst);
+                // Ends with the test.
+                let _ = hangs.lock().unwrap().recv();
+            };
+            assert_eq!(looks.look(look).await, None);
+        }
+        assert_eq!(begun.load(Ordering::SeqCst), 1);
+        drop(answer);
+        let mut found = None;
+        while found.is_none() {
+            found = looks.look(|| 2).await;
+        }
+        assert_eq!(found, Some(2));
+    }
+}

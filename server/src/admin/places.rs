@@ -1,0 +1,218 @@
+//! Places for connections, and who gives way when all are taken.
+//!
+//! Whoever reaches the port can open connections and say nothing, or not take what it asked for, and needs no token for that. So
+//! a connection that does nothing keeps its place only until somebody else needs one:
+//!
+//! | a connection | gives way |
+//! |---|---|
+//! | waits for a request, the rest of one, or that its answer is read | first |
+//! | has asked for something without the token, and is being answered | if there is none of the former |
+//! | has asked with the token, and is being answered | to nobody |
+//!
+//! Of those that are to give way it is one of the network that has most of them, and there the one on which nothing has moved for
+//! longest. So whoever fills the port takes the places from itself, and a probe is always answered.
+use crate::access::Network;
+use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
+use std::net::IpAddr;
+use std::rc::{Rc, Weak};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+/// More connections there are not.
+const MOST_CONNECTIONS: usize = 64;
+
+/// What a connection does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Standing {
+    /// Nothing: it is its client's turn.
+    Waiting,
+    /// It is answered.
+    Answered,
+    /// It is answered, and has the token.
+    Trusted,
+}
+
+/// The place of a connection; free when nobody holds it any more.
+#[derive(Debug)]
+pub(super) struct Seat {
+    network: Network,
+    standing: Cell<Standing>,
+    moved: Cell<Instant>,
+}
+
+impl Seat {
+    fn new(address: IpAddr) -> Self {
+        Self {
+            network: address.into(),
+            standing: Cell::new(Standing::Waiting),
+            moved: Cell::new(Instant::now()),
+        }
+    }
+
+    /// When something moved last.
+    pub(super) fn moved(&self) -> Instant {
+        self.moved.get()
+    }
+
+    /// Something moves.
+    pub(super) fn touch(&self) {
+        self.moved.set(Instant::now());
+    }
+
+    /// A request is answered from now on, until what this gives back is dropped.
+    pub(super) fn answering(self: &Rc<Self>, has_token: bool) -> Answering {
+        self.stand(if has_token {
+            Standing::Trusted
+        } else {
+            Standing::Answered
+        });
+        Answering(Rc::clone(self))
+    }
+
+    fn stand(&self, standing: Standing) {
+        self.standing.set(standing);
+        self.touch();
+    }
+}
+
+/// The time in which a request is answered.
+#[derive(Debug)]
+pub(super) struct Answering(Rc<Seat>);
+
+impl Answering {
+    /// A part of the answer was taken.
+    pub(super) fn moves(&self) {
+        self.0.touch();
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.0.stand(Standing::Waiting);
+    }
+}
+
+/// All places, each with what ends the connection there.
+#[derive(Debug, Default)]
+pub(super) struct Places(RefCell<Vec<(Weak<Seat>, AbortHandle)>>);
+
+/// What it took to have room for one more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Room {
+    /// Nothing.
+    Free,
+    /// Another connection gave way.
+    Given,
+    /// There is none.
+    None,
+}
+
+impl Places {
+    /// Makes room for one more connection.
+    pub(super) fn make_room(&self) -> Room {
+        let mut places = self.0.borrow_mut();
+        places.retain(|(seat, _)| seat.strong_count() > 0);
+        if places.len() < MOST_CONNECTIONS {
+            return Room::Free;
+        }
+        // All of them are there.
+        let seats: Vec<_> = places
+            .iter()
+            .filter_map(|(seat, _)| seat.upgrade())
+            .collect();
+        let Some(at) = gives_way(&seats) else {
+            return Room::None;
+        };
+        let (_, connection) = places.swap_remove(at);
+        connection.abort();
+        Room::Given
+    }
+
+    /// Has a connection from there take a place; `begin` begins it.
+    pub(super) fn take(&self, address: IpAddr, begin: impl FnOnce(Rc<Seat>) -> AbortHandle) {
+        let seat = Rc::new(Seat::new(address));
+        let place = Rc::downgrade(&seat);
+        self.0.borrow_mut().push((place, begin(seat)));
+    }
+}
+
+/// Which of these gives way, if one does.
+fn gives_way(seats: &[Rc<Seat>]) -> Option<usize> {
+    let least = seats.iter().map(|seat| seat.standing.get()).min()?;
+    if least == Standing::Trusted {
+        return None;
+    }
+    let is_least = |seat: &Seat| seat.standing.get() == least;
+    let of_network = |network| {
+        let of_network = seats.iter().filter(|it| it.network == network);
+        of_network.filter(|it| is_least(it)).count()
+    };
+    let ranked = seats
+        .iter()
+        .enumerate()
+        .filter(|(_, seat)| is_least(seat))
+        .map(|(at, seat)| ((of_network(seat.network), Reverse(seat.moved())), at));
+    // Of two that are the same the one that came first.
+    let first = ranked.rev().max_by_key(|(rank, _)| *rank);
+    first.map(|(_, at)| at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn seat(address: &str, standing: Standing, idle_ms: u64) -> Rc<Seat> {
+        let seat = Seat::new(address.parse().unwrap());
+        seat.standing.set(standing);
+        let moved = seat.moved() + Duration::from_secs(60) - Duration::from_millis(idle_ms);
+        seat.moved.set(moved);
+        Rc::new(seat)
+    }
+
+    #[test]
+    fn the_idlest_of_whoever_has_most_gives_way() {
+        use Standing::Waiting;
+        let mut seats = vec![
+            seat("192.0.2.1", Waiting, 900),
+            seat("192.0.2.2", Waiting, 10),
+            seat("192.0.2.2", Waiting, 30),
+            seat("192.0.2.2", Waiting, 20),
+        ];
+        assert_eq!(gives_way(&seats), Some(2));
+        seats.truncate(2);
+        assert_eq!(gives_way(&seats), Some(0));
+        seats.push(seat("2001:db8::1", Waiting, 5));
+        seats.push(seat("2001:db8::2", Waiting, 6));
+        assert_eq!(gives_way(&seats), Some(3), "one network of IPv6");
+        assert_eq!(gives_way(&[]), None);
+    }
+
+    #[test]
+    fn who_waits_gives_way_before_who_is_answered_and_the_token_to_nobody() {
+        use Standing::{Answered, Trusted, Waiting};
+        let mut seats = vec![
+            seat("192.0.2.1", Trusted, 900),
+            seat("192.0.2.1", Answered, 800),
+            seat("192.0.2.1", Answered, 700),
+            seat("192.0.2.2", Waiting, 1),
+        ];
+        assert_eq!(gives_way(&seats), Some(3));
+        seats.pop();
+        assert_eq!(gives_way(&seats), Some(1));
+        seats.truncate(1);
+        assert_eq!(gives_way(&seats), None);
+    }
+
+    #[test]
+    fn a_seat_waits_again_when_its_answer_is_over() {
+        let seat = Rc::new(Seat::new(IpAddr::from([127, 0, 0, 1])));
+        for (has_token, standing) in [(false, Standing::Answered), (true, Standing::Trusted)] {
+            let answering = seat.answering(has_token);
+            assert_eq!(seat.standing.get(), standing);
+            drop(answering);
+            assert_eq!(seat.standing.get(), Standing::Waiting);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! A whole server inside of another program.
+use crate::config::Config;
+use crate::control::Control;
+use crate::error::ServerError;
+use crate::listeners::Listening;
+use crate::server::Server;
+use std::net::SocketAddr;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use tokio::sync::oneshot;
+
+/// A server on a thread of its own, for tests and for programs that bring their own store.
+///
+/// ```
+/// use statestored::{RunningServer, config::Config};
+///
+/// let server = RunningServer::start(Config::in_memory())?;
+/// assert!(server.url().starts_with("mqtt://127.0.0.1:"));
+/// server.stop()?;
+/// # Ok::<(), statestored::ServerError>(())
+/// ```
+#[derive(Debug)]
+pub struct RunningServer {
+    addresses: Vec<SocketAddr>,
+    listening: Vec<Listening>,
+    http_address: Option<SocketAddr>,
+    control: Control,
+    shutdown: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<Result<(), ServerError>>>,
+}
+
+impl RunningServer {
+    /// Starts it; returns when it listens and its state is loaded.
+    pub fn start(config: Config) -> Result<Self, ServerError> {
+        let (report, started) = mpsc::channel();
+        let (shutdown, stopped) = oneshot::channel();
+        let thread = std::thread::Builder::new()
+            .name("statestored".into())
+            .spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()
+                    .map_err(ServerError::Runtime)?;
+                let ended = runtime.block_on(async {
+                    let server = Server::start(config).await?;
+                    // Who started it may have given up.
+                    let listening = server.listening().to_vec();
+                    let _ = report.send((listening, server.http_address(), server.control()));
+                    drop(report);
+                    server.run(async { drop(stopped.await) }).await
+                });
+                // A look at files may be under way, and take as long as it likes.
+                runtime.shutdown_background();
+                ended
+            })
+            .map_err(ServerError::Runtime)?;
+        match started.recv() {
+            Ok((listening, http_address, control)) => Ok(Self {
+                addresses: listening.iter().filter_map(Listening::address).collect(),
+                listening,
+                http_address,
+                control,
+                shutdown: Some(shutdown),
+                thread: Some(thread),
+            }),
+            Err(_) => Err(match thread.join() {
+                Ok(Err(error)) => error,
+                Ok(Ok(())) | Err(_) => ServerError::Panicked,
+            }),
+        }
+    }
+
+    /// The addresses of networks that it listens on.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Everything that it listens on.
+    pub fn listening(&self) -> &[Listening] {
+        &self.listening
+    }
+
+    /// Where it is asked over HTTP, if it was told to answer there.
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.http_address
+    }
+
+    /// The first address as a URL for clients.
+    pub fn url(&self) -> String {
+        self.listening
+            .first()
+            .map(Listening::url)
+            .unwrap_or_default()
+    }
+
+    /// Asks it something while it runs.
+    pub fn control(&self) -> Control {
+        self.control.clone()
+    }
+
+    /// Stops it: clients are told, everything is made durable.
+    pub fn stop(mut self) -> Result<(), ServerError> {
+        self.join()
+    }
+
+    fn join(&mut self) -> Result<(), ServerError> {
+        drop(self.shutdown.take());
+        match self.thread.take().map(JoinHandle::join) {
+            None => Ok(()),
+            Some(Ok(result)) => result,
+            Some(Err(_)) => Err(ServerError::Panicked),
+        }
+    }
+}
+
+impl Drop for RunningServer {
+    fn drop(&mut self) {
+        if let Err(error) = self.join() {
+            tracing::error!(%error, "the server did not stop in order");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The end of a server while something is asked of it over HTTP.
+use crate::http::{PATIENCE, TOKEN, bearer, open, start};
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
+use statestored::RunningServer;
+use statestored::access::{Authenticator, Users};
+use statestored::config::{AttachConfig, Config};
+use statestored::hub::BrokerTerms;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::mpsc::channel;
+use std::time::Instant;
+
+/// Puts something in the place of a file that can be opened and never gives anything, like one of a server that is away.
+fn silence(path: &Path) {
+    std::fs::remove_file(path).unwrap();
+    mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+}
+
+/// The other end of it, once somebody reads.
+fn read_by_somebody(path: &Path) -> File {
+    let begin = Instant::now();
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    loop {
+        let opened = OpenOptions::new()
+            .write(true)
+            .custom_flags(flags)
+            .open(path);
+        if let Ok(other_end) = opened {
+            return other_end;
+        }
+        assert!(begin.elapsed() < PATIENCE, "nobody reads");
+        std::thread::yield_now();
+    }
+}
+
+/// Whether it ends, though nobody writes into what it reads.
+fn ends(server: RunningServer) -> bool {
+    let (told, stopped) = channel();
+    std::thread::spawn(move || told.send(server.stop().is_ok()));
+    stopped.recv_timeout(PATIENCE) == Ok(true)
+}
+
+#[test]
+fn a_password_that_is_waited_for_does_not_keep_the_server_from_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("password");
+    std::fs::write(&file, "secret\n").unwrap();
+    silence(&file);
+    let server = start(Config {
+        attach: Some(AttachConfig {
+            address: "mqtt://127.0.0.1:1".parse().unwrap(),
+            terms: BrokerTerms::default(),
+            user: Some(("store".into(), file.clone())),
+            ca: None,
+            identity: None,
+            identity_key: None,
+        }),
+        ..Config::in_memory()
+    });
+    let other_end = read_by_somebody(&file);
+    assert!(ends(server));
+    drop(other_end);
+}
+
+#[test]
+fn a_reload_that_waits_for_a_file_does_not_keep_the_server_from_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("users");
+    std::fs::write(&file, "ann:secret\n").unwrap();
+    let server = start(Config {
+        authenticator: Authenticator::from(Users::read(&file).unwrap()),
+        ..Config::in_memory()
+    });
+    silence(&file);
+    let mut asking = open(server.http_address().unwrap());
+    let request = format!(
+        "POST /api/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n{}\r\n",
+        bearer(TOKEN)
+    );
+    asking.write_all(request.as_bytes()).unwrap();
+    let other_end = read_by_somebody(&file);
+    assert!(ends(server));
+    drop(other_end);
+}
