@@ -112,7 +112,8 @@ use crate::access::{Authenticator, Logins, Peer, Policy};
 use crate::budget::Gauge;
 use crate::clock::Now;
 use crate::connection::{Bounds, Connection, Memory, Next, Parting, Phase, SessionId, Turn};
-use crate::service::{Notify, Service, Ticket};
+use crate::keyspace::ByTicket;
+use crate::service::{Notify, Service};
 use crate::storage::Batch;
 use crate::timers::Timers;
 use backlog::Backlog;
@@ -128,7 +129,7 @@ use slotmap::{KeyData, SlotMap};
 use spares::Spares;
 use statestore_protocol::mqtt::{EncodedProperties, Packet, ReasonCode};
 use statestore_protocol::property::EncodedTimestamp;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use subscriptions::SubscriptionTree;
@@ -172,7 +173,7 @@ pub struct Hub {
     /// Room for notifications on their way from the service.
     notifications: Vec<Notify>,
     /// Who waits for an outcome that comes later.
-    askers: HashMap<Ticket, Asker>,
+    askers: ByTicket<Asker>,
     connections: SlotMap<ConnectionId, Connection>,
     sessions: Sessions,
     subscriptions: SubscriptionTree<SessionId>,
@@ -221,7 +222,7 @@ impl Hub {
             senders: Senders::default(),
             service,
             notifications: Vec::new(),
-            askers: HashMap::new(),
+            askers: ByTicket::default(),
             connections: SlotMap::with_key(),
             sessions: Sessions::default(),
             subscriptions: SubscriptionTree::default(),

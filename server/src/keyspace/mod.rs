@@ -28,12 +28,16 @@ use bytes::Bytes;
 use remote::EngineFigures;
 use rules::{Operation, Version};
 use statestore_protocol::{Capabilities, Hlc, Reply, ServiceError};
+use std::collections::HashMap;
 use std::fmt::Debug;
 use std::task::{Context, Poll};
 
 /// Names what was asked of a keyspace and has not ended. None is used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(pub u64);
+
+/// By a ticket, which nobody chooses.
+pub(crate) type ByTicket<Value> = HashMap<Ticket, Value, foldhash::fast::RandomState>;
 
 /// What comes with everything that is asked.
 #[derive(Debug, Clone, Copy)]

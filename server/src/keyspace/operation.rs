@@ -9,7 +9,7 @@ pub struct OwnedOperation(Owned);
 
 #[derive(Debug, Clone)]
 enum Owned {
-    Get(bool),
+    Get { remaining: bool, eventual: bool },
     Set(Bytes, SetOptions, Hlc, Option<Hlc>),
     Del(Option<Version>, Option<Hlc>),
     Vdel(Bytes, Option<Version>, Option<Hlc>),
@@ -19,7 +19,13 @@ impl OwnedOperation {
     /// What is to outlive `operation`.
     pub fn of(operation: &Operation<'_>) -> Self {
         Self(match *operation {
-            Operation::Get { remaining, .. } => Owned::Get(remaining),
+            Operation::Get {
+                remaining,
+                eventual,
+            } => Owned::Get {
+                remaining,
+                eventual,
+            },
             Operation::Set {
                 value,
                 options,
@@ -37,13 +43,18 @@ impl OwnedOperation {
 
     /// Whether it never changes anything.
     pub fn only_reads(&self) -> bool {
-        matches!(self.0, Owned::Get(_))
+        matches!(self.0, Owned::Get { .. })
+    }
+
+    /// Whether it is a read that wants no more than what the key held a moment ago.
+    pub fn is_eventual(&self) -> bool {
+        matches!(self.0, Owned::Get { eventual: true, .. })
     }
 
     /// The operation.
     pub fn borrowed(&self) -> Operation<'_> {
         match &self.0 {
-            Owned::Get(remaining) => Operation::Get {
+            Owned::Get { remaining, .. } => Operation::Get {
                 remaining: *remaining,
                 // It was answered at once if it could be.
                 eventual: false,

@@ -3,9 +3,9 @@ use super::meter::Measured;
 use super::replay::Place;
 use super::request::Outcome;
 use crate::access::Rights;
-use crate::keyspace::Ticket;
+use crate::keyspace::{ByTicket, Ticket};
 use statestore_protocol::Command;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// What was asked of the keyspace under a ticket.
@@ -30,7 +30,7 @@ pub(super) struct Waiting {
 pub(super) struct UnderWay {
     /// Of the next request that does not end at once.
     next: u64,
-    waiting: HashMap<Ticket, Waiting>,
+    waiting: ByTicket<Waiting>,
     outcomes: VecDeque<(Ticket, Outcome)>,
 }
 

@@ -75,6 +75,15 @@ pub(super) struct Clocks {
     stepped: Option<(i64, u64)>,
     is_compared: bool,
     is_right: bool,
+    /// What was found at the time of which notice was taken last: all requests of a turn have the same.
+    passed: Option<Passed>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Passed {
+    now: Now,
+    earliest_ms: u64,
+    latest_ms: u64,
 }
 
 impl Clocks {
@@ -91,6 +100,7 @@ impl Clocks {
             stepped: None,
             is_compared: false,
             is_right: false,
+            passed: None,
         }
     }
 
@@ -119,12 +129,14 @@ impl Clocks {
 
     /// The engine refuses to tell.
     pub(super) fn refused(&mut self) {
+        self.passed = None;
         self.is_compared = true;
     }
 
     /// What the engine had when this node looked last.
     pub(super) fn found(&mut self, found: &FoundClocks, now: Now) {
         let Some(looked) = self.looked else { return };
+        self.passed = None;
         let base_ms = base(now);
         // A look at the engine's own clock is answered with what it shows then.
         let told = found.nodes.iter();
@@ -171,6 +183,18 @@ impl Clocks {
 
     /// Takes notice of what the clocks show by now.
     pub(super) fn pass(&mut self, now: Now) {
+        if self.passed.is_some_and(|passed| passed.now == now) {
+            return;
+        }
+        self.judge(now);
+        self.passed = Some(Passed {
+            now,
+            earliest_ms: self.earliest(now),
+            latest_ms: self.latest(now),
+        });
+    }
+
+    fn judge(&mut self, now: Now) {
         let base_ms = base(now);
         let believed_ms = *self.own_ms.get_or_insert(base_ms);
         if base_ms.saturating_sub(believed_ms) > self.limit_ms {
@@ -240,13 +264,27 @@ impl Clocks {
 
     /// What the wall clock that is furthest behind may show.
     pub(super) fn earliest_ms(&self, now: Now) -> u64 {
+        match self.passed {
+            Some(passed) if passed.now == now => passed.earliest_ms,
+            _ => self.earliest(now),
+        }
+    }
+
+    /// What the wall clock that is furthest ahead may show.
+    pub(super) fn latest_ms(&self, now: Now) -> u64 {
+        match self.passed {
+            Some(passed) if passed.now == now => passed.latest_ms,
+            _ => self.latest(now),
+        }
+    }
+
+    fn earliest(&self, now: Now) -> u64 {
         let leads = self.leads.values().map(|lead| lead.most(base(now)));
         let ahead = u64::try_from(leads.max().unwrap_or(0)).unwrap_or(0);
         now.wall_ms.saturating_sub(ahead)
     }
 
-    /// What the wall clock that is furthest ahead may show.
-    pub(super) fn latest_ms(&self, now: Now) -> u64 {
+    fn latest(&self, now: Now) -> u64 {
         let base_ms = base(now);
         let leads = self.leads.values();
         let leads = leads.map(|lead| lead.least(base_ms).unwrap_or_else(|| lead.most(base_ms)));

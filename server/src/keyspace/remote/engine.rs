@@ -4,7 +4,9 @@ use super::record::Record;
 use crate::keyspace::RequestDigest;
 use crate::keyspace::rules::Version;
 use bytes::Bytes;
+use smallvec::SmallVec;
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -80,13 +82,19 @@ impl Unit {
     }
 }
 
+/// Keys of one question: one, for the most part.
+pub type Keys = SmallVec<[Bytes; 1]>;
+
 /// What is asked of an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ask {
     /// What these keys hold, at one moment between question and answer. Ends with [`News::Read`].
-    Read(Vec<Bytes>),
+    Read(Keys),
+    /// What this key holds, for somebody who changes nothing: the floor, which only a change is compared with, need not be looked at.
+    /// Ends with [`News::Read`], too.
+    Look(Bytes),
     /// Make these changes. Ends with [`News::Committed`].
-    Commit(Unit),
+    Commit(Arc<Unit>),
     /// Keys with records, in the order of the engine, behind this one. Ends with [`News::Page`].
     Page {
         /// Behind which key of which bucket.
@@ -113,9 +121,12 @@ pub enum Ask {
 pub struct Seen {
     /// The record, with its revision; `None` if there is none.
     pub record: Option<(Record, Revision)>,
-    /// The floor of its bucket.
+    /// The floor of its bucket, or [`UNKNOWN_FLOOR`].
     pub floor: (Version, Revision),
 }
+
+/// In the place of a floor that was not looked at. No floor is like that: each has been written.
+pub const UNKNOWN_FLOOR: (Version, Revision) = ((0, 0), Revision(0));
 
 /// A record that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -74,20 +74,27 @@ impl Guesses {
         Some(seen)
     }
 
-    /// This was the answer to a question.
-    pub(super) fn saw(&mut self, ask: AskId, key: &Bytes, seen: &Seen) {
+    /// This was the answer to a question. Whether it is known by now, or something later.
+    pub(super) fn saw(&mut self, ask: AskId, key: &Bytes, seen: &Seen) -> bool {
         let learnt = self.learnt[usize::from(bucket_of(key))];
         let is_behind = learnt.asked >= ask && learnt.revision > seen.revision();
         if is_behind || self.doubtful >= ask {
-            return;
+            return false;
         }
         self.learn(key, seen.revision());
-        let known = self.young.get(key).or_else(|| self.old.get(key));
         // Answers may overtake each other.
-        if known.is_none_or(|known| known.revision() <= seen.revision()) {
+        let is_known = match self.young.get(key) {
+            Some(known) => known.revision() >= seen.revision(),
+            None => {
+                let old = self.old.get(key);
+                old.is_some_and(|known| known.revision() > seen.revision())
+            }
+        };
+        if !is_known {
             self.old.remove(key);
             self.insert(key, seen.clone());
         }
+        true
     }
 
     /// The key was given this record.

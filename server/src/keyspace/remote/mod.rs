@@ -57,8 +57,8 @@ mod watching;
 pub use clocks::FoundClocks;
 pub use config::RemoteConfig;
 pub use engine::{
-    ANSWER_LIFETIME, Ask, AskId, BUCKETS, CLOCK_LIFETIME, EngineError, Found, FoundPage, Link,
-    News, Place, Put, Revision, Seen, Unit, Verdict, bucket_of,
+    ANSWER_LIFETIME, Ask, AskId, BUCKETS, CLOCK_LIFETIME, EngineError, Found, FoundPage, Keys,
+    Link, News, Place, Put, Revision, Seen, UNKNOWN_FLOOR, Unit, Verdict, bucket_of,
 };
 pub use record::{Content, Record, RecordError, WriteId};
 pub use standing::{EngineFigures, Kind as AskKind, Result as AskResult, Trouble};
@@ -77,6 +77,7 @@ use guesses::Guesses;
 use pages::Page;
 use plan::Work;
 use sights::Sights;
+use smallvec::smallvec;
 use standing::Standing;
 use statestore_protocol::{Capabilities, Reply, ServiceError};
 use std::collections::{HashMap, HashSet};
@@ -297,12 +298,13 @@ impl<L: Link> Remote<L> {
             if !self.tasks.is_busy(&key) {
                 let deadline_ms = Tasks::deadline(now);
                 let work = Work::Finish(revision);
-                self.tasks.add(None, None, deadline_ms, vec![key], work);
+                self.tasks
+                    .add(None, None, deadline_ms, smallvec![key], work);
             }
         }
     }
 
-    fn begin(&mut self, asked: &Asked, keys: Vec<Bytes>, work: Work) -> Option<End> {
+    fn begin(&mut self, asked: &Asked, keys: Keys, work: Work) -> Option<End> {
         let deadline_ms = asked
             .deadline_ms
             .unwrap_or_else(|| Tasks::deadline(asked.now));
@@ -363,7 +365,7 @@ impl<L: Link> Keyspace for Remote<L> {
             return Some(end);
         }
         let work = Work::Operation(OwnedOperation::of(operation));
-        let keys = vec![key.clone()];
+        let keys = smallvec![key.clone()];
         self.begin(asked, keys, work)
     }
 
@@ -373,7 +375,7 @@ impl<L: Link> Keyspace for Remote<L> {
         operations: &[(&Bytes, Operation<'_>)],
         _told: &mut dyn Told,
     ) -> Option<End> {
-        let mut keys: Vec<Bytes> = operations.iter().map(|(key, _)| (*key).clone()).collect();
+        let mut keys: Keys = operations.iter().map(|(key, _)| (*key).clone()).collect();
         keys.sort();
         keys.dedup();
         if keys.len() as u64 > self.config.max_operations {

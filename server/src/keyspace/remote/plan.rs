@@ -22,6 +22,11 @@ pub(super) enum Work {
 }
 
 impl Work {
+    /// Whether it changes nothing, and nobody wants to know later what it has found: a floor is of no use then.
+    pub(super) fn only_looks(&self) -> bool {
+        matches!(self, Self::Operation(operation) if operation.only_reads() && !operation.is_eventual())
+    }
+
     /// Whether it may change what somebody has put there.
     pub(super) fn may_change(&self) -> bool {
         match self {

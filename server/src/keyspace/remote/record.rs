@@ -7,6 +7,12 @@ use statestore_protocol::Hlc;
 /// The only format so far. Who finds another one does not touch it.
 const FORMAT: u8 = 1;
 
+/// Format, flags, version and write.
+const HEAD_BYTES: usize = 1 + 1 + 16 + 16 + 8;
+/// A token besides its node id.
+const TOKEN_BYTES: usize = 8 + 8 + 4;
+const EXPIRY_BYTES: usize = 8 + 8;
+
 const HAS_VALUE: u8 = 1;
 const HAS_TOKEN: u8 = 2;
 const HAS_EXPIRY: u8 = 4;
@@ -61,7 +67,7 @@ pub enum RecordError {
 impl Record {
     /// As an engine keeps it.
     pub fn encode(&self) -> Bytes {
-        let mut out = BytesMut::new();
+        let mut out = BytesMut::with_capacity(self.encoded_len());
         out.put_u8(FORMAT);
         let (flags, value, token, expiry) = match &self.content {
             Content::Tombstone => (0, None, None, None),
@@ -97,6 +103,24 @@ impl Record {
             out.put_slice(value);
         }
         out.freeze()
+    }
+
+    /// How long that is.
+    pub fn encoded_len(&self) -> usize {
+        let parts = match &self.content {
+            Content::Tombstone => 0,
+            Content::Entry {
+                value,
+                token,
+                expiry,
+            } => {
+                let token = token.as_ref();
+                value.len()
+                    + token.map_or(0, |it| TOKEN_BYTES + it.node_id().len())
+                    + expiry.map_or(0, |_| EXPIRY_BYTES)
+            }
+        };
+        HEAD_BYTES + parts
     }
 
     /// Reads what [`encode`](Self::encode) wrote; the value shares the memory of `bytes`.
@@ -199,7 +223,9 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read(record in record()) {
-            prop_assert_eq!(Record::decode(record.encode()), Ok(record));
+            let bytes = record.encode();
+            prop_assert_eq!(bytes.len(), record.encoded_len());
+            prop_assert_eq!(Record::decode(bytes), Ok(record));
         }
 
         #[test]

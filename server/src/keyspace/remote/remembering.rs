@@ -4,7 +4,7 @@
 //! There is none unless all changes are known as they come, the watch has spoken lately, and the key was looked at lately;
 //! then the read goes to the engine like any other.
 use super::Remote;
-use super::engine::{AskId, Link, Revision, Seen};
+use super::engine::{AskId, Link, Revision, Seen, UNKNOWN_FLOOR};
 use super::plan::{Circumstances, Decision, Work};
 use super::record::{Record, WriteId};
 use crate::clock::Now;
@@ -58,10 +58,20 @@ impl<L: Link> Remote<L> {
     pub(super) fn saw_keys(&mut self, ask: AskId, keys: &[Bytes], seen: &[Seen], now: Now) {
         let earliest_ms = Some(self.clocks.earliest_ms(now));
         for (key, seen) in keys.iter().zip(seen) {
-            self.guesses.saw(ask, key, seen);
             match &seen.record {
-                Some((record, revision)) => self.saw(key, record, *revision, now, earliest_ms),
-                None => self.sights.saw_none(key, seen.revision()),
+                Some((record, revision)) => {
+                    self.highest = self.highest.max(record.version);
+                    if !self.guesses.saw(ask, key, seen) {
+                        self.guesses.changed(key, record, *revision);
+                    }
+                    self.sights.saw(key, record, *revision, now, earliest_ms);
+                }
+                // Of which moment that is nobody knows.
+                None if seen.floor == UNKNOWN_FLOOR => {}
+                None => {
+                    self.guesses.saw(ask, key, seen);
+                    self.sights.saw_none(key, seen.revision());
+                }
             }
         }
     }
@@ -85,10 +95,11 @@ impl<L: Link> Remote<L> {
 mod tests {
     use super::*;
     use crate::keyspace::remote::{
-        Ask, BUCKETS, Content, FoundClocks, News, RemoteConfig, Revision, Unit, Verdict,
+        Ask, BUCKETS, Content, FoundClocks, News, Place, RemoteConfig, Revision, Verdict,
     };
     use crate::keyspace::{Asked, Changed, Keyspace, RequestDigest, Ticket, Told};
     use crate::storage::Expiry;
+    use smallvec::smallvec;
     use statestore_protocol::{Hlc, Reply, SetOptions};
     use std::collections::VecDeque;
     use std::task::{Context, Poll};
@@ -168,7 +179,7 @@ mod tests {
             let floors = vec![(0, 0); usize::from(BUCKETS)];
             node.advance(0, [News::Synced(node.watch, Revision(5), floors)]);
             assert_eq!(node.get(0), None);
-            let read = node.asked(&Ask::Read(vec![KEY.clone()]));
+            let read = node.asked(&Ask::Read(smallvec![KEY.clone()]));
             let ended = node.advance(0, [News::Read(read, Ok(vec![seen(4, &VALUE)]))]);
             assert_eq!(ended, [value(4, &VALUE)]);
             node
@@ -286,7 +297,7 @@ mod tests {
         };
         assert_eq!(node.operate(1, &set), None);
         let (commit, ask) = node.remote.link.asks.pop().unwrap();
-        assert!(matches!(ask, Ask::Commit(Unit { .. })), "{ask:?}");
+        assert!(matches!(ask, Ask::Commit(_)), "{ask:?}");
         let made = End::Answered {
             reply: Reply::Ok,
             version: Some((6, 0)),
@@ -302,12 +313,62 @@ mod tests {
     fn a_watch_that_has_nothing_to_tell_ends_no_request() {
         let mut node = Node::new();
         assert_eq!(node.get(10_001), None);
-        let read = node.asked(&Ask::Read(vec![KEY.clone()]));
+        let read = node.asked(&Ask::Read(smallvec![KEY.clone()]));
         node.advance(10_002, [News::Read(read, Err(None))]);
         // Long after that, something is asked again.
         node.advance(20_000, []);
         let ended = node.advance(20_000, [News::Watching(node.watch)]);
         assert_eq!(ended, []);
+    }
+
+    #[test]
+    fn a_read_looks_at_no_floor_and_what_it_does_not_find_is_no_guess() {
+        let mut node = Node::new();
+        let read = Operation::Get {
+            remaining: false,
+            eventual: false,
+        };
+        // Without the guess of the beginning.
+        node.remote.guesses.doubt(std::slice::from_ref(&KEY));
+        assert_eq!(node.operate(1, &read), None);
+        let look = node.asked(&Ask::Look(KEY.clone()));
+        let nothing = Seen {
+            record: None,
+            floor: UNKNOWN_FLOOR,
+        };
+        let ended = node.advance(1, [News::Read(look, Ok(vec![nothing]))]);
+        assert_eq!(ended, [End::reply(Reply::Nil)]);
+        let timestamp = Hlc::new(1_000_000, 0, "client").unwrap();
+        let set = Operation::Set {
+            value: &VALUE,
+            options: SetOptions::default(),
+            timestamp: &timestamp,
+            token: None,
+        };
+        assert_eq!(node.operate(2, &set), None);
+        node.asked(&Ask::Read(smallvec![KEY.clone()]));
+        // What a read has found is one.
+        let mut node = Node::new();
+        node.remote.guesses.doubt(std::slice::from_ref(&KEY));
+        assert_eq!(node.operate(1, &read), None);
+        let look = node.asked(&Ask::Look(KEY.clone()));
+        let found = Seen {
+            floor: UNKNOWN_FLOOR,
+            ..seen(4, &VALUE)
+        };
+        let ended = node.advance(1, [News::Read(look, Ok(vec![found]))]);
+        assert_eq!(ended, [value(4, &VALUE)]);
+        assert_eq!(node.operate(2, &set), None);
+        let (_, ask) = node.remote.link.asks.pop().unwrap();
+        let Ask::Commit(unit) = ask else {
+            panic!("{ask:?}")
+        };
+        let compared = [
+            &Place::Entry(KEY.clone()),
+            &Place::Answer(RequestDigest([7; 16])),
+        ];
+        assert!(unit.compares.iter().map(|(place, _)| place).eq(compared));
+        assert_eq!(unit.compares[0].1, Revision(4));
     }
 
     #[test]
@@ -321,7 +382,7 @@ mod tests {
                 token: None,
             };
             assert_eq!(node.operate(mono_ms, &set), None);
-            let read = node.asked(&Ask::Read(vec![KEY.clone()]));
+            let read = node.asked(&Ask::Read(smallvec![KEY.clone()]));
             node.advance(mono_ms, [News::Read(read, Ok(vec![seen(5, &VALUE)]))]);
         };
         let commits = |node: &Node| {
@@ -359,7 +420,7 @@ mod tests {
             request: None,
         };
         assert_eq!(node.remote.follow(&asked, &other), None);
-        let read = node.asked(&Ask::Read(vec![other.clone()]));
+        let read = node.asked(&Ask::Read(smallvec![other.clone()]));
         assert_ne!(node.remote.next_ms(), Some(0));
         node.remote.unfollow(&other);
         assert_eq!(node.remote.next_ms(), Some(0));
@@ -373,7 +434,7 @@ mod tests {
     fn a_long_entry_that_is_read_has_as_much_time_left_as_the_wall_clocks_say() {
         let mut node = Node::new();
         assert_eq!(node.get(10_001), None);
-        let read = node.asked(&Ask::Read(vec![KEY.clone()]));
+        let read = node.asked(&Ask::Read(smallvec![KEY.clone()]));
         let mut seen = seen(6, &VALUE);
         let expiry = Expiry {
             at_wall_ms: now(0).wall_ms + 120_000,

@@ -1,8 +1,8 @@
 //! One thing that is to be done, and how far it has come.
-use super::engine::{AskId, Revision, Seen, Unit};
+use super::engine::{Ask, AskId, Keys, Revision, Seen, Unit};
 use super::plan::Work;
 use crate::keyspace::{End, RequestDigest, Ticket};
-use bytes::Bytes;
+use std::sync::Arc;
 
 /// Names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -12,7 +12,7 @@ pub(super) struct TaskId(pub(super) u64);
 #[derive(Debug)]
 pub(super) struct Attempt {
     pub(super) write: u64,
-    pub(super) unit: Unit,
+    pub(super) unit: Arc<Unit>,
     /// What it has come to once it is made; `None` if everything begins anew then.
     pub(super) end: Option<End>,
     /// A copy was sent whose answer did not come: it may be made at any time.
@@ -28,11 +28,11 @@ pub(super) enum Stage {
     ToRead,
     Reading,
     ReadLater,
-    ToCommit(Attempt),
-    Committing(Attempt),
-    CommitLater(Attempt),
+    ToCommit(Box<Attempt>),
+    Committing(Box<Attempt>),
+    CommitLater(Box<Attempt>),
     /// It was refused with this, whose last change has this revision. All changes until then have to be known.
-    Settling(Attempt, Vec<Seen>, Revision),
+    Settling(Box<Attempt>, Vec<Seen>, Revision),
 }
 
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub(super) struct Task {
     pub(super) request: Option<RequestDigest>,
     pub(super) deadline_ms: u64,
     /// In order, no two equal.
-    pub(super) keys: Vec<Bytes>,
+    pub(super) keys: Keys,
     pub(super) work: Work,
     /// In how many queues others are before it.
     pub(super) behind: usize,
@@ -51,4 +51,14 @@ pub(super) struct Task {
     pub(super) asks: Option<AskId>,
     /// When it goes on, if that is not its deadline.
     pub(super) later_ms: Option<u64>,
+}
+
+impl Task {
+    /// What it asks first.
+    pub(super) fn question(&self) -> Ask {
+        match &self.keys[..] {
+            [key] if self.work.only_looks() => Ask::Look(key.clone()),
+            _ => Ask::Read(self.keys.clone()),
+        }
+    }
 }

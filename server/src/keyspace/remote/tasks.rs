@@ -12,7 +12,7 @@
 mod deciding;
 
 use super::answer;
-use super::engine::{Ask, AskId, EngineError, Place, Put, Revision, Seen, Verdict};
+use super::engine::{Ask, AskId, EngineError, Keys, Place, Put, Revision, Seen, Verdict};
 use super::guesses::Guesses;
 use super::maps::{ById, ByKey};
 use super::plan::{Stamps, Work, refusal};
@@ -22,8 +22,10 @@ use super::task::{Attempt, Stage, Task, TaskId};
 use crate::clock::Now;
 use crate::keyspace::{End, RequestDigest, Ticket};
 use bytes::Bytes;
+use smallvec::SmallVec;
 use statestore_protocol::Reply;
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
 /// The time of what has no deadline.
 const MOST_MS: u64 = 60_000;
@@ -39,7 +41,8 @@ pub(super) struct Tasks {
     ids: u64,
     writes: u64,
     by_id: ById<TaskId, Task>,
-    queues: ByKey<VecDeque<TaskId>>,
+    /// Who works on a key, and those behind.
+    queues: ByKey<SmallVec<[TaskId; 2]>>,
     asked: ById<AskId, TaskId>,
     /// Whose commit was that?
     by_write: ById<u64, TaskId>,
@@ -75,7 +78,7 @@ impl Tasks {
         ticket: Option<Ticket>,
         request: Option<RequestDigest>,
         deadline_ms: u64,
-        keys: Vec<Bytes>,
+        keys: Keys,
         work: Work,
     ) {
         self.ids += 1;
@@ -84,7 +87,7 @@ impl Tasks {
         for key in &keys {
             let queue = self.queues.entry(key.clone()).or_default();
             behind += usize::from(!queue.is_empty());
-            queue.push_back(id);
+            queue.push(id);
         }
         self.timers.insert((deadline_ms, id));
         let task = Task {
@@ -143,7 +146,7 @@ impl Tasks {
             match std::mem::replace(&mut task.stage, Stage::Behind) {
                 Stage::ToRead => {
                     task.stage = Stage::Reading;
-                    return Some((id, Ask::Read(task.keys.clone())));
+                    return Some((id, task.question()));
                 }
                 Stage::ToCommit(attempt) if !may_commit => {
                     task.stage = Stage::ToCommit(attempt);
@@ -151,7 +154,7 @@ impl Tasks {
                 }
                 Stage::ToCommit(mut attempt) => {
                     attempt.has_gap |= !is_live;
-                    let ask = Ask::Commit(attempt.unit.clone());
+                    let ask = Ask::Commit(Arc::clone(&attempt.unit));
                     task.stage = Stage::Committing(attempt);
                     return Some((id, ask));
                 }
@@ -177,9 +180,9 @@ impl Tasks {
     }
 
     /// The keys that a question was about.
-    pub(super) fn keys_of(&self, ask: AskId) -> Vec<Bytes> {
+    pub(super) fn keys_of(&self, ask: AskId) -> Keys {
         let task = self.asked.get(&ask).and_then(|id| self.by_id.get(id));
-        task.map_or_else(Vec::new, |task| task.keys.clone())
+        task.map_or_else(Keys::new, |task| task.keys.clone())
     }
 
     /// The records that a commit puts.
@@ -278,7 +281,7 @@ impl Tasks {
     }
 
     /// The attempt of a task that is committing.
-    fn take_attempt(&mut self, id: TaskId) -> Option<Attempt> {
+    fn take_attempt(&mut self, id: TaskId) -> Option<Box<Attempt>> {
         let task = self.by_id.get_mut(&id)?;
         match std::mem::replace(&mut task.stage, Stage::Behind) {
             Stage::Committing(attempt) => Some(attempt),
@@ -289,9 +292,9 @@ impl Tasks {
         }
     }
 
-    fn made(&mut self, id: TaskId, attempt: Attempt) {
+    fn made(&mut self, id: TaskId, mut attempt: Box<Attempt>) {
         self.by_write.remove(&attempt.write);
-        match attempt.end {
+        match attempt.end.take() {
             Some(end) => self.end(id, end),
             None => self.put_stage(id, Stage::ToRead),
         }
@@ -467,9 +470,9 @@ impl Tasks {
             let Some(queue) = self.queues.get_mut(&key) else {
                 continue;
             };
-            let was_first = queue.front() == Some(&id);
+            let was_first = queue.first() == Some(&id);
             queue.retain(|other| *other != id);
-            let Some(next) = queue.front().copied() else {
+            let Some(next) = queue.first().copied() else {
                 self.queues.remove(&key);
                 continue;
             };

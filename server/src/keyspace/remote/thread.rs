@@ -1,5 +1,7 @@
 //! The way to an engine whose sockets are on a thread of their own: the keyspace talks to it through channels.
-use super::{Ask, AskId, Link, News, Verdict};
+use super::{Ask, AskId, Keys, Link, News, Verdict};
+use bytes::Bytes;
+use smallvec::smallvec;
 use std::collections::VecDeque;
 use std::task::{Context, Poll};
 use tokio::sync::{mpsc, oneshot};
@@ -8,6 +10,34 @@ use tokio::sync::{mpsc, oneshot};
 pub(super) struct Ends {
     pub(super) asked: mpsc::UnboundedReceiver<(AskId, Ask)>,
     pub(super) tell: mpsc::UnboundedSender<News>,
+}
+
+/// What somebody wants to know of some keys.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) ask: AskId,
+    pub(super) keys: Keys,
+    pub(super) has_floors: bool,
+}
+
+impl Question {
+    /// The keys and their floors.
+    pub(super) fn with_floors(ask: AskId, keys: Keys) -> Self {
+        Self {
+            ask,
+            keys,
+            has_floors: true,
+        }
+    }
+
+    /// One key without its floor.
+    pub(super) fn of_entry(ask: AskId, key: Bytes) -> Self {
+        Self {
+            ask,
+            keys: smallvec![key],
+            has_floors: false,
+        }
+    }
 }
 
 /// The way to the thread of an engine, which ends when this is dropped.
@@ -81,7 +111,7 @@ impl ThreadLink {
 /// What is told of a question that nobody answers.
 pub(super) fn unanswered(id: AskId, ask: &Ask) -> News {
     match ask {
-        Ask::Read(_) => News::Read(id, Err(None)),
+        Ask::Read(_) | Ask::Look(_) => News::Read(id, Err(None)),
         Ask::Commit(_) => News::Committed(id, Verdict::Unclear),
         Ask::Page { .. } => News::Page(id, Err(None)),
         Ask::Watch => News::WatchLost(id, None),
@@ -141,7 +171,7 @@ impl Link for ThreadLink {
 pub(super) fn refused(id: AskId, ask: &Ask, error: &super::EngineError) -> News {
     let error = error.clone();
     match ask {
-        Ask::Read(_) => News::Read(id, Err(Some(error))),
+        Ask::Read(_) | Ask::Look(_) => News::Read(id, Err(Some(error))),
         Ask::Commit(_) => News::Committed(id, Verdict::Failed(error)),
         Ask::Page { .. } => News::Page(id, Err(Some(error))),
         Ask::Watch => News::WatchLost(id, Some(error)),

@@ -6,6 +6,7 @@ use crate::clock::Now;
 use crate::keyspace::rules::Version;
 use crate::keyspace::{End, Told};
 use bytes::Bytes;
+use smallvec::smallvec;
 use statestore_protocol::Reply;
 use std::collections::{HashMap, HashSet};
 
@@ -28,7 +29,7 @@ impl<L: Link> Remote<L> {
     pub(super) fn ask_followed(&mut self, key: &Bytes) {
         // Without a watch it is asked when there is one.
         if self.is_live() {
-            let ask = self.ask(Ask::Read(vec![key.clone()]));
+            let ask = self.ask(Ask::Read(smallvec![key.clone()]));
             self.following.asked(ask, key.clone());
         }
     }

@@ -2,7 +2,7 @@
 use super::engine::{Engine, Fault, page};
 use crate::chance::Chance;
 use statestored::keyspace::remote::{
-    Ask, AskId, BUCKETS, Found, Link, News, Place, Put, Revision, Seen, Verdict,
+    Ask, AskId, BUCKETS, Found, Link, News, Place, Put, Revision, Seen, UNKNOWN_FLOOR, Verdict,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -170,7 +170,7 @@ impl Way {
     fn unanswered(&mut self, id: AskId, ask: &Ask) {
         if self.answered.insert(id) {
             self.told.push(match ask {
-                Ask::Read(_) => News::Read(id, Err(None)),
+                Ask::Read(_) | Ask::Look(_) => News::Read(id, Err(None)),
                 Ask::Commit(_) => News::Committed(id, Verdict::Unclear),
                 Ask::Page { .. } => News::Page(id, Err(None)),
                 Ask::Watch => News::WatchLost(id, None),
@@ -202,6 +202,14 @@ impl Way {
             Ask::Read(keys) => {
                 let seen = keys.iter().map(|key| engine.seen(key)).collect();
                 News::Read(id, Ok(seen))
+            }
+            Ask::Look(key) => {
+                let floor = UNKNOWN_FLOOR;
+                let seen = Seen {
+                    floor,
+                    ..engine.seen(key)
+                };
+                News::Read(id, Ok(vec![seen]))
             }
             Ask::Commit(unit) => News::Committed(id, engine.commit(unit)),
             Ask::Page { after, most } => News::Page(id, Ok(page(&engine, after.as_ref(), *most))),

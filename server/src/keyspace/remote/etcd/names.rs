@@ -68,16 +68,13 @@ impl Names {
     }
 
     pub(super) fn entry(&self, bucket: u16, key: &[u8]) -> Vec<u8> {
-        let mut name = self.entries();
-        name.extend_from_slice(format!("{bucket:0BUCKET_DIGITS$x}/").as_bytes());
-        name.extend_from_slice(key);
-        name
+        let digits = digits(bucket);
+        [&self.prefix[..], b"/e/", &digits, b"/", key].concat()
     }
 
     pub(super) fn floor(&self, bucket: u16) -> Vec<u8> {
-        let mut name = self.floors();
-        name.extend_from_slice(format!("{bucket:0BUCKET_DIGITS$x}").as_bytes());
-        name
+        let digits = digits(bucket);
+        [&self.prefix[..], b"/f/", &digits].concat()
     }
 
     pub(super) fn of(&self, place: &Place) -> Vec<u8> {
@@ -100,6 +97,11 @@ impl Names {
         let bucket = u16::from_str_radix(std::str::from_utf8(bucket).ok()?, 16).ok()?;
         (!key.is_empty() && bucket == bucket_of(key)).then(|| Bytes::copy_from_slice(key))
     }
+}
+
+fn digits(bucket: u16) -> [u8; BUCKET_DIGITS] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    [12, 8, 4, 0].map(|shift| DIGITS[usize::from(bucket >> shift & 0xF)])
 }
 
 pub(super) fn encode_floor((wall_ms, counter): Version) -> Vec<u8> {

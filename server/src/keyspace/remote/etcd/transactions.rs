@@ -3,8 +3,10 @@ use super::leases::Leases;
 use super::names::{Names, decode_floor, encode_floor};
 use super::store::Store;
 use super::{MAX_MESSAGE_BYTES, REQUEST_TIMEOUT};
+use crate::keyspace::remote::thread::Question;
 use crate::keyspace::remote::{
-    AskId, EngineError, News, Place, Put, Record, Revision, Seen, Unit, Verdict, bucket_of,
+    AskId, EngineError, News, Place, Put, Record, Revision, Seen, UNKNOWN_FLOOR, Unit, Verdict,
+    bucket_of,
 };
 use bytes::Bytes;
 use etcd_client::{
@@ -25,15 +27,29 @@ pub(super) fn kv(client: &Client) -> KvClient {
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
 }
 
+fn get(names: &Names, key: &Bytes) -> TxnOp {
+    TxnOp::get(names.entry(bucket_of(key), key), None)
+}
+
 fn gets(names: &Names, keys: &[Bytes]) -> Vec<TxnOp> {
     let gets = keys.iter().flat_map(|key| {
-        let bucket = bucket_of(key);
-        [
-            TxnOp::get(names.entry(bucket, key), None),
-            TxnOp::get(names.floor(bucket), None),
-        ]
+        let floor = TxnOp::get(names.floor(bucket_of(key)), None);
+        [get(names, key), floor]
     });
     gets.collect()
+}
+
+/// What a question asks etcd.
+fn gets_for(names: &Names, question: &Question) -> Vec<TxnOp> {
+    if question.has_floors {
+        return gets(names, &question.keys);
+    }
+    question.keys.iter().map(|key| get(names, key)).collect()
+}
+
+/// How many operations that are.
+pub(super) fn gets_of(question: &Question) -> usize {
+    question.keys.len() * if question.has_floors { 2 } else { 1 }
 }
 
 fn foreign(what: impl std::fmt::Display) -> EngineError {
@@ -48,19 +64,38 @@ pub(super) fn record_of(found: &KeyValue) -> Result<Record, EngineError> {
     Record::decode(Bytes::copy_from_slice(found.value())).map_err(foreign)
 }
 
+/// What a [get] has found.
+fn found(entry: &GetResponse) -> Result<Option<(Record, Revision)>, EngineError> {
+    let found = entry.kvs().first();
+    found
+        .map(|found| Ok((record_of(found)?, revision_of(found))))
+        .transpose()
+}
+
 /// What a pair of [gets] has found.
 fn seen(entry: &GetResponse, floor: &GetResponse) -> Result<Seen, EngineError> {
-    let record = match entry.kvs().first() {
-        Some(found) => Some((record_of(found)?, revision_of(found))),
-        None => None,
-    };
     let floor = floor.kvs().first();
     let floor = floor.ok_or_else(|| foreign("a floor is missing: data was lost"))?;
     let version = decode_floor(floor.value()).ok_or_else(|| foreign("a floor is no version"))?;
     Ok(Seen {
-        record,
+        record: found(entry)?,
         floor: (version, revision_of(floor)),
     })
+}
+
+/// What a question has found.
+fn answered(question: &Question, responses: &[TxnOpResponse]) -> Result<Vec<Seen>, EngineError> {
+    if question.has_floors {
+        return all_seen(responses);
+    }
+    let entries = responses.iter().map(|response| match response {
+        TxnOpResponse::Get(entry) => Ok(Seen {
+            record: found(entry)?,
+            floor: UNKNOWN_FLOOR,
+        }),
+        _ => Err(foreign("an answer to something else")),
+    });
+    entries.collect()
 }
 
 /// What the answers to [gets] have found.
@@ -76,35 +111,35 @@ fn all_seen(responses: &[TxnOpResponse]) -> Result<Vec<Seen>, EngineError> {
 pub(super) async fn read(
     kv: KvClient,
     store: Arc<Store>,
-    asked: Vec<(AskId, Vec<Bytes>)>,
+    asked: Vec<Question>,
     tell: UnboundedSender<News>,
 ) {
     let responses = ask_for(kv, &store, &asked).await;
     let mut rest = responses.as_deref().unwrap_or_default();
-    for (ask, keys) in asked {
-        let found = match (&responses, rest.split_at_checked(2 * keys.len())) {
+    for question in asked {
+        let found = match (&responses, rest.split_at_checked(gets_of(&question))) {
             (Err(error), _) => Err(error.clone()),
             (Ok(_), Some((own, behind))) => {
                 rest = behind;
-                all_seen(own).map_err(Some)
+                answered(&question, own).map_err(Some)
             }
             (Ok(_), None) => Err(None),
         };
         // Nobody may listen any more.
-        let _ = tell.send(News::Read(ask, found));
+        let _ = tell.send(News::Read(question.ask, found));
     }
 }
 
-/// What is answered to [gets] for all of these; no error if nothing is.
+/// What is answered to [`gets_for`] all of these; no error if nothing is.
 async fn ask_for(
     mut kv: KvClient,
     store: &Store,
-    asked: &[(AskId, Vec<Bytes>)],
+    asked: &[Question],
 ) -> Result<Vec<TxnOpResponse>, Option<EngineError>> {
     store.check()?;
     let all = asked
         .iter()
-        .flat_map(|(_, keys)| gets(store.names(), keys))
+        .flat_map(|question| gets_for(store.names(), question))
         .collect();
     let latest = store.latest();
     match timeout(REQUEST_TIMEOUT, kv.txn(store.only_here(all))).await {
@@ -173,7 +208,7 @@ pub(super) fn bytes_of(unit: &Unit) -> usize {
             Place::Floor(_) | Place::Answer(_) => 0,
         };
         let value = match put {
-            Put::Record(record) => record.encode().len(),
+            Put::Record(record) => record.encoded_len(),
             Put::Answer(answer) => answer.len(),
             Put::Floor(_) | Put::Nothing => 16,
         };
@@ -191,7 +226,7 @@ pub(super) async fn commit(
     kv: KvClient,
     store: Arc<Store>,
     leases: Leases,
-    asked: Vec<(AskId, Unit)>,
+    asked: Vec<(AskId, Arc<Unit>)>,
     tell: UnboundedSender<News>,
 ) {
     let (asks, units): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
@@ -211,7 +246,7 @@ async fn commit_all(
     mut kv: KvClient,
     store: &Store,
     leases: Leases,
-    units: &[Unit],
+    units: &[Arc<Unit>],
 ) -> Result<Vec<Verdict>, Verdict> {
     store.check().map_err(Verdict::Failed)?;
     let lease = if units.iter().any(|unit| unit.request().is_some()) {
@@ -249,7 +284,7 @@ async fn commit_all(
 async fn without_room(
     mut kv: KvClient,
     store: &Store,
-    units: &[Unit],
+    units: &[Arc<Unit>],
 ) -> Result<Vec<Verdict>, Verdict> {
     let nested = units
         .iter()

@@ -5,10 +5,10 @@ use super::leases::Leases;
 use super::store::Store;
 use super::transactions;
 use super::watch;
-use crate::keyspace::remote::thread::Ends;
+use crate::keyspace::remote::thread::{Ends, Question};
 use crate::keyspace::remote::{Ask, AskId, EngineError, News, Place, Unit, Verdict};
-use bytes::Bytes;
 use etcd_client::Client;
+use foldhash::quality;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(super) async fn work(
     let kv = transactions::kv(&client);
     let leases = Leases::new(&client);
     let clock_lease = clocks::OwnLease::default();
-    let mut reads = VecDeque::new();
+    let mut reads: VecDeque<Question> = VecDeque::new();
     let mut commits = VecDeque::new();
     let (mut reading, mut committing, mut others) =
         (JoinSet::new(), JoinSet::new(), JoinSet::new());
@@ -78,7 +78,8 @@ pub(super) async fn work(
                 }
                 for (id, ask) in some.drain(..) {
                     match ask {
-                        Ask::Read(keys) => reads.push_back((id, keys)),
+                        Ask::Read(keys) => reads.push_back(Question::with_floors(id, keys)),
+                        Ask::Look(key) => reads.push_back(Question::of_entry(id, key)),
                         Ask::Commit(unit) if transactions::is_too_large(&unit) => {
                             let verdict = Verdict::Failed(EngineError::TooLarge(transactions::MAX_RECORD_BYTES));
                             let _ = tell.send(News::Committed(id, verdict));
@@ -107,11 +108,11 @@ pub(super) async fn work(
 }
 
 /// So many reads as fit one transaction.
-fn gather_reads(reads: &mut VecDeque<(AskId, Vec<Bytes>)>) -> Vec<(AskId, Vec<Bytes>)> {
+fn gather_reads(reads: &mut VecDeque<Question>) -> Vec<Question> {
     let mut group = Vec::new();
     let mut operations = 0;
-    while let Some((_, keys)) = reads.front() {
-        operations += 2 * keys.len();
+    while let Some(question) = reads.front() {
+        operations += transactions::gets_of(question);
         if operations > MOST_OPERATIONS && !group.is_empty() {
             break;
         }
@@ -121,9 +122,9 @@ fn gather_reads(reads: &mut VecDeque<(AskId, Vec<Bytes>)>) -> Vec<(AskId, Vec<By
 }
 
 /// So many units as fit one transaction, which must not put one place twice.
-fn gather_commits(commits: &mut VecDeque<(AskId, Unit)>) -> Vec<(AskId, Unit)> {
-    let mut group: Vec<(AskId, Unit)> = Vec::new();
-    let mut places = HashSet::<Place>::new();
+fn gather_commits(commits: &mut VecDeque<(AskId, Arc<Unit>)>) -> Vec<(AskId, Arc<Unit>)> {
+    let mut group: Vec<(AskId, Arc<Unit>)> = Vec::new();
+    let mut places = HashSet::<Place, quality::RandomState>::default();
     let (mut bytes, mut longest) = (0, 0);
     while let Some((_, unit)) = commits.front() {
         bytes += transactions::bytes_of(unit);

@@ -4,6 +4,7 @@ use crate::keyspace::RequestDigest;
 use crate::keyspace::remote::{AskId, Place, Put, Revision, Unit, bucket_of};
 use ::redis::Cmd;
 use bytes::Bytes;
+use foldhash::quality;
 use std::collections::{HashMap, VecDeque};
 
 /// Most entries of a group: the script passes twice as many to one command.
@@ -48,18 +49,18 @@ pub(super) struct Commit {
 }
 
 impl Commit {
-    pub(super) fn new(ask: AskId, unit: Unit) -> Self {
+    pub(super) fn new(ask: AskId, unit: &Unit) -> Self {
         let (mut entries, mut floors) = (Vec::new(), Vec::new());
-        for (place, revision) in unit.compares {
-            let expected = Some(revision);
+        for (place, revision) in &unit.compares {
+            let expected = Some(*revision);
             match place {
                 Place::Entry(key) => entries.push(Entry {
-                    key,
+                    key: key.clone(),
                     expected,
                     record: None,
                 }),
                 Place::Floor(bucket) => floors.push(Floor {
-                    bucket,
+                    bucket: *bucket,
                     expected,
                     version: None,
                 }),
@@ -70,7 +71,7 @@ impl Commit {
         let compared = entries.len();
         let mut answer = None;
         let mut bytes = 0;
-        for (place, put) in unit.puts {
+        for (place, put) in &unit.puts {
             match (place, put) {
                 (Place::Entry(key), put) => {
                     let record = match put {
@@ -82,7 +83,7 @@ impl Commit {
                     match entries.iter_mut().find(|entry| entry.key == key) {
                         Some(known) => known.record = record,
                         None => entries.push(Entry {
-                            key,
+                            key: key.clone(),
                             expected: None,
                             record,
                         }),
@@ -90,11 +91,11 @@ impl Commit {
                 }
                 (Place::Floor(bucket), Put::Floor(version)) => {
                     bytes += 100;
-                    let version = Some(encode_version(version));
-                    match floors.iter_mut().find(|floor| floor.bucket == bucket) {
+                    let version = Some(encode_version(*version));
+                    match floors.iter_mut().find(|floor| floor.bucket == *bucket) {
                         Some(known) => known.version = version,
                         None => floors.push(Floor {
-                            bucket,
+                            bucket: *bucket,
                             expected: None,
                             version,
                         }),
@@ -102,7 +103,7 @@ impl Commit {
                 }
                 (Place::Answer(request), Put::Answer(given)) => {
                     bytes += 100 + given.len();
-                    answer = Some((request, given));
+                    answer = Some((*request, given.clone()));
                 }
                 (Place::Floor(_) | Place::Answer(_), _) => {}
             }
@@ -131,7 +132,7 @@ impl Commit {
 
 /// The places that the units of a group have, and which of them are changed.
 #[derive(Debug, Default)]
-struct Places(HashMap<Place, bool>);
+struct Places(HashMap<Place, bool, quality::RandomState>);
 
 impl Places {
     /// Adds those of a unit, unless one of them changes what another one has as well.
@@ -241,7 +242,7 @@ mod tests {
             compares: vec![(place.clone(), Revision(1)), (Place::Floor(3), Revision(1))],
             puts: vec![(place, Put::Record(record(bytes)))],
         };
-        Commit::new(AskId(1), unit)
+        Commit::new(AskId(1), &unit)
     }
 
     fn purge(key: &str) -> Commit {
@@ -250,7 +251,7 @@ mod tests {
             compares: vec![(place.clone(), Revision(1)), (Place::Floor(3), Revision(1))],
             puts: vec![(place, Put::Nothing), (Place::Floor(3), Put::Floor((1, 0)))],
         };
-        Commit::new(AskId(1), unit)
+        Commit::new(AskId(1), &unit)
     }
 
     fn groups(commits: impl IntoIterator<Item = Commit>) -> Vec<usize> {

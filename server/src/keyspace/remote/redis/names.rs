@@ -2,7 +2,7 @@
 use crate::keyspace::RequestDigest;
 use crate::keyspace::remote::{BUCKETS, Record, Revision};
 use crate::keyspace::rules::Version;
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 
 /// The names of what is below a prefix. The braces put all of them into one slot of a cluster, which scripts and transactions need.
 #[derive(Debug)]
@@ -74,10 +74,12 @@ pub(super) fn number(text: &[u8]) -> Option<u64> {
 }
 
 /// A record with its revision.
-pub(super) fn decode_entry(value: &[u8]) -> Result<(Record, Revision), String> {
-    let (revision, record) = split(value).ok_or("an entry has no revision")?;
-    let record = Record::decode(Bytes::copy_from_slice(record));
-    Ok((record.map_err(|error| error.to_string())?, revision))
+pub(super) fn decode_entry(mut value: Bytes) -> Result<(Record, Revision), String> {
+    let (revision, record) = split(&value).ok_or("an entry has no revision")?;
+    let record_at = value.len() - record.len();
+    value.advance(record_at);
+    let record = Record::decode(value).map_err(|error| error.to_string())?;
+    Ok((record, revision))
 }
 
 pub(super) fn encode_version((wall_ms, counter): Version) -> String {
@@ -117,7 +119,7 @@ mod tests {
 
     #[test]
     fn an_entry_without_revision_is_foreign() {
-        assert!(decode_entry(b"value").is_err());
-        assert!(decode_entry(b"7:value").is_err());
+        assert!(decode_entry(Bytes::from_static(b"value")).is_err());
+        assert!(decode_entry(Bytes::from_static(b"7:value")).is_err());
     }
 }

@@ -2,11 +2,13 @@
 use super::commits::{Commit, describe, names_of};
 use super::connecting::Session;
 use super::names::{decode_entry, decode_floor, number};
+use crate::keyspace::remote::thread::Question;
 use crate::keyspace::remote::{
-    ANSWER_LIFETIME, AskId, EngineError, News, Revision, Seen, Verdict, bucket_of,
+    ANSWER_LIFETIME, EngineError, News, Record, Revision, Seen, UNKNOWN_FLOOR, Verdict, bucket_of,
 };
+use crate::keyspace::rules::Version;
 use ::redis::aio::MultiplexedConnection;
-use ::redis::{Pipeline, ServerError, Value};
+use ::redis::{Cmd, Pipeline, ServerError, Value};
 use bytes::Bytes;
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
@@ -15,6 +17,10 @@ const CONFIRM: &str = include_str!("confirm.lua");
 
 /// How long replicas are waited for.
 const CONFIRMATION_MS: u64 = 1_000;
+
+/// About what a command that reads floors takes, and each bucket that it names.
+const FLOORS_BYTES: usize = 64;
+const BUCKET_BYTES: usize = 4;
 
 /// Whether the connection can be used any longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,20 +113,22 @@ pub(super) fn ends_connection(answer: &Value) -> bool {
     ends
 }
 
-/// What an entry and its floor hold.
-fn seen(entry: &Value, floor: &Value) -> Result<Seen, EngineError> {
-    let record = match entry {
-        Value::Nil => None,
-        Value::BulkString(value) => Some(decode_entry(value).map_err(foreign)?),
-        other => return Err(foreign(format_args!("an entry is {other:?}"))),
-    };
+/// What an entry holds.
+fn entry(entry: Value) -> Result<Option<(Record, Revision)>, EngineError> {
+    match entry {
+        Value::Nil => Ok(None),
+        Value::BulkString(value) => decode_entry(value.into()).map(Some).map_err(foreign),
+        other => Err(foreign(format_args!("an entry is {other:?}"))),
+    }
+}
+
+fn floor(floor: &Value) -> Result<(Version, Revision), EngineError> {
     let floor = match floor {
         Value::BulkString(value) => decode_floor(value),
         Value::Nil => return Err(foreign("a floor is missing: data was lost")),
         _ => None,
     };
-    let floor = floor.ok_or_else(|| foreign("a floor is no version"))?;
-    Ok(Seen { record, floor })
+    floor.ok_or_else(|| foreign("a floor is no version"))
 }
 
 fn all_seen(answers: &[Value]) -> Result<Vec<Seen>, EngineError> {
@@ -128,35 +136,49 @@ fn all_seen(answers: &[Value]) -> Result<Vec<Seen>, EngineError> {
     if !rest.is_empty() {
         return Err(foreign("an answer to something else"));
     }
-    pairs
-        .iter()
-        .map(|[entry, floor]| seen(entry, floor))
-        .collect()
+    let seen = pairs.iter().map(|[of_entry, of_floor]| {
+        Ok(Seen {
+            record: entry(of_entry.clone())?,
+            floor: floor(of_floor)?,
+        })
+    });
+    seen.collect()
 }
 
-type Question = (AskId, Vec<Bytes>);
-
-/// Asks what single keys hold: first their floors, and at the end which history that was. Who purges a tombstone in between raises a floor
-/// that has been read, so that a commit is refused which takes its key for one that was never there.
+/// Asks what single keys hold: first the floors that are wanted, and at the end which history that was. Who purges a tombstone in between
+/// raises a floor that has been read, so that a commit is refused which takes its key for one that was never there.
 fn look(commands: &mut Pipeline, session: &Session, single: &[Question]) {
     let names = &session.names;
-    let keys = single.iter().flat_map(|(_, keys)| keys);
-    let floors = commands.cmd("HMGET").arg(names.floors());
-    for key in keys.clone() {
-        floors.arg(bucket_of(key));
+    let count = floors_of(single);
+    if count > 0 {
+        let with_floors = single.iter().filter(|question| question.has_floors);
+        let mut floors = Cmd::with_capacity(2 + count, FLOORS_BYTES + count * BUCKET_BYTES);
+        floors.arg("HMGET").arg(names.floors());
+        for key in with_floors.flat_map(|question| &question.keys) {
+            floors.arg(bucket_of(key));
+        }
+        commands.add_command(floors);
     }
-    for key in keys {
-        let entry = commands.cmd("HGET").arg(names.entries(bucket_of(key)));
-        entry.arg(&key[..]);
+    for key in single.iter().flat_map(|question| &question.keys) {
+        let name = names.entries(bucket_of(key));
+        let mut entry = Cmd::with_capacity(3, "HGET".len() + name.len() + key.len());
+        entry.arg("HGET").arg(name).arg(&key[..]);
+        commands.add_command(entry);
     }
     let history = commands.cmd("HGET").arg(names.manifest());
     history.arg("history");
 }
 
+/// How many of them want a floor.
+fn floors_of(single: &[Question]) -> usize {
+    let wanting = single.iter().filter(|question| question.has_floors);
+    wanting.count()
+}
+
 /// Asks what several keys hold at one moment.
 fn look_together(commands: &mut Pipeline, session: &Session, several: &[Question]) {
     let names = &session.names;
-    let keys: Vec<&Bytes> = several.iter().flat_map(|(_, keys)| keys).collect();
+    let keys: Vec<&Bytes> = several.iter().flat_map(|it| &it.keys).collect();
     let call = commands.cmd("EVALSHA").arg(&session.read);
     call.arg(2 + keys.len());
     call.arg(names.manifest()).arg(names.floors());
@@ -174,24 +196,44 @@ fn look_together(commands: &mut Pipeline, session: &Session, several: &[Question
 
 /// What single keys hold, by the answers to [`look`]; nothing if that is not known.
 fn seen_each(
-    answers: &[Value],
+    answers: Vec<Value>,
     session: &Session,
-    count: usize,
+    single: &[Question],
 ) -> Result<Vec<Result<Seen, Option<EngineError>>>, Connection> {
-    let [Value::Array(floors), entries @ .., history] = answers else {
-        return Ok(Vec::new());
+    let count = floors_of(single);
+    let mut answers = answers.into_iter();
+    let floors = match (count > 0).then(|| answers.next()) {
+        None => Vec::new(),
+        Some(Some(Value::Array(floors))) if floors.len() == count => floors,
+        Some(_) => return Ok(Vec::new()),
     };
-    if floors.len() != count || entries.len() != count {
+    let history = answers.next_back();
+    if answers.len() != single.len() {
         return Ok(Vec::new());
     }
-    if !is_here(history, session) {
+    if !history.is_some_and(|history| is_here(&history, session)) {
         return Err(Connection::IsLost);
     }
-    let all = entries.iter().zip(floors);
-    let seen = all.map(|(entry, floor)| match entry {
-        // It moves to another member of a cluster, or is loaded.
-        Value::ServerError(error) if error.code() != "WRONGTYPE" => Err(None),
-        entry => seen(entry, floor).map_err(Some),
+    let mut floors = floors.iter();
+    let seen = answers.zip(single).map(|(found, question)| {
+        let of_floor = if question.has_floors {
+            floors.next()
+        } else {
+            None
+        };
+        if let Value::ServerError(error) = &found
+            && error.code() != "WRONGTYPE"
+        {
+            // It moves to another member of a cluster, or is loaded.
+            return Err(None);
+        }
+        Ok(Seen {
+            record: entry(found).map_err(Some)?,
+            floor: match of_floor {
+                Some(of_floor) => floor(of_floor).map_err(Some)?,
+                None => UNKNOWN_FLOOR,
+            },
+        })
     });
     Ok(seen.collect())
 }
@@ -203,9 +245,10 @@ pub(super) async fn read(
     asked: Vec<Question>,
     tell: UnboundedSender<News>,
 ) -> Connection {
-    let (single, several): (Vec<_>, Vec<_>) =
-        asked.into_iter().partition(|(_, keys)| keys.len() == 1);
-    let mut commands = ::redis::pipe();
+    let (single, several): (Vec<_>, Vec<_>) = asked
+        .into_iter()
+        .partition(|question| question.keys.len() == 1);
+    let mut commands = Pipeline::with_capacity(single.len() + 3);
     if !single.is_empty() {
         look(&mut commands, &session, &single);
     }
@@ -219,18 +262,19 @@ pub(super) async fn read(
         then = lost;
         Vec::new()
     });
-    let (of_single, of_several) = answers.split_at_checked(count).unwrap_or_default();
-    let found = seen_each(of_single, &session, single.len()).unwrap_or_else(|lost| {
+    let mut of_single = answers;
+    let of_several = of_single.split_off(count.min(of_single.len()));
+    let found = seen_each(of_single, &session, &single).unwrap_or_else(|lost| {
         then = lost;
         Vec::new()
     });
     let mut found = found.into_iter();
-    for (ask, _) in single {
+    for question in single {
         let found = found.next().unwrap_or(Err(None)).map(|seen| vec![seen]);
         // Nobody may listen any more.
-        let _ = tell.send(News::Read(ask, found));
+        let _ = tell.send(News::Read(question.ask, found));
     }
-    let all = match of_several {
+    let all = match &of_several[..] {
         [Value::Array(all)] => &all[..],
         [] => &[],
         answer => {
@@ -239,15 +283,15 @@ pub(super) async fn read(
         }
     };
     let mut rest = all;
-    for (ask, keys) in several {
-        let found = match rest.split_at_checked(2 * keys.len()) {
+    for question in several {
+        let found = match rest.split_at_checked(2 * question.keys.len()) {
             Some((own, behind)) => {
                 rest = behind;
                 all_seen(own).map_err(Some)
             }
             None => Err(None),
         };
-        let _ = tell.send(News::Read(ask, found));
+        let _ = tell.send(News::Read(question.ask, found));
     }
     then
 }

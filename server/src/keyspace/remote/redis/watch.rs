@@ -297,7 +297,7 @@ pub(super) fn found(key: &Value, value: &Value) -> Result<Found, EngineError> {
     let (Value::BulkString(key), Value::BulkString(value)) = (key, value) else {
         return Err(foreign("an entry is no text"));
     };
-    let (record, revision) = decode_entry(value).map_err(foreign)?;
+    let (record, revision) = decode_entry(Bytes::copy_from_slice(value)).map_err(foreign)?;
     Ok(Found {
         key: Bytes::copy_from_slice(key),
         record,
@@ -310,7 +310,7 @@ fn item(item: Value) -> Result<Item, EngineError> {
     let Value::Array(parts) = item else {
         return Err(malformed());
     };
-    let [Value::BulkString(id), Value::Array(fields)] = &parts[..] else {
+    let Ok([Value::BulkString(id), Value::Array(fields)]) = <[Value; 2]>::try_from(parts) else {
         return Err(malformed());
     };
     let at = id
@@ -318,7 +318,8 @@ fn item(item: Value) -> Result<Item, EngineError> {
         .and_then(number)
         .ok_or_else(malformed)?;
     let mut changes = Vec::with_capacity(fields.len() / 2);
-    for [key, record] in fields.as_chunks::<2>().0 {
+    let mut fields = fields.into_iter();
+    while let (Some(key), Some(record)) = (fields.next(), fields.next()) {
         let (Value::BulkString(key), Value::BulkString(record)) = (key, record) else {
             return Err(malformed());
         };
@@ -326,14 +327,12 @@ fn item(item: Value) -> Result<Item, EngineError> {
         if key.is_empty() {
             continue;
         }
-        let record = match &record[..] {
-            [] => None,
-            record => {
-                let record = Bytes::copy_from_slice(record);
-                Some(Record::decode(record).map_err(foreign)?)
-            }
+        let record = if record.is_empty() {
+            None
+        } else {
+            Some(Record::decode(record.into()).map_err(foreign)?)
         };
-        changes.push((Bytes::copy_from_slice(key), record));
+        changes.push((key.into(), record));
     }
     Ok(Item {
         at: Revision(at),

@@ -5,9 +5,8 @@ use super::commits::{self, Commit};
 use super::connecting::{self, Obstacle, Reached, Session};
 use super::transactions::{self, Connection};
 use super::{RedisConfig, pages, watch};
-use crate::keyspace::remote::thread::{Ends, refused, unanswered};
-use crate::keyspace::remote::{Ask, AskId, EngineError, News, Verdict};
-use bytes::Bytes;
+use crate::keyspace::remote::thread::{Ends, Question, refused, unanswered};
+use crate::keyspace::remote::{Ask, EngineError, News, Verdict};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,7 +69,7 @@ async fn serve(
         connection,
         session,
     } = reached;
-    let mut reads: VecDeque<(AskId, Vec<Bytes>)> = VecDeque::new();
+    let mut reads: VecDeque<Question> = VecDeque::new();
     let mut commits: VecDeque<Commit> = VecDeque::new();
     let (mut reading, mut committing, mut paging) =
         (JoinSet::new(), JoinSet::new(), JoinSet::new());
@@ -103,9 +102,10 @@ async fn serve(
                 }
                 for (id, ask) in some.drain(..) {
                     match ask {
-                        Ask::Read(keys) => reads.push_back((id, keys)),
+                        Ask::Read(keys) => reads.push_back(Question::with_floors(id, keys)),
+                        Ask::Look(key) => reads.push_back(Question::of_entry(id, key)),
                         Ask::Commit(unit) => {
-                            let commit = Commit::new(id, unit);
+                            let commit = Commit::new(id, &unit);
                             if commit.bytes <= MOST_RECORD_BYTES {
                                 commits.push_back(commit);
                             } else {
@@ -138,7 +138,8 @@ async fn serve(
     while committing.join_next().await.is_some() {}
     while paging.join_next().await.is_some() {}
     while comparing.join_next().await.is_some() {}
-    let reads = reads.into_iter().map(|(id, _)| News::Read(id, Err(None)));
+    let reads = reads.into_iter();
+    let reads = reads.map(|question| News::Read(question.ask, Err(None)));
     let commits = commits.into_iter();
     let commits = commits.map(|commit| News::Committed(commit.ask, Verdict::Unclear));
     for news in reads.chain(commits) {
@@ -205,11 +206,11 @@ async fn same_store(config: &RedisConfig, former: &Session) -> Result<Reached, E
 }
 
 /// So many questions as fit a group; one at least.
-fn gather(queue: &mut VecDeque<(AskId, Vec<Bytes>)>) -> Vec<(AskId, Vec<Bytes>)> {
+fn gather(queue: &mut VecDeque<Question>) -> Vec<Question> {
     let mut group = Vec::new();
     let mut count = 0;
-    while let Some((_, keys)) = queue.front() {
-        count += keys.len();
+    while let Some(question) = queue.front() {
+        count += question.keys.len();
         if !group.is_empty() && count > MOST_KEYS {
             break;
         }
@@ -239,13 +240,16 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keyspace::remote::AskId;
+    use bytes::Bytes;
+    use smallvec::smallvec;
 
     #[test]
     fn a_group_of_reads_has_one_at_least_and_no_more_than_fits() {
         let sized = |sizes: &[usize]| {
             let mut queue: VecDeque<_> = sizes
                 .iter()
-                .map(|keys| (AskId(1), vec![Bytes::new(); *keys]))
+                .map(|keys| Question::with_floors(AskId(1), smallvec![Bytes::new(); *keys]))
                 .collect();
             let group = gather(&mut queue);
             (group.len(), queue.len())

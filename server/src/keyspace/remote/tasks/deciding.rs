@@ -7,6 +7,7 @@ use crate::keyspace::remote::plan::{Circumstances, Decision, Stamps};
 use crate::keyspace::remote::record::WriteId;
 use crate::keyspace::remote::sights::Sights;
 use crate::keyspace::remote::task::{Attempt, Stage, Task, TaskId};
+use std::sync::Arc;
 
 impl Tasks {
     /// Goes on to the commit at once if there is a guess of what the keys hold, and the work changes something then.
@@ -70,16 +71,16 @@ impl Tasks {
     }
 
     /// What was decided, under the number of the next write.
-    fn attempt(&mut self, id: TaskId, unit: Unit, end: Option<End>) -> Attempt {
+    fn attempt(&mut self, id: TaskId, unit: Unit, end: Option<End>) -> Box<Attempt> {
         self.writes += 1;
         self.by_write.insert(self.writes, id);
-        Attempt {
+        Box::new(Attempt {
             write: self.writes,
-            unit,
+            unit: Arc::new(unit),
             end,
             is_open: false,
             has_gap: false,
             pause_ms: FIRST_PAUSE_MS,
-        }
+        })
     }
 }
