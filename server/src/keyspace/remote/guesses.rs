@@ -83,12 +83,11 @@ impl Guesses {
         }
         self.learn(key, seen.revision());
         // Answers may overtake each other.
-        let is_known = match self.young.get(key) {
-            Some(known) => known.revision() >= seen.revision(),
-            None => {
-                let old = self.old.get(key);
-                old.is_some_and(|known| known.revision() > seen.revision())
-            }
+        let is_known = if let Some(known) = self.young.get(key) {
+            known.revision() >= seen.revision()
+        } else {
+            let old = self.old.get(key);
+            old.is_some_and(|known| known.revision() > seen.revision())
         };
         if !is_known {
             self.old.remove(key);

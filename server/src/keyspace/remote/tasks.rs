@@ -241,7 +241,7 @@ impl Tasks {
             return;
         };
         match verdict {
-            Verdict::Done(_) => self.made(id, attempt),
+            Verdict::Done(_) => self.made(id, *attempt),
             Verdict::Refused(seen) => {
                 let at = seen.iter().map(Seen::revision).max().unwrap_or_default();
                 let own = WriteId {
@@ -250,7 +250,7 @@ impl Tasks {
                 };
                 let records = seen.iter().filter_map(|seen| seen.record.as_ref());
                 if records.into_iter().any(|(record, _)| record.write == own) {
-                    self.made(id, attempt);
+                    self.made(id, *attempt);
                 } else if is_own && !attempt.is_open
                     // If a copy was made, there was its answer.
                     || attempt.unit.request().is_some()
@@ -292,9 +292,9 @@ impl Tasks {
         }
     }
 
-    fn made(&mut self, id: TaskId, mut attempt: Box<Attempt>) {
+    fn made(&mut self, id: TaskId, attempt: Attempt) {
         self.by_write.remove(&attempt.write);
-        match attempt.end.take() {
+        match attempt.end {
             Some(end) => self.end(id, end),
             None => self.put_stage(id, Stage::ToRead),
         }
@@ -334,7 +334,7 @@ impl Tasks {
             Stage::Committing(attempt)
             | Stage::CommitLater(attempt)
             | Stage::ToCommit(attempt)
-            | Stage::Settling(attempt, ..) => self.made(id, attempt),
+            | Stage::Settling(attempt, ..) => self.made(id, *attempt),
             stage => task.stage = stage,
         }
     }

@@ -33,7 +33,7 @@ impl Tasks {
             Decision::Commit(unit, end) => (unit, Some(end)),
             Decision::Expire(unit) => (unit, None),
         };
-        let attempt = self.attempt(id, unit, end);
+        let attempt = Box::new(self.attempt(id, unit, end));
         if let Some(task) = self.by_id.get_mut(&id) {
             task.stage = Stage::ToCommit(attempt);
         }
@@ -48,7 +48,7 @@ impl Tasks {
             Decision::Commit(unit, end) => (unit, Some(end)),
             Decision::Expire(unit) => (unit, None),
         };
-        let attempt = self.attempt(id, unit, end);
+        let attempt = Box::new(self.attempt(id, unit, end));
         self.put_stage(id, Stage::ToCommit(attempt));
     }
 
@@ -71,16 +71,16 @@ impl Tasks {
     }
 
     /// What was decided, under the number of the next write.
-    fn attempt(&mut self, id: TaskId, unit: Unit, end: Option<End>) -> Box<Attempt> {
+    fn attempt(&mut self, id: TaskId, unit: Unit, end: Option<End>) -> Attempt {
         self.writes += 1;
         self.by_write.insert(self.writes, id);
-        Box::new(Attempt {
+        Attempt {
             write: self.writes,
             unit: Arc::new(unit),
             end,
             is_open: false,
             has_gap: false,
             pause_ms: FIRST_PAUSE_MS,
-        })
+        }
     }
 }
