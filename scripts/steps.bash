@@ -3,7 +3,7 @@
 # target/debug, which the second one leaves as it is: it builds each package by itself, as it is released, in target/alone.
 at_first=(packages format build)
 tests=(unit engines interop mqtt dapr page operations)
-alone=(lint fuzz chaos c deny docs python node package demo)
+alone=(fuzz lint chaos c deny docs python node package demo)
 steps=("${at_first[@]}" "${tests[@]}" "${alone[@]}")
 # Not among all steps: these run when they are named.
 extra=(quick brokers daprd peers)
