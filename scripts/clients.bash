@@ -3,14 +3,16 @@
 export CARGO_TARGET_DIR="$PWD/target"
 export CARGO_INCREMENTAL="${CARGO_INCREMENTAL:-0}"
 
-# prepare_clients SERVER: SERVER is a server to test, or empty for the one that is built here.
+# prepare_clients SERVER BUILT [OPTION...]: SERVER is a server to test, or empty for the one that is built here, with these options of
+# cargo. If BUILT is not empty, cargo has built everything.
 prepare_clients() {
-  local place="$CARGO_TARGET_DIR/chaos" debug="$CARGO_TARGET_DIR/debug" lacking server=$1
+  local place="$CARGO_TARGET_DIR/chaos" debug="$CARGO_TARGET_DIR/debug" lacking server=$1 built=$2
+  shift 2
   lacking=$(missing rust cc readelf python node npm | listed)
   [[ -z "$lacking" ]] || { echo "$0: this machine lacks: $lacking" >&2; return 1; }
   local packages=(--package chaos --package statestore-ffi --package statestore-python)
-  [[ -n "$server" ]] || packages+=(--package statestored)
-  cargo build --quiet --locked "${packages[@]}"
+  [[ -n "$server" ]] || packages+=(--package statestored "$@")
+  [[ -n "$built" ]] || cargo build --quiet --locked "${packages[@]}"
   mkdir -p "$place/python" "$place/lib"
   # Under the name that is in it.
   ln -sf "$debug/libstatestore.so" "$place/lib/$(soname "$debug/libstatestore.so")"
@@ -24,7 +26,12 @@ prepare_clients() {
   (
     cd bindings/node
     [[ -x node_modules/typescript/bin/tsc ]] || npm ci --no-audit --no-fund --loglevel=error
-    npm run --silent build >/dev/null
+    if [[ -n "$built" ]]; then
+      node scripts/build.mjs --built
+      node node_modules/typescript/bin/tsc -p face
+    else
+      npm run --silent build >/dev/null
+    fi
   )
   programs=(
     --server "${server:-$debug/statestored}" --c "$place/client-c" --disk "$place/disk.so"

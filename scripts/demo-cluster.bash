@@ -3,10 +3,9 @@
 # A server that can keep its entries in an etcd, and a program that counts.
 prepare_cluster() {
   local began=$SECONDS
+  [[ -z "$built" ]] || return 0
   echo "Building a statestored with etcd (some minutes the first time) ..."
   cargo build --quiet --locked -p statestored --features etcd
-  mkdir -p "$CARGO_TARGET_DIR/with-etcd"
-  cp "$CARGO_TARGET_DIR/debug/statestored" "$CARGO_TARGET_DIR/with-etcd/statestored"
   cargo build --quiet --locked -p statestore --example counter
   echo "It took $((SECONDS - began)) s."
 }
@@ -29,7 +28,7 @@ run_one() {
         --listen-peer-urls "http://$peer" --initial-advertise-peer-urls "http://$peer"
       ;;
     server-*)
-      exec "$CARGO_TARGET_DIR/with-etcd/statestored" --storage "$cluster_storage" --listen "tcp://127.0.0.1:${cluster_ports[$2 + 6]}"
+      exec "$programs/statestored" --storage "$cluster_storage" --listen "tcp://127.0.0.1:${cluster_ports[$2 + 6]}"
       ;;
   esac
 }
@@ -85,7 +84,7 @@ demo_cluster() {
   say "A client that knows both, and counts"
   echo "\$ counter $url &"
   mkfifo "$scratch/go-on"
-  run_counter() { exec "$CARGO_TARGET_DIR/debug/examples/counter" "$url" <"$scratch/go-on"; }
+  run_counter() { exec "$programs/examples/counter" "$url" <"$scratch/go-on"; }
   start counter run_counter
   exec {go_on}>"$scratch/go-on"
   counts_on

@@ -1,12 +1,17 @@
 # The steps of scripts/test: their order, what they are about, and what they need. Sourced by it.
-steps=(packages format lint build unit engines docs operations fuzz c interop mqtt page python node chaos dapr package deny demo)
+# First these, one after the other; then the two lanes beside each other, each in its order. The first lane runs what "build" has built, in
+# target/debug, which the second one leaves as it is: it builds each package by itself, as it is released, in target/alone.
+at_first=(packages format build)
+tests=(unit engines interop mqtt dapr page operations)
+alone=(fuzz lint chaos c deny docs python node package demo)
+steps=("${at_first[@]}" "${tests[@]}" "${alone[@]}")
 # Not among all steps: these run when they are named.
 extra=(quick brokers daprd peers)
 declare -A about=(
   [packages]="install the Debian packages that are missing"
   [format]="rustfmt, in every workspace"
   [lint]="clippy, in every workspace; a warning is an error"
-  [build]="the binaries that other steps run"
+  [build]="the libraries and programs of the workspace, the server with its engines, which other steps run"
   [unit]="the Rust workspace's own tests"
   [docs]="the API documentation, a warning is an error; the book, every link of it, and what it says to a shell; the manifests of a cluster, by their schemas"
   [operations]="an operator's way from an empty machine to a backup that comes back, with a real Prometheus"
@@ -33,9 +38,9 @@ declare -A about=(
 declare -A needs=(
   [packages]=""
   [format]="rust rustfmt"
-  [lint]="rust clippy cc"
-  [build]="rust cc"
-  [unit]="rust cc mosquitto mosquitto-plugin openssl pkg-config"
+  [lint]="rust clippy cc openssl pkg-config protoc"
+  [build]="rust cc protoc"
+  [unit]="rust cc protoc mosquitto mosquitto-plugin openssl pkg-config"
   [engines]="rust clippy cc certificates etcd faketime go haproxy mosquitto-plugin openssl pkg-config protoc redis-server python venv mosquitto mosquitto_pub mosquitto_sub mosquitto_rr"
   [docs]="rust cc python venv"
   [operations]="certificates curl prometheus python"
@@ -62,7 +67,8 @@ usage() {
 Usage: scripts/test [STEP...]
        scripts/test --list
 
-Runs the steps named, or all of them in this order, and says how long each took.
+Runs the steps named, in this order, or all of them, and says how long each took, and how much of the processors' time.
+All of them run in two lanes at the same time, after the first three: what a step there prints appears as a whole when it has ended.
 A failed step does not keep the others from running; the exit code is 1 if any failed. One that is not over after
 25 minutes (STEP_MINUTES, 1 or more) is ended, says what it was at, and has failed.
 
