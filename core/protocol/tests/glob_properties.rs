@@ -176,6 +176,10 @@ fn a_long_run_may_be_all_there_is() {
         let glob = Glob::new(&[b"*", &run[..], b"*"].concat());
         assert!(glob.matches(&run), "{length}");
         assert!(!glob.matches(&run[1..]), "{length}");
+        // What stands behind it begins where it ends.
+        let glob = Glob::new(&[b"*", &run[..], b"*a*"].concat());
+        assert!(!glob.matches(&[b"x", &run[..]].concat()), "{length}");
+        assert!(glob.matches(&[&run[..], b"xa"].concat()), "{length}");
     }
 }
 
