@@ -102,6 +102,25 @@ mod tests {
         }
     }
 
+    #[test]
+    fn timestamps_of_one_connection_may_be_of_several_nodes() {
+        let (mut decoder, mut reader) = (Decoder::default(), RequestReader::default());
+        for turn in 0..200 {
+            let node = ["me", "you", "StateStore", "me"][turn % 4];
+            let pairs = [
+                ("__srcId".to_owned(), "me".to_owned()),
+                (
+                    "__ts".to_owned(),
+                    format!("001696374425000:{turn:05}:{node}"),
+                ),
+            ];
+            let publish = received(&mut decoder, &pairs);
+            let read = reader.read(&publish, decoder.recognized());
+            assert_eq!(read, RequestProperties::parse(publish.user_properties()));
+        }
+        assert_ne!(decoder.recognized(), Recognized::default());
+    }
+
     proptest! {
         #[test]
         fn whatever_is_alike_the_same_is_read(alike in pairs(), own in prop::collection::vec(pairs(), 1..4)) {

@@ -153,6 +153,37 @@ fn a_key_costs_a_few_steps_for_each_byte_whatever_the_pattern() {
 }
 
 #[test]
+fn a_step_is_a_look_at_a_key_at_a_place_in_it_or_at_a_byte() {
+    for (pattern, key, expected) in [
+        // What all matches begin with is compared in the first look.
+        ("x*", "aaa", 1),
+        ("abc", "abc", 1),
+        ("a??*", "abc", 3),
+        ("*bc", "abc", 3),
+        // At two places the first byte tells, at the third one both are right.
+        ("*ab*", "xxab", 6),
+    ] {
+        let mut steps = 0;
+        Glob::new(pattern.as_bytes()).matches_counted(key.as_bytes(), &mut steps);
+        assert_eq!(steps, expected, "{pattern} {key}");
+    }
+}
+
+#[test]
+fn a_long_run_may_be_all_there_is() {
+    for length in [33, 64, 65, 128, 129] {
+        let run = vec![b'a'; length];
+        let glob = Glob::new(&[b"*", &run[..], b"*"].concat());
+        assert!(glob.matches(&run), "{length}");
+        assert!(!glob.matches(&run[1..]), "{length}");
+        // What stands behind it begins where it ends.
+        let glob = Glob::new(&[b"*", &run[..], b"*a*"].concat());
+        assert!(!glob.matches(&[b"x", &run[..]].concat()), "{length}");
+        assert!(glob.matches(&[&run[..], b"xa"].concat()), "{length}");
+    }
+}
+
+#[test]
 fn hostile_patterns_end_in_bounded_steps() {
     // Retrying every star, or looking for `]` behind every `[`, would not end within the patience of anyone.
     let stars = Glob::new(&b"*a".repeat(200));

@@ -6,7 +6,11 @@ use statestore_protocol::{
     ServiceError, SetOptions, TransactionOperation, Version,
     command::MAX_OPERATIONS,
     hlc::{MAX_SKEW_MS, next_version},
-    property::{RequestPairs, RequestProperties, ResponseProperties, client_pairs, response_pairs},
+    mqtt::{EncodedProperties, PublishHeader},
+    property::{
+        EncodedTimestamp, RequestPairs, RequestProperties, ResponseProperties, client_pairs,
+        response_pairs,
+    },
     topic,
 };
 use std::num::NonZeroU64;
@@ -353,11 +357,19 @@ proptest! {
         let mut clock = Clock::new("c").unwrap();
         let mut floor = Hlc::new(0, 0, "c").unwrap();
         for (now, received) in steps {
-            if floor.check_skew(now).is_err() {
+            let forgets = floor.check_skew(now).is_err();
+            if forgets {
                 floor = Hlc::new(0, 0, "c").unwrap();
             }
             if let Some((wall, counter)) = received {
                 let received = Hlc::new(wall, counter, "other").unwrap();
+                let is_ahead = clock.is_ahead_of(&received);
+                prop_assert_eq!(is_ahead, clock.is_ahead_of(&Hlc::new(wall, counter, "x").unwrap()));
+                let (mut merged, mut unmerged) = (clock.clone(), clock.clone());
+                if merged.merge(&received, now).is_ok() && is_ahead && !forgets {
+                    prop_assert_eq!(merged.tick(now), unmerged.tick(now));
+                    prop_assert!(unmerged.is_ahead_of(&received));
+                }
                 match clock.merge(&received, now) {
                     Ok(()) => floor = floor.max(received),
                     Err(skew) => {
@@ -372,6 +384,9 @@ proptest! {
             // One more millisecond if a full counter was merged.
             prop_assert!(tick.wall_ms() <= now + MAX_SKEW_MS + 1);
             prop_assert_eq!(tick.node_id(), "c");
+            // Of what it has given itself, and of nothing later.
+            prop_assert!(clock.is_ahead_of(&tick));
+            prop_assert!(!clock.is_ahead_of(&tick.at(tick.wall_ms() + 1, 0)));
             floor = tick;
         }
     }
@@ -388,6 +403,24 @@ proptest! {
         prop_assert_eq!(read.timestamp, Some(Ok(timestamp)));
         prop_assert_eq!(read.fencing_token, token.map(Ok));
         prop_assert_eq!(read.persist, persist);
+    }
+
+    #[test]
+    fn a_timestamp_in_the_memory_of_another_one_is_encoded_as_if_it_was_the_first(
+        all in vec(hlc().prop_filter("MQTT has no U+0000", |hlc| !hlc.node_id().contains('\0')), 1..6),
+    ) {
+        let mut property = EncodedTimestamp::default();
+        for timestamp in all {
+            let text = timestamp.to_string();
+            let bytes = |header: PublishHeader<'_>| {
+                let mut out = BytesMut::new();
+                header.encode(u32::MAX, &mut out, 0, |_| {}).unwrap();
+                out
+            };
+            let whole = bytes(PublishHeader { user_properties: &[("__ts", &text)], ..PublishHeader::default() });
+            let encoded = property.encode(&timestamp).unwrap();
+            prop_assert_eq!(bytes(PublishHeader { encoded_last: Some(encoded), ..PublishHeader::default() }), whole);
+        }
     }
 
     #[test]
@@ -464,5 +497,17 @@ fn a_node_id_is_not_empty_and_has_no_colon() {
             "{node_id:?}"
         );
         assert!(Clock::new(node_id).is_err(), "{node_id:?}");
+    }
+}
+
+#[test]
+fn a_timestamp_that_is_too_long_for_a_property_leaves_nothing_behind() {
+    let mut property = EncodedTimestamp::default();
+    let longest = 65_535 - "000000000000001:00000:".len();
+    for (length, fits) in [(longest, true), (longest + 1, false), (2, true)] {
+        let timestamp = Hlc::new(1, 0, &"n".repeat(length)).unwrap();
+        let encoded = property.encode(&timestamp).map(EncodedProperties::len).ok();
+        let expected = 1 + 2 + "__ts".len() + 2 + timestamp.text_len();
+        assert_eq!(encoded, fits.then_some(expected), "{length}");
     }
 }

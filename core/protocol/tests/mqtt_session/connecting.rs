@@ -144,6 +144,15 @@ fn little_is_taken_from_a_broker_that_has_not_accepted_the_connection() {
         let error = bench.send(&[first, 0x80, 0x84, 0xAF, 0x5F]).unwrap_err();
         assert_eq!(error.reason(), Some(ReasonCode::PACKET_TOO_LARGE));
     }
+    // 256 KiB are the most, header included: a broker may want to say as much as four long strings.
+    for (remaining, is_taken) in [([0xFC, 0xFF, 0x0F], true), ([0xFD, 0xFF, 0x0F], false)] {
+        let mut bench = Bench::new();
+        bench.session.connect(0).unwrap();
+        let received = bench.send(&[&[0x20][..], &remaining].concat());
+        let refused = received.err().and_then(|error| error.reason());
+        let expected = (!is_taken).then_some(ReasonCode::PACKET_TOO_LARGE);
+        assert_eq!(refused, expected, "{remaining:?}");
+    }
     // Afterwards the limit is the one that was stated.
     let mut bench = Bench::ready();
     bench.send(&[0x30, 0x80, 0x84, 0xAF, 0x5F]).unwrap();

@@ -168,3 +168,13 @@ fn clocks_tick_and_merge() {
         }
     }
 }
+
+#[test]
+fn to_serde_a_timestamp_is_a_text() {
+    let hlc = Hlc::new(7, 1, "n").unwrap();
+    let json = serde_json::to_string(&hlc).unwrap();
+    assert_eq!(json, format!("\"{hlc}\""));
+    assert_eq!(serde_json::from_str::<Hlc>(&json).unwrap(), hlc);
+    let error = serde_json::from_str::<Hlc>("\"7\"").unwrap_err();
+    assert!(error.to_string().contains("three segments"), "{error}");
+}

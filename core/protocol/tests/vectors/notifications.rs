@@ -1,7 +1,7 @@
 use super::{Raw, load};
 use bytes::BytesMut;
 use serde::Deserialize;
-use statestore_protocol::{Event, Notification, NotificationError, topic};
+use statestore_protocol::{Event, Notification, NotificationError, resp, topic};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -99,5 +99,40 @@ fn messages_decode_to_notifications_or_to_an_error_and_back() {
                 assert_eq!(topic, encoded.topic.text(), "{}", case.name);
             }
         }
+    }
+}
+
+#[test]
+fn a_payload_that_is_no_notification_says_why() {
+    for (arguments, reason) in [
+        (&[][..], "it does not begin with NOTIFY"),
+        (&["KEYNOTIFY", "DELETE"], "it does not begin with NOTIFY"),
+        (&["NOTIFY"], "the operation is missing"),
+        (
+            &["NOTIFY", "GET"],
+            "the operation is neither SET nor DELETE",
+        ),
+        (&["NOTIFY", "DELETE", "x"], "a delete carries nothing else"),
+        (&["NOTIFY", "DEL", "x"], "a delete carries nothing else"),
+        (
+            &["NOTIFY", "SET", "VALUE"],
+            "a set carries VALUE and the value",
+        ),
+        (
+            &["NOTIFY", "SET", "value", "x"],
+            "a set carries VALUE and the value",
+        ),
+    ] {
+        let mut payload = BytesMut::new();
+        resp::put_array(arguments.len(), &mut payload);
+        for argument in arguments {
+            resp::put_bulk(argument.as_bytes(), &mut payload);
+        }
+        let read = Event::decode(&payload.freeze());
+        assert_eq!(
+            read,
+            Err(NotificationError::Payload(reason)),
+            "{arguments:?}"
+        );
     }
 }

@@ -260,6 +260,14 @@ fn commands_encode_to_payloads() {
         command.encode(&mut out);
         assert_eq!(out, case.encode.unwrap_or(case.payload).0, "{}", case.name);
         assert_eq!(out.len(), command.encoded_len(), "{}", case.name);
+        // The verb is the first argument.
+        let first = format!("${}\r\n{}\r\n", command.verb().len(), command.verb());
+        let header = out.iter().position(|&byte| byte == b'\n').expect("a line");
+        assert!(
+            out[header + 1..].starts_with(first.as_bytes()),
+            "{}",
+            case.name
+        );
     }
 }
 
