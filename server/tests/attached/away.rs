@@ -77,9 +77,13 @@ async fn watches_outlive_the_connection_of_the_store() {
             let payload = String::from_utf8_lossy(told.payload_bytes());
             assert!(payload.ends_with(&format!("{value}\r\n")), "{payload}");
             store.until_said("/readyz", "\r\n\r\nready");
+            // Asked behind the broker's acknowledgement of the notification, which the store would send again if it had not that.
+            let held = watcher.request(&["GET", "k"], &[]);
+            assert_eq!(
+                held.payload_bytes(),
+                format!("$1\r\n{value}\r\n").as_bytes()
+            );
         }
-        let last = watcher.request(&["GET", "k"], &[]);
-        assert_eq!(last.payload_bytes(), b"$1\r\n3\r\n");
     });
     others.await.unwrap();
 }
