@@ -2,8 +2,9 @@ use super::{Pairs, Raw, hlc_error_name, load};
 use bytes::BytesMut;
 use serde::Deserialize;
 use statestore_protocol::{
-    Command, Condition, Hlc, HlcError, SetOptions, TransactionOperation, Version,
+    Command, Condition, Hlc, HlcError, ServiceError, SetOptions, TransactionOperation, Version,
     property::{RequestPairs, RequestProperties, client_pairs},
+    resp,
 };
 use std::num::NonZeroU64;
 
@@ -309,5 +310,40 @@ fn a_client_sends_request_properties_in_their_order() {
             "{}",
             case.name
         );
+    }
+}
+
+#[test]
+fn payloads_that_are_nearly_requests_are_syntax_errors() {
+    for payload in [
+        // A length without digits.
+        "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$\r\n\r\n",
+        // An operation whose last argument stands behind the array.
+        "*3\r\n$3\r\nTXN\r\n$1\r\n2\r\n$3\r\nDEL\r\n$1\r\nk\r\n",
+        // An option that comes twice.
+        "*8\r\n$3\r\nTXN\r\n$1\r\n6\r\n$3\r\nDEL\r\n$1\r\nk\r\n$2\r\nFT\r\n$5\r\n1:0:n\r\n$2\r\nFT\r\n$5\r\n1:0:n\r\n",
+        "*8\r\n$3\r\nTXN\r\n$1\r\n6\r\n$3\r\nDEL\r\n$1\r\nk\r\n$3\r\nIFV\r\n$14\r\n1:0:StateStore\r\n$3\r\nIFV\r\n$14\r\n1:0:StateStore\r\n",
+    ] {
+        let decoded = Command::decode(&payload.into());
+        assert_eq!(decoded, Err(ServiceError::Syntax), "{payload:?}");
+    }
+}
+
+#[test]
+fn an_operation_is_about_its_key() {
+    let payload = "*4\r\n$3\r\nTXN\r\n$1\r\n2\r\n$3\r\nDEL\r\n$1\r\nk\r\n";
+    let Ok(Command::Transact { operations }) = Command::decode(&payload.into()) else {
+        panic!("a transaction")
+    };
+    assert_eq!(operations[0].key(), "k");
+}
+
+#[test]
+fn numbers_are_written_in_decimal() {
+    for value in (0..2_000).chain([u64::MAX - 1, u64::MAX]) {
+        let mut out = BytesMut::new();
+        resp::put_integer(value, &mut out);
+        assert_eq!(out, format!(":{value}\r\n"));
+        assert_eq!(out.len(), resp::integer_len(value));
     }
 }
