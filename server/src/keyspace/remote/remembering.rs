@@ -210,6 +210,17 @@ mod tests {
                 .operate(&asked, &KEY, operation, &mut Ear::default())
         }
 
+        fn set(&mut self, mono_ms: u64) -> Option<End> {
+            let timestamp = Hlc::new(1_000_000, 0, "client").unwrap();
+            let set = Operation::Set {
+                value: &VALUE,
+                options: SetOptions::default(),
+                timestamp: &timestamp,
+                token: None,
+            };
+            self.operate(mono_ms, &set)
+        }
+
         fn get(&mut self, mono_ms: u64) -> Option<End> {
             let get = Operation::Get {
                 remaining: false,
@@ -288,14 +299,7 @@ mod tests {
     #[test]
     fn the_answer_of_another_server_is_not_gone_back_behind() {
         let mut node = Node::new();
-        let timestamp = Hlc::new(1_000_000, 0, "client").unwrap();
-        let set = Operation::Set {
-            value: &VALUE,
-            options: SetOptions::default(),
-            timestamp: &timestamp,
-            token: None,
-        };
-        assert_eq!(node.operate(1, &set), None);
+        assert_eq!(node.set(1), None);
         let (commit, ask) = node.remote.link.asks.pop().unwrap();
         assert!(matches!(ask, Ask::Commit(_)), "{ask:?}");
         let made = End::Answered {
@@ -338,14 +342,7 @@ mod tests {
         };
         let ended = node.advance(1, [News::Read(look, Ok(vec![nothing]))]);
         assert_eq!(ended, [End::reply(Reply::Nil)]);
-        let timestamp = Hlc::new(1_000_000, 0, "client").unwrap();
-        let set = Operation::Set {
-            value: &VALUE,
-            options: SetOptions::default(),
-            timestamp: &timestamp,
-            token: None,
-        };
-        assert_eq!(node.operate(2, &set), None);
+        assert_eq!(node.set(2), None);
         node.asked(&Ask::Read(smallvec![KEY.clone()]));
         // What a read has found is one.
         let mut node = Node::new();
@@ -358,7 +355,7 @@ mod tests {
         };
         let ended = node.advance(1, [News::Read(look, Ok(vec![found]))]);
         assert_eq!(ended, [value(4, &VALUE)]);
-        assert_eq!(node.operate(2, &set), None);
+        assert_eq!(node.set(2), None);
         let (_, ask) = node.remote.link.asks.pop().unwrap();
         let Ask::Commit(unit) = ask else {
             panic!("{ask:?}")
@@ -374,14 +371,7 @@ mod tests {
     #[test]
     fn a_change_waits_for_the_watch_for_a_second() {
         let set = |node: &mut Node, mono_ms| {
-            let timestamp = Hlc::new(1_000_000, 0, "client").unwrap();
-            let set = Operation::Set {
-                value: &VALUE,
-                options: SetOptions::default(),
-                timestamp: &timestamp,
-                token: None,
-            };
-            assert_eq!(node.operate(mono_ms, &set), None);
+            assert_eq!(node.set(mono_ms), None);
             let read = node.asked(&Ask::Read(smallvec![KEY.clone()]));
             node.advance(mono_ms, [News::Read(read, Ok(vec![seen(5, &VALUE)]))]);
         };
