@@ -1,7 +1,7 @@
 # How scripts/test runs steps: one after the other, or in lanes at the same time. Sourced by it.
 
 # Longer than any step takes on two cores, beside other work.
-step_minutes=${STEP_MINUTES:-25}
+step_minutes=${STEP_MINUTES:-45}
 
 # Of each step that runs, its process group and the one of its watchdog. Each is a group, so that none of its processes can stay behind.
 set -m

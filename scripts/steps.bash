@@ -70,7 +70,7 @@ Usage: scripts/test [STEP...]
 Runs the steps named, in this order, or all of them, and says how long each took, and how much of the processors' time.
 All of them run in two lanes at the same time, after the first three: what a step there prints appears as a whole when it has ended.
 A failed step does not keep the others from running; the exit code is 1 if any failed. One that is not over after
-25 minutes (STEP_MINUTES, 1 or more) is ended, says what it was at, and has failed.
+45 minutes (STEP_MINUTES, 1 or more) is ended, says what it was at, and has failed.
 
 Steps:
 TXT
