@@ -7,6 +7,7 @@ mod compacting;
 mod disk;
 #[path = "../elsewhere/mod.rs"]
 mod elsewhere;
+mod groups;
 mod leases;
 mod replaced;
 mod secure;

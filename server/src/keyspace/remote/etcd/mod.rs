@@ -1,7 +1,7 @@
 //! etcd as the engine: names and values of its keys, transactions, and the watch.
 //!
 //! One thread of its own has the connection; the keyspace talks to it through channels. Commits that wait while others are under
-//! way go in one transaction of nested ones, each with its own compares and its own refusal.
+//! way go in one transaction: all or none, or else as nested ones, each with its own compares and its own refusal.
 //!
 //! | key | value |
 //! |---|---|
@@ -18,6 +18,7 @@
 mod clocks;
 mod compacting;
 mod connecting;
+mod habit;
 mod leases;
 mod names;
 mod releases;

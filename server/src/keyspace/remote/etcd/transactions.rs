@@ -1,4 +1,5 @@
 //! Reads and commits as etcd's transactions.
+use super::habit::Habit;
 use super::leases::Leases;
 use super::names::{Names, decode_floor, encode_floor};
 use super::store::Store;
@@ -16,6 +17,9 @@ use etcd_client::{
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::timeout;
+
+/// Most operations along a path of nested transactions; etcd takes 128.
+pub(super) const MOST_OPERATIONS: usize = 120;
 
 /// The largest record: etcd takes requests of 1.5 MiB by default.
 pub(super) const MAX_RECORD_BYTES: usize = 1_400_000;
@@ -161,9 +165,9 @@ fn keys_of(unit: &Unit) -> Vec<Bytes> {
     keys.collect()
 }
 
-/// An answer is put under this lease.
-fn txn_of(names: &Names, unit: &Unit, lease: i64) -> Txn {
-    let puts = unit.puts.iter().map(|(place, put)| {
+/// What a unit changes. An answer is put under this lease.
+fn puts_of(names: &Names, unit: &Unit, lease: i64) -> impl Iterator<Item = TxnOp> {
+    unit.puts.iter().map(move |(place, put)| {
         let name = names.of(place);
         match put {
             Put::Record(record) => TxnOp::put(name, record.encode(), None),
@@ -174,16 +178,39 @@ fn txn_of(names: &Names, unit: &Unit, lease: i64) -> Txn {
             }
             Put::Nothing => TxnOp::delete(name, None),
         }
-    });
-    comparing(names, unit, puts.collect())
+    })
+}
+
+fn compares_of(names: &Names, unit: &Unit) -> impl Iterator<Item = Compare> {
+    unit.compares.iter().map(|(place, revision)| {
+        let revision = i64::try_from(revision.0).unwrap_or(i64::MAX);
+        Compare::mod_revision(names.of(place), CompareOp::Equal, revision)
+    })
+}
+
+fn txn_of(names: &Names, unit: &Unit, lease: i64) -> Txn {
+    comparing(names, unit, puts_of(names, unit, lease).collect())
+}
+
+/// Several units, all or none: a fraction of what etcd takes for each by itself.
+fn as_one(names: &Names, units: &[Arc<Unit>], lease: i64) -> Txn {
+    let compares = units.iter().flat_map(|unit| compares_of(names, unit));
+    let puts = units.iter().flat_map(|unit| puts_of(names, unit, lease));
+    Txn::new()
+        .when(compares.collect::<Vec<_>>())
+        .and_then(puts.collect::<Vec<_>>())
+}
+
+/// Whether units can be made as one: more than one, with no more comparisons and changes together than etcd takes.
+fn fits_as_one(units: &[Arc<Unit>]) -> bool {
+    let compares: usize = units.iter().map(|unit| unit.compares.len()).sum();
+    let puts: usize = units.iter().map(|unit| unit.puts.len()).sum();
+    units.len() > 1 && compares.max(1 + puts) <= MOST_OPERATIONS
 }
 
 /// Does that if all is as a unit compares.
 fn comparing(names: &Names, unit: &Unit, operations: Vec<TxnOp>) -> Txn {
-    let compares = unit.compares.iter().map(|(place, revision)| {
-        let revision = i64::try_from(revision.0).unwrap_or(i64::MAX);
-        Compare::mod_revision(names.of(place), CompareOp::Equal, revision)
-    });
+    let compares = compares_of(names, unit);
     let mut otherwise = gets(names, &keys_of(unit));
     otherwise.extend(unit.request().map(|request| {
         let name = names.of(&Place::Answer(request));
@@ -227,10 +254,11 @@ pub(super) async fn commit(
     store: Arc<Store>,
     leases: Leases,
     asked: Vec<(AskId, Arc<Unit>)>,
+    habit: Arc<Habit>,
     tell: UnboundedSender<News>,
 ) {
     let (asks, units): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
-    let verdicts = commit_all(kv, &store, leases, &units).await;
+    let verdicts = commit_all(kv, &store, leases, &units, &habit).await;
     let mut verdicts = verdicts.map(Vec::into_iter);
     for ask in asks {
         let verdict = match &mut verdicts {
@@ -247,6 +275,7 @@ async fn commit_all(
     store: &Store,
     leases: Leases,
     units: &[Arc<Unit>],
+    habit: &Habit,
 ) -> Result<Vec<Verdict>, Verdict> {
     store.check().map_err(Verdict::Failed)?;
     let lease = if units.iter().any(|unit| unit.request().is_some()) {
@@ -255,28 +284,62 @@ async fn commit_all(
     } else {
         0
     };
+    let latest = store.latest();
+    if fits_as_one(units) && habit.is_as_one() {
+        let txn = TxnOp::txn(as_one(store.names(), units, lease));
+        let txn = store.written_only_here(vec![txn]);
+        let response = match make(&mut kv, &leases, lease, txn).await {
+            Ok(response) => response,
+            Err(Unmade::Full) => return without_room(kv, store, units).await,
+            Err(Unmade::Is(verdict)) => return Err(verdict),
+        };
+        let verdicts = verdicts_of(store, &response, latest)?;
+        match &verdicts[..] {
+            [Verdict::Done(at)] => return Ok(vec![Verdict::Done(*at); units.len()]),
+            [Verdict::Refused(_)] => habit.refused(),
+            _ => return Err(Verdict::Unclear),
+        }
+    }
     let nested = units
         .iter()
         .map(|unit| TxnOp::txn(txn_of(store.names(), unit, lease)));
     let txn = store.written_only_here(nested.collect());
-    let latest = store.latest();
-    let response = match timeout(REQUEST_TIMEOUT, kv.txn(txn)).await {
-        Ok(Ok(response)) => response,
-        Ok(Err(error)) if is_full(&error) => return without_room(kv, store, units).await,
-        result => {
-            let error = result.ok().and_then(Result::err);
-            tracing::debug!(?error, "etcd did not answer a commit");
-            let is_lease_gone = matches!(
-                &error,
-                Some(Error::GRpcStatus(status)) if status.message().contains("requested lease not found")
-            );
-            if is_lease_gone {
-                leases.forget(lease).await;
-            }
-            return Err(error.as_ref().map_or(Verdict::Unclear, verdict_of_error));
-        }
+    match make(&mut kv, &leases, lease, txn).await {
+        Ok(response) => verdicts_of(store, &response, latest),
+        Err(Unmade::Full) => without_room(kv, store, units).await,
+        Err(Unmade::Is(verdict)) => Err(verdict),
+    }
+}
+
+/// Why there is no answer to a transaction that writes.
+enum Unmade {
+    Full,
+    /// What became of all in it.
+    Is(Verdict),
+}
+
+async fn make(
+    kv: &mut KvClient,
+    leases: &Leases,
+    lease: i64,
+    txn: Txn,
+) -> Result<TxnResponse, Unmade> {
+    let error = match timeout(REQUEST_TIMEOUT, kv.txn(txn)).await {
+        Ok(Ok(response)) => return Ok(response),
+        Ok(Err(error)) if is_full(&error) => return Err(Unmade::Full),
+        result => result.ok().and_then(Result::err),
     };
-    verdicts_of(store, &response, latest)
+    tracing::debug!(?error, "etcd did not answer a commit");
+    let is_lease_gone = matches!(
+        &error,
+        Some(Error::GRpcStatus(status)) if status.message().contains("requested lease not found")
+    );
+    if is_lease_gone {
+        leases.forget(lease).await;
+    }
+    Err(Unmade::Is(
+        error.as_ref().map_or(Verdict::Unclear, verdict_of_error),
+    ))
 }
 
 /// What became of units for which etcd has no room. It looks for room before it puts a transaction into its log, and again when it makes

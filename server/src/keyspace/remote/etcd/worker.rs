@@ -1,9 +1,10 @@
 //! What the thread does that has the connection: it gathers what waits, and sends it in as few transactions as it can.
 use super::clocks;
 use super::compacting;
+use super::habit::Habit;
 use super::leases::Leases;
 use super::store::Store;
-use super::transactions;
+use super::transactions::{self, MOST_OPERATIONS};
 use super::watch;
 use crate::keyspace::remote::thread::{Ends, Question};
 use crate::keyspace::remote::{Ask, AskId, EngineError, News, Place, Unit, Verdict};
@@ -17,8 +18,10 @@ use tokio::task::JoinSet;
 /// Most transactions of a kind under way: while these are, others gather.
 const UNDER_WAY: usize = 4;
 
-/// Most operations along a path of nested transactions; etcd takes 128.
-const MOST_OPERATIONS: usize = 120;
+/// So many groups of commits are begun as soon as there is something in them, those beyond that only with so many commits: a few large ones take
+/// less of etcd and of this server than many small ones.
+const BEGUN_AT_ONCE: usize = 2;
+const ENOUGH: usize = MOST_OPERATIONS / 2;
 
 /// Most bytes of a group of commits.
 const MOST_BYTES: usize = 1_000_000;
@@ -34,6 +37,7 @@ pub(super) async fn work(
 ) {
     let kv = transactions::kv(&client);
     let leases = Leases::new(&client);
+    let habit = Arc::new(Habit::default());
     let clock_lease = clocks::OwnLease::default();
     let mut reads: VecDeque<Question> = VecDeque::new();
     let mut commits = VecDeque::new();
@@ -57,13 +61,14 @@ pub(super) async fn work(
                 tell.clone(),
             ));
         }
-        while committing.len() < UNDER_WAY && !commits.is_empty() {
+        while may_begin(committing.len(), commits.len()) {
             let group = gather_commits(&mut commits);
             committing.spawn(transactions::commit(
                 kv.clone(),
                 Arc::clone(&store),
                 leases.clone(),
                 group,
+                Arc::clone(&habit),
                 tell.clone(),
             ));
         }
@@ -107,6 +112,15 @@ pub(super) async fn work(
     }
 }
 
+/// Whether a group of those commits that wait is begun, with so many under way.
+fn may_begin(under_way: usize, waiting: usize) -> bool {
+    if under_way < BEGUN_AT_ONCE {
+        waiting > 0
+    } else {
+        under_way < UNDER_WAY && waiting >= ENOUGH
+    }
+}
+
 /// So many reads as fit one transaction.
 fn gather_reads(reads: &mut VecDeque<Question>) -> Vec<Question> {
     let mut group = Vec::new();
@@ -139,4 +153,20 @@ fn gather_commits(commits: &mut VecDeque<(AskId, Arc<Unit>)>) -> Vec<(AskId, Arc
         group.extend(commits.pop_front());
     }
     group
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_groups_are_begun_at_once_and_two_more_if_they_are_large() {
+        for under_way in [0, 1] {
+            assert!(!may_begin(under_way, 0) && may_begin(under_way, 1));
+        }
+        for under_way in [2, 3] {
+            assert!(!may_begin(under_way, ENOUGH - 1) && may_begin(under_way, ENOUGH));
+        }
+        assert!(!may_begin(4, 1_000));
+    }
 }

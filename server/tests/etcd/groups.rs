@@ -1,0 +1,122 @@
+//! Commits that go to etcd together.
+use crate::cluster::Etcd;
+use crate::elsewhere::{Engine, block_on};
+use statestored::keyspace::remote::{
+    Ask, AskId, Content, Keys, Link, News, Place, Put, Record, Revision, ThreadLink, Unit, Verdict,
+    WriteId,
+};
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::sync::Arc;
+
+fn place(number: u64) -> Place {
+    Place::Entry(key(number))
+}
+
+fn key(number: u64) -> bytes::Bytes {
+    format!("key{number}").into()
+}
+
+fn record(wall_ms: u64) -> Record {
+    Record {
+        version: (wall_ms, 0),
+        write: WriteId {
+            process: 7,
+            number: wall_ms,
+        },
+        content: Content::Entry {
+            value: wall_ms.to_string().into(),
+            token: None,
+            expiry: None,
+        },
+    }
+}
+
+fn unit(number: u64, expected: Revision, wall_ms: u64) -> Ask {
+    Ask::Commit(Arc::new(Unit {
+        compares: vec![(place(number), expected)],
+        puts: vec![(place(number), Put::Record(record(wall_ms)))],
+    }))
+}
+
+/// What becomes of these, asked all at once, so that those behind the first ones go together.
+async fn commit(link: &mut ThreadLink, first: u64, asked: Vec<Ask>) -> Vec<Verdict> {
+    let count = asked.len();
+    for (number, ask) in (first..).zip(asked) {
+        link.ask(AskId(number), ask);
+    }
+    let mut verdicts = HashMap::new();
+    while verdicts.len() < count {
+        poll_fn(|context| link.poll_news(context)).await;
+        while let Some(news) = link.news() {
+            if let News::Committed(AskId(number), verdict) = news {
+                verdicts.insert(number, verdict);
+            }
+        }
+    }
+    let numbers = first..;
+    numbers
+        .map_while(|number| verdicts.remove(&number))
+        .collect()
+}
+
+#[test]
+fn one_that_is_refused_keeps_none_of_its_group_from_being_made() {
+    const COUNT: u64 = 100;
+    let etcd = Etcd::start();
+    let mut link = etcd.link("test");
+    block_on(async {
+        let all = (0..COUNT).map(|number| unit(number, Revision(0), 1));
+        let made = commit(&mut link, 0, all.collect()).await;
+        let revisions: Vec<_> = made
+            .iter()
+            .map(|verdict| match verdict {
+                Verdict::Done(at) => *at,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        // They went together: far fewer revisions than commits.
+        let mut different = revisions.clone();
+        different.dedup();
+        assert!(different.len() <= 10, "{different:?}");
+        for round in 1..=2 {
+            // What nobody else may have seen: that two of them have never been written.
+            let stale = [COUNT - 1, COUNT - 30];
+            let all = (0..COUNT).map(|number| {
+                let expected = if stale.contains(&number) {
+                    Revision(0)
+                } else {
+                    revisions[usize::try_from(number).unwrap()]
+                };
+                unit(number, expected, 1 + round)
+            });
+            let verdicts = commit(&mut link, COUNT * round, all.collect()).await;
+            for (number, verdict) in (0..).zip(&verdicts) {
+                let is_stale = stale.contains(&number) || round > 1;
+                match verdict {
+                    Verdict::Done(_) => assert!(!is_stale, "{round}, {number}"),
+                    Verdict::Refused(seen) => {
+                        assert!(is_stale, "{round}, {number}");
+                        let (found, _) = seen[0].record.clone().unwrap();
+                        let is_old = stale.contains(&number);
+                        assert_eq!(
+                            found,
+                            record(if is_old { 1 } else { 2 }),
+                            "{round}, {number}"
+                        );
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        let keys = Keys::from_iter([key(0)]);
+        link.ask(AskId(COUNT * 5), Ask::Read(keys));
+        loop {
+            poll_fn(|context| link.poll_news(context)).await;
+            if let Some(News::Read(_, Ok(seen))) = link.news() {
+                assert_eq!(seen[0].record.as_ref().unwrap().0, record(2));
+                return;
+            }
+        }
+    });
+}
