@@ -142,6 +142,15 @@ fn a_password_is_not_passed_on() {
             format!("mqtt://127.0.0.1:{port}?keep_alive=7"),
             format!("mqtt://127.0.0.1:{port}?keep_alive=7"),
         ),
+        // What stands behind the address is no user and no password, whatever characters it has.
+        (
+            format!("mqtt://user:secret@127.0.0.1:{port}?client_id=a:b@c"),
+            format!("mqtt://user@127.0.0.1:{port}?client_id=a:b@c"),
+        ),
+        (
+            format!("mqtt://127.0.0.1:{port}?client_id=a@b"),
+            format!("mqtt://127.0.0.1:{port}?client_id=a@b"),
+        ),
     ] {
         let mut command = store.command(["lock", "nightly", "--", "printenv", "STATESTORE_URL"]);
         command.env("STATESTORE_URL", url);
