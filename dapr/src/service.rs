@@ -1,5 +1,5 @@
 //! The services that daprd calls.
-use crate::instance::Instance;
+use crate::instance::Call;
 use crate::instances::Instances;
 use crate::proto::state_store_server::StateStore;
 use crate::proto::transactional_state_store_server::TransactionalStateStore;
@@ -28,7 +28,7 @@ impl Component {
     }
 
     /// The component that is called, and with what.
-    async fn called<T>(&self, request: Request<T>) -> Result<(Arc<Instance>, T), Status> {
+    async fn called<T>(&self, request: Request<T>) -> Result<(Call, T), Status> {
         let instance = self.instances.called(request.metadata()).await?;
         Ok((instance, request.into_inner()))
     }
