@@ -159,11 +159,17 @@ impl Child {
 
     /// Asks everything that the command has started to end, and has it killed after the time of grace.
     pub(crate) async fn end(&mut self, grace: Duration) {
-        self.signal(END);
+        self.order(END);
         if timeout(grace, self.wait()).await.is_err() {
-            self.signal(KILL);
+            self.order(KILL);
             self.wait().await;
         }
+    }
+
+    /// Has the attendant do something, also if it was stopped.
+    fn order(&self, signal: Signal) {
+        self.signal(signal);
+        self.signal(CONTINUE);
     }
 
     fn signal(&self, signal: Signal) {
@@ -177,7 +183,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        self.signal(KILL);
+        self.order(KILL);
     }
 }
 
