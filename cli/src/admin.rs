@@ -1,10 +1,15 @@
 //! `statestore admin`.
-use crate::{arguments::Global, exit::Exit, failure::Failure, output::Output, port::Port};
+use crate::{arguments::Global, exit::Exit, failure::Failure, key, output::Output, port::Port};
 use bytes::Bytes;
 use clap::{Args, Subcommand};
 use hyper::Method;
 use serde_json::{Value, json};
-use std::{io, path::PathBuf};
+use std::{
+    ffi::OsString,
+    io,
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
 use tokio::io::AsyncWriteExt as _;
 
 /// Look after a running server, over its HTTP port
@@ -45,7 +50,7 @@ enum Task {
     /// Delete a key, also one that is protected by a fencing token, if that is given
     Delete {
         /// The key
-        key: String,
+        key: OsString,
         /// The fencing token that protects it
         #[arg(long, value_name = "TOKEN")]
         fence: Option<String>,
@@ -79,10 +84,14 @@ impl Admin {
                 "disconnected\n".into()
             }
             Task::Delete { key, fence } => {
-                let asked = json!({ "key": key, "fence": fence });
+                let key = key::from_argument(key, global.escaped)?;
+                let asked = match std::str::from_utf8(&key) {
+                    Ok(text) => json!({ "key": text, "fence": fence }),
+                    Err(_) => json!({ "hex": format!("{key:x}"), "fence": fence }),
+                };
                 let done = self.change("/api/delete", &asked, global).await?;
                 if done["deleted"] == 0 {
-                    return Ok(crate::key::absent(key.as_bytes()));
+                    return Ok(key::absent(&key));
                 }
                 "deleted\n".into()
             }
@@ -109,7 +118,7 @@ impl Admin {
     }
 
     /// Writes it beside the file first, so that the file is there as a whole or not at all.
-    async fn backup(&self, file: &PathBuf, global: &Global) -> Result<u64, Failure> {
+    async fn backup(&self, file: &Path, global: &Global) -> Result<u64, Failure> {
         let failed = |error: io::Error| Failure::file("write", file, &error);
         if tokio::fs::try_exists(file).await.map_err(failed)? {
             return Err(failed(io::ErrorKind::AlreadyExists.into()));
@@ -118,31 +127,40 @@ impl Admin {
             .port
             .ask(Method::POST, "/api/backup", Bytes::new(), global.timeout);
         let mut answer = asked.await?.succeeded(global.timeout).await?;
-        let mut partial = file.clone().into_os_string();
-        partial.push(".partial");
-        let mut to = private(&PathBuf::from(&partial)).await.map_err(failed)?;
-        let written = async {
-            let mut bytes = 0;
-            while let Some(part) = answer.part(global.timeout).await? {
-                to.write_all(&part).await.map_err(failed)?;
-                bytes += part.len() as u64;
-            }
-            to.flush().await.map_err(failed)?;
-            to.sync_all().await.map_err(failed)?;
-            // Unlike a renaming, it does not replace what somebody else has put there meanwhile.
-            tokio::fs::hard_link(&partial, file).await.map_err(failed)?;
-            Ok(bytes)
-        };
-        let written = written.await;
-        // What is left of a failure is of no use, and the file has its own name otherwise.
-        let _ = tokio::fs::remove_file(&partial).await;
-        written
+        let (partial, mut to) = Partial::of(file)?;
+        let mut bytes = 0;
+        while let Some(part) = answer.part(global.timeout).await? {
+            to.write_all(&part).await.map_err(failed)?;
+            bytes += part.len() as u64;
+        }
+        to.flush().await.map_err(failed)?;
+        to.sync_all().await.map_err(failed)?;
+        // Unlike a renaming, it does not replace what somebody else has put there meanwhile.
+        let linked = tokio::fs::hard_link(&partial.0, file).await;
+        linked.map_err(failed).map(|()| bytes)
     }
 }
 
-/// A new file for this user only.
-async fn private(path: &PathBuf) -> io::Result<tokio::fs::File> {
-    let mut options = tokio::fs::OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600);
-    options.open(path).await
+/// A file that is not whole, or has its own name meanwhile; it is gone when this is dropped, also by a signal.
+struct Partial(PathBuf);
+
+impl Partial {
+    /// A new one beside this file, for this user only. At once, so that no signal comes between it and its removal.
+    fn of(file: &Path) -> Result<(Self, tokio::fs::File), Failure> {
+        let mut path = file.to_owned().into_os_string();
+        path.push(".partial");
+        let path = PathBuf::from(path);
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        match options.open(&path) {
+            Ok(opened) => Ok((Self(path), opened.into())),
+            Err(error) => Err(Failure::file("write", &path, &error)),
+        }
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
 }

@@ -10,6 +10,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     family::{self, Reaped},
+    ignored::{Ignored, ignore},
     message,
 };
 use clap::Args;
@@ -79,6 +80,7 @@ fn patience(lease: Duration) -> Duration {
 impl Attendant {
     /// Runs it: the exit code is the command's.
     pub(crate) async fn run(self) -> Result<Exit, Failure> {
+        let ignored = Ignored::now();
         let mut orders = Orders::listen()
             .map_err(|error| Failure::usage(format!("cannot listen for signals: {error}")))?;
         family::adopt();
@@ -89,12 +91,14 @@ impl Attendant {
             // It was killed before the kernel was asked, and nothing has begun.
             return Ok(Exit::NoAnswer);
         }
-        let child = match start(&self.command) {
+        let child = match start(&self.command, ignored) {
             Ok(child) => child,
             Err(exit) => return Ok(exit),
         };
         // From now on, what is sent to the group does not reach this process.
         let _ = setpgid(None, None);
+        // So it is one of those in the background, which a terminal may stop when they write to it.
+        let _ = ignore(Signal::TTOU);
         let grace = Duration::from_millis(self.grace_ms);
         let patience = patience(Duration::from_millis(self.lease_ms));
         Ok(attend(child, grace, patience, &mut orders).await)
@@ -186,12 +190,13 @@ fn code(status: ExitStatus) -> Exit {
 
 /// Starts a command, which on Linux is killed when this process is killed. If it cannot be started: the exit code that shells use
 /// for that.
-fn start(command: &[OsString]) -> Result<Pid, Exit> {
+fn start(command: &[OsString], ignored: Ignored) -> Result<Pid, Exit> {
     let Some((program, arguments)) = command.split_first() else {
         return Err(Exit::Usage);
     };
     let mut command = Command::new(program);
     command.args(arguments);
+    ignored.hand_on(&mut command);
     #[cfg(target_os = "linux")]
     end_with_this_process(&mut command);
     match command.spawn() {

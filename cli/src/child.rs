@@ -3,7 +3,9 @@ use crate::{
     attendant::{self, ASSURE, CONTINUE, END, KILL, PASS_ON},
     exit::Exit,
     failure::Failure,
-    family, message,
+    family,
+    ignored::Ignored,
+    message,
 };
 use rustix::process::{Pid, Signal, getpid, kill_process};
 use std::{
@@ -83,12 +85,15 @@ impl Child {
     pub(crate) fn start(
         command: &[OsString],
         variables: &[(&str, Option<String>)],
+        ignored: Ignored,
         grace: Duration,
         lease: Duration,
     ) -> Result<Self, Failure> {
         let cannot = |error| Failure::usage(format!("cannot start a process: {error}"));
         // Before it starts anything.
         let stop = listen(SignalKind::from_raw(Signal::TSTP.as_raw()))?;
+        // If this one is ignored, nobody learns how a child has ended.
+        let _ = listen(SignalKind::child())?;
         family::adopt();
         let mut attendant = Command::new(this_program().map_err(cannot)?);
         attendant
@@ -105,6 +110,7 @@ impl Child {
                 None => attendant.env_remove(name),
             };
         }
+        ignored.hand_on(attendant.as_std_mut());
         let attendant = attendant.spawn().map_err(cannot)?;
         Ok(Self { attendant, stop })
     }
@@ -153,11 +159,17 @@ impl Child {
 
     /// Asks everything that the command has started to end, and has it killed after the time of grace.
     pub(crate) async fn end(&mut self, grace: Duration) {
-        self.signal(END);
+        self.order(END);
         if timeout(grace, self.wait()).await.is_err() {
-            self.signal(KILL);
+            self.order(KILL);
             self.wait().await;
         }
+    }
+
+    /// Has the attendant do something, also if it was stopped.
+    fn order(&self, signal: Signal) {
+        self.signal(signal);
+        self.signal(CONTINUE);
     }
 
     fn signal(&self, signal: Signal) {
@@ -171,7 +183,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        self.signal(KILL);
+        self.order(KILL);
     }
 }
 

@@ -1,6 +1,7 @@
 //! The connection to the store, and what its errors mean to a user of the command line.
 use crate::{arguments::Global, exit::Exit, failure::Failure};
-use statestore::{Client, Error, ErrorKind, Settings};
+use statestore::{Client, Error, ErrorKind, Outcome, Settings};
+use std::env::{self, VarError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -78,25 +79,48 @@ fn settings(global: &Global) -> Result<Settings, Error> {
         let settings = Settings::from_environment()?;
         return Ok(settings.client_id(client_id).clean_start(true));
     }
-    let url = global.url.clone();
-    let url = url.or_else(|| std::env::var(URL_VARIABLE).ok());
-    Settings::from_url(url.as_deref().unwrap_or(DEFAULT_URL))
+    if let Some(url) = &global.url {
+        return Settings::from_url(url);
+    }
+    match env::var(URL_VARIABLE) {
+        Ok(url) => Settings::from_url(&url),
+        Err(VarError::NotPresent) => Settings::from_url(DEFAULT_URL),
+        Err(VarError::NotUnicode(_)) => Err(Error::new(
+            ErrorKind::InvalidSettings,
+            Outcome::NotDone,
+            format!("reading {URL_VARIABLE}"),
+            "it is not UTF-8",
+        )),
+    }
 }
 
 /// The value of the variable that names the store, for a command that this program runs: without a password, which is nobody
 /// else's. `None` if there is none.
 pub(crate) fn url_to_pass_on() -> Option<String> {
-    std::env::var(URL_VARIABLE).ok().map(without_password)
+    let url = env::var_os(URL_VARIABLE)?;
+    // What is not UTF-8 is no URL then either.
+    Some(without_password(url.to_string_lossy().into_owned()))
 }
 
-/// The same URL without its password, also if it is not well-formed.
+/// The same URL without its password.
 fn without_password(url: String) -> String {
-    let (Some(end), Some(begin)) = (url.rfind('@'), url.find("://")) else {
+    let Some(begin) = url.find("://").map(|at| at + "://".len()) else {
         return url;
     };
-    let begin = begin + "://".len();
-    match url.get(begin..end).and_then(|user| user.find(':')) {
-        Some(colon) => [&url[..begin + colon], &url[end..]].concat(),
+    let end = match url[begin..].find(['/', '?', '#']) {
+        // Behind it, an `@` has another meaning.
+        Some(end) if Settings::from_url(&url).is_ok() => begin + end,
+        // In what is not well-formed the password can be anywhere.
+        _ => url.len(),
+    };
+    let Some(user) = url[begin..end]
+        .rfind('@')
+        .map(|len| &url[begin..begin + len])
+    else {
+        return url;
+    };
+    match user.find(':') {
+        Some(colon) => [&url[..begin + colon], &url[begin + user.len()..]].concat(),
         None => url,
     }
 }
@@ -187,6 +211,19 @@ mod tests {
             (
                 "mqtt://broker?password_file=/run/secret",
                 "mqtt://broker?password_file=/run/secret",
+            ),
+            (
+                "mqtt://broker:1883?client_id=a@b",
+                "mqtt://broker:1883?client_id=a@b",
+            ),
+            (
+                "mqtts://user:secret@one:1,two:2?ca_file=/run/ca@2:1.pem",
+                "mqtts://user@one:1,two:2?ca_file=/run/ca@2:1.pem",
+            ),
+            ("unix:///run/a:b/c@d", "unix:///run/a:b/c@d"),
+            (
+                "unix://user:secret@/run/a@b.sock",
+                "unix://user@/run/a@b.sock",
             ),
         ] {
             assert_eq!(without_password(url.to_owned()), without);

@@ -5,7 +5,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     key,
-    output::Output,
+    output::{Output, tell},
     record::Record,
 };
 use clap::Args;
@@ -50,7 +50,7 @@ impl Del {
             DelOutcome::Absent => {
                 if global.json {
                     let record = Record::of_key(&key).result("absent");
-                    Output::stdout().print(&record.line()).await?;
+                    tell(&record.line()).await?;
                 }
                 Ok(key::absent(&key))
             }
@@ -59,7 +59,7 @@ impl Del {
                     let record = Record::of_key(&key)
                         .result("mismatch")
                         .version(version.as_ref());
-                    Output::stdout().print(&record.line()).await?;
+                    tell(&record.line()).await?;
                 }
                 Ok(key::of_other_version("not deleted", &key, version.as_ref()))
             }

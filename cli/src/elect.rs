@@ -95,16 +95,13 @@ impl Elect {
         let mut stdout = Output::stdout();
         let printed = tokio::select! {
             biased;
-            printed = stdout.print(&line) => printed,
-            _ = leadership.guard().lost() => Ok(()),
+            _ = leadership.guard().lost() => {
+                return Err(Failure::new(Exit::NoAnswer, "the lead is lost"));
+            }
+            // Who cannot say that it leads does not lead.
+            Err(failure) = stdout.print(&line) => Err(failure),
+            _ = signals.recv() => Ok(()),
         };
-        let lost = tokio::select! {
-            _ = leadership.guard().lost() => true,
-            _ = signals.recv(), if printed.is_ok() => false,
-        };
-        if lost {
-            return Err(Failure::new(Exit::NoAnswer, "the lead is lost"));
-        }
         // Who cannot resign leads until the lease ends.
         let finished = tokio::time::timeout(global.timeout, leadership.finish()).await;
         connection.close().await;

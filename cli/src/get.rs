@@ -5,8 +5,9 @@ use crate::{
     exit::Exit,
     failure::Failure,
     key,
-    output::Output,
+    output::{Output, tell},
     record::Record,
+    value::is_standard,
 };
 use clap::Args;
 use statestore::GetOptions;
@@ -20,7 +21,7 @@ use std::{ffi::OsString, path::PathBuf};
 pub(crate) struct Get {
     /// The key
     key: OsString,
-    /// Write the value to this file instead of standard output; an absent key leaves the file alone
+    /// Write the value to this file instead of standard output, which is -; an absent key leaves the file alone
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Print after how many milliseconds the key expires, or never, in the place of the value; not every store tells it
@@ -55,20 +56,19 @@ impl Get {
             .map_err(|error| failure(&error))?;
         connection.close().await;
 
-        let mut stdout = Output::stdout();
         let Some(entry) = entry else {
             if global.json {
-                stdout
-                    .print(&Record::of_key(&key).result("absent").line())
-                    .await?;
+                tell(&Record::of_key(&key).result("absent").line()).await?;
             }
             return Ok(key::absent(&key));
         };
+        let mut stdout = Output::stdout();
         let mut record = Record::of_key(&key)
             .result("found")
             .version(Some(&entry.version))
             .expires_in(entry.expires_in);
-        if let Some(path) = &self.output {
+        let output = self.output.filter(|path| !is_standard(path));
+        if let Some(path) = &output {
             tokio::fs::write(path, &entry.value)
                 .await
                 .map_err(|error| Failure::file("write", path, &error))?;
@@ -81,7 +81,7 @@ impl Get {
             let left = entry.expires_in.map(|left| left.as_millis().to_string());
             let left = left.as_deref().unwrap_or("never");
             stdout.print(format!("{left}\n").as_bytes()).await?;
-        } else if self.output.is_none() {
+        } else if output.is_none() {
             stdout.write(&entry.value).await?;
             if stdout.is_terminal() {
                 stdout.write(b"\n").await?;

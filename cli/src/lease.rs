@@ -7,7 +7,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     key, message,
-    output::Output,
+    output::tell,
     record::Record,
 };
 use bytes::Bytes;
@@ -219,15 +219,14 @@ async fn holder(lease: &Handle, name: &[u8], global: &Global) -> Result<Exit, Fa
 
 impl Report<'_> {
     async fn print(&self, name: &[u8], global: &Global) -> Result<Exit, Failure> {
-        let mut stdout = Output::stdout();
         if global.json {
             let mut record = Record::of_key(name).result(self.result);
             if let Some(holder) = self.holder {
                 record = record.holder(holder);
             }
-            stdout.print(&record.version(self.version).line()).await?;
+            tell(&record.version(self.version).line()).await?;
         } else if self.exit == Exit::Done && !self.text.is_empty() {
-            stdout.print(format!("{}\n", self.text).as_bytes()).await?;
+            tell(format!("{}\n", self.text).as_bytes()).await?;
         }
         if self.exit != Exit::Done {
             message::complain(&self.text);

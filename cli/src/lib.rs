@@ -18,6 +18,7 @@ mod failure;
 mod family;
 mod get;
 mod health;
+mod ignored;
 mod key;
 mod lease;
 mod lock;

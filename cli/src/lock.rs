@@ -8,6 +8,7 @@ use crate::{
     escape::escape,
     exit::Exit,
     failure::Failure,
+    ignored::Ignored,
     key, message,
 };
 use clap::Args;
@@ -70,6 +71,7 @@ impl Contest {
 impl Lock {
     /// Runs it; signals are its own.
     pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
+        let ignored = Ignored::now();
         let mut signals = signals()?;
         let name = key::from_argument(&self.name, global.escaped)?;
         let connection = tokio::select! {
@@ -103,7 +105,7 @@ impl Lock {
             (URL_VARIABLE, url_to_pass_on()),
         ];
         let lease = self.contest.lease;
-        let exit = match Child::start(&self.command, &variables, self.grace, lease) {
+        let exit = match Child::start(&self.command, &variables, ignored, self.grace, lease) {
             Ok(mut child) => self.attend(&guard, &mut child, &mut signals).await,
             Err(failure) => failure.report(),
         };

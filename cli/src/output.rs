@@ -4,6 +4,14 @@ use crate::{escape::displayed, failure::Failure};
 use std::io::{self, IsTerminal as _};
 use tokio::io::{AsyncWriteExt as _, BufWriter, Stdout};
 
+/// Prints what came of a request. Who does not read it has the exit code, which says it as well.
+pub(crate) async fn tell(line: &[u8]) -> Result<(), Failure> {
+    match Output::stdout().print(line).await {
+        Err(Failure::OutputClosed) => Ok(()),
+        told => told,
+    }
+}
+
 /// Buffered standard output.
 #[derive(Debug)]
 pub(crate) struct Output {

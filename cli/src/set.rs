@@ -6,7 +6,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     key, message,
-    output::Output,
+    output::tell,
     record::Record,
     value::ValueSource,
 };
@@ -80,13 +80,10 @@ impl Set {
             SetOutcome::Applied { version } => (Exit::Done, "applied", Some(version)),
             SetOutcome::NotApplied { version } => (Exit::Negative, "not_applied", version.as_ref()),
         };
-        let mut stdout = Output::stdout();
         if global.json {
-            stdout
-                .print(&Record::of_key(&key).result(result).version(version).line())
-                .await?;
+            tell(&Record::of_key(&key).result(result).version(version).line()).await?;
         } else if let (Exit::Done, Some(version)) = (exit, version) {
-            stdout.print(format!("{version}\n").as_bytes()).await?;
+            tell(format!("{version}\n").as_bytes()).await?;
         }
         if exit != Exit::Done {
             if self.if_version.is_some() {

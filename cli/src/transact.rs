@@ -5,10 +5,10 @@ use crate::{
     duration,
     exit::Exit,
     failure::Failure,
-    key, message,
-    output::Output,
+    key,
+    output::{Output, tell},
     record::Record,
-    value::read_bounded,
+    value,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use clap::Args;
@@ -17,11 +17,7 @@ use statestore::{
     Condition, DelOptions, Hlc, SetOptions, TransactOptions, Transaction, TransactionOutcome,
     Version,
 };
-use std::{
-    io::{self, IsTerminal as _},
-    path::PathBuf,
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
 /// Set and delete several keys, all of them or none
 ///
@@ -30,7 +26,7 @@ use std::{
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Transact {
-    /// Read the operations from this file [default: standard input]
+    /// Read the operations from this file [default: -, which is standard input]
     file: Option<PathBuf>,
     /// Ask the store to keep the keys on disk
     #[arg(long)]
@@ -165,7 +161,7 @@ impl Transact {
     pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let mut transaction = Transaction::new();
         let mut keys = Vec::new();
-        let input = self.read().await?;
+        let input = value::read(self.file.as_deref(), "the operations").await?;
         for (number, line) in input.split(|byte| *byte == b'\n').enumerate() {
             if line.trim_ascii().is_empty() {
                 continue;
@@ -199,26 +195,12 @@ impl Transact {
                         .result("not_applied")
                         .operation(operation)
                         .version(version.as_ref());
-                    Output::stdout().print(&record.line()).await?;
+                    tell(&record.line()).await?;
                 }
                 let what = format!("nothing was changed, because of operation {operation}");
                 Ok(key::of_other_version(&what, key, version.as_ref()))
             }
         }
-    }
-
-    async fn read(&self) -> Result<bytes::Bytes, Failure> {
-        if let Some(path) = &self.file {
-            let what = format!("file '{}'", path.display());
-            let file = tokio::fs::File::open(path)
-                .await
-                .map_err(|error| Failure::input(&what, &error))?;
-            return read_bounded(file, &what).await;
-        }
-        if io::stdin().is_terminal() {
-            message::note("reading operations from the terminal; end them with Ctrl-D");
-        }
-        read_bounded(tokio::io::stdin(), "standard input").await
     }
 }
 

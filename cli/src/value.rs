@@ -5,7 +5,7 @@ use clap::Args;
 use std::{
     ffi::OsString,
     io::{self, IsTerminal as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
@@ -18,7 +18,7 @@ pub(crate) struct ValueSource {
     /// The value; without it and without --file, standard input is read to its end, byte for byte
     #[arg(allow_negative_numbers = true, conflicts_with = "file")]
     value: Option<OsString>,
-    /// Read the value from this file, byte for byte
+    /// Read the value from this file, byte for byte; - is standard input
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
 }
@@ -29,24 +29,33 @@ impl ValueSource {
         if let Some(value) = self.value {
             return Ok(value.into_encoded_bytes().into());
         }
-        if let Some(path) = self.file {
-            let what = format!("file '{}'", path.display());
-            let file = tokio::fs::File::open(&path)
-                .await
-                .map_err(|error| Failure::input(&what, &error))?;
-            return read_bounded(file, &what).await;
-        }
-        if io::stdin().is_terminal() {
-            message::note("reading the value from the terminal; end it with Ctrl-D");
-        }
-        read_bounded(tokio::io::stdin(), "standard input").await
+        read(self.file.as_deref(), "the value").await
     }
 }
 
-pub(crate) async fn read_bounded(
-    source: impl AsyncRead + Unpin,
-    what: &str,
-) -> Result<Bytes, Failure> {
+/// Whether a path stands for standard input or output.
+pub(crate) fn is_standard(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Reads a file, or without one standard input, to its end.
+pub(crate) async fn read(path: Option<&Path>, what: &str) -> Result<Bytes, Failure> {
+    if let Some(path) = path.filter(|path| !is_standard(path)) {
+        let what = format!("file '{}'", path.display());
+        let file = tokio::fs::File::open(path)
+            .await
+            .map_err(|error| Failure::input(&what, &error))?;
+        return read_bounded(file, &what).await;
+    }
+    if io::stdin().is_terminal() {
+        message::note(&format!(
+            "reading {what} from the terminal; end with Ctrl-D"
+        ));
+    }
+    read_bounded(tokio::io::stdin(), "standard input").await
+}
+
+async fn read_bounded(source: impl AsyncRead + Unpin, what: &str) -> Result<Bytes, Failure> {
     let mut value = Vec::new();
     // one byte more than allowed tells "too large" from "just fits"
     let mut bounded = source.take(MAX_VALUE_BYTES as u64 + 1);

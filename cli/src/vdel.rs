@@ -7,7 +7,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     key, message,
-    output::Output,
+    output::tell,
     record::Record,
     value::ValueSource,
 };
@@ -56,7 +56,7 @@ impl Vdel {
             VdelOutcome::Absent => {
                 if global.json {
                     let record = Record::of_key(&key).result("absent");
-                    Output::stdout().print(&record.line()).await?;
+                    tell(&record.line()).await?;
                 }
                 Ok(key::absent(&key))
             }
@@ -65,7 +65,7 @@ impl Vdel {
                     let record = Record::of_key(&key)
                         .result("mismatch")
                         .version(version.as_ref());
-                    Output::stdout().print(&record.line()).await?;
+                    tell(&record.line()).await?;
                 }
                 if version.as_ref().map(Version::from) == if_version {
                     let key = escape(&key);

@@ -11,15 +11,20 @@ use crate::proto::transactional_state_store_server::{
 use crate::proto::transactional_store_multi_max_size_server::{
     self, TransactionalStoreMultiMaxSize, TransactionalStoreMultiMaxSizeServer,
 };
-use hyper::body::Incoming;
+use bytes::Bytes;
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::rt::Executor;
 use hyper::server::conn::http2;
 use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
-use std::pin::pin;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::net::UnixListener;
 use tokio::sync::watch;
+use tokio::time::timeout;
+use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
 use tonic::codegen::{BoxFuture, Service as _};
@@ -27,7 +32,7 @@ use tonic::service::Routes;
 use tonic_reflection::server::Error;
 
 /// The longest message that daprd may send: values of 16 MiB, and transactions of several such.
-const MAX_MESSAGE_BYTES: usize = 128 << 20;
+pub(crate) const MAX_MESSAGE_BYTES: usize = 128 << 20;
 
 /// How much a connection, and a call on it, may send ahead. Short messages of many calls count for more than their bytes, and
 /// beyond half of it the connection is ended.
@@ -37,6 +42,12 @@ const CALL_WINDOW: u32 = 1 << 20;
 /// After how much time accepting is tried again, as when there are no more files to be had.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// How long calls that run at the end may take.
+const LAST_CALLS: Duration = Duration::from_secs(10);
+
+/// How long their answers may take to leave, and connections to end. Only who does not read what it gets needs that long.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
+
 /// The services of the socket.
 #[derive(Debug, Clone)]
 pub(crate) struct Services<C: StateStore + TransactionalStateStore> {
@@ -44,6 +55,8 @@ pub(crate) struct Services<C: StateStore + TransactionalStateStore> {
     transactions: TransactionalStateStoreServer<C>,
     /// Those that are called now and then.
     others: Routes,
+    /// Each call has a receiver.
+    calls: Arc<watch::Sender<()>>,
 }
 
 impl<C> Services<C>
@@ -67,6 +80,7 @@ where
             transactions: TransactionalStateStoreServer::new(component)
                 .max_decoding_message_size(MAX_MESSAGE_BYTES),
             others: Routes::new(sizes).add_service(reflection).prepare(),
+            calls: Arc::default(),
         })
     }
 }
@@ -75,20 +89,68 @@ impl<C> hyper::service::Service<Request<Incoming>> for Services<C>
 where
     C: StateStore + TransactionalStateStore,
 {
-    type Response = Response<Body>;
+    type Response = Response<Answer>;
     type Error = Infallible;
-    type Future = BoxFuture<Self::Response, Infallible>;
+    type Future = Running;
 
     // All of these services are ready at any time.
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let mut names = request.uri().path().split('/');
-        match names.nth(1) {
+        let call = match names.nth(1) {
             Some(state_store_server::SERVICE_NAME) => self.state.clone().call(request),
             Some(transactional_state_store_server::SERVICE_NAME) => {
                 self.transactions.clone().call(request)
             }
             _ => Box::pin(self.others.clone().call(request)),
+        };
+        Running {
+            call,
+            runs: Some(self.calls.subscribe()),
         }
+    }
+}
+
+/// A call, which runs until its answer has been taken or nobody wants it any more.
+pub(crate) struct Running {
+    call: BoxFuture<Response<Body>, Infallible>,
+    runs: Option<watch::Receiver<()>>,
+}
+
+impl Future for Running {
+    type Output = Result<Response<Answer>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let response = ready!(self.call.as_mut().poll(context))?;
+        Poll::Ready(Ok(response.map(|body| Answer {
+            body,
+            _runs: self.runs.take(),
+        })))
+    }
+}
+
+/// What a call is answered with.
+pub(crate) struct Answer {
+    body: Body,
+    _runs: Option<watch::Receiver<()>>,
+}
+
+impl hyper::body::Body for Answer {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
@@ -102,7 +164,8 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Tasks {
     }
 }
 
-/// Serves connections until `told` ends. Those that are there then begin no more calls, and are waited for.
+/// Serves connections until `told` ends. Those that are there then begin no more calls, and end when they have none, which is
+/// waited for, as long as calls and answers may take.
 pub(crate) async fn serve<C>(
     listener: UnixListener,
     services: Services<C>,
@@ -110,6 +173,7 @@ pub(crate) async fn serve<C>(
 ) where
     C: StateStore + TransactionalStateStore + Clone,
 {
+    let calls = services.calls.clone();
     // Each connection has a receiver.
     let (ending, _) = watch::channel(());
     {
@@ -124,7 +188,16 @@ pub(crate) async fn serve<C>(
     }
     drop(listener);
     let _ = ending.send(());
-    ending.closed().await;
+    let last_calls = async {
+        if timeout(LAST_CALLS, calls.closed()).await.is_err() {
+            tracing::warn!("calls were still running after {} s", LAST_CALLS.as_secs());
+        }
+        tokio::time::sleep(LAST_ANSWERS).await;
+    };
+    tokio::select! {
+        () = ending.closed() => {}
+        () = last_calls => {}
+    }
 }
 
 /// Serves one connection until it ends, or until its calls have ended after `ending` has changed.

@@ -11,8 +11,10 @@ use statestore::{
     Capabilities, Client, Condition, DelOptions, DelOutcome, Entry, Error, ErrorKind, GetOptions,
     SetOptions, TransactOptions, Transaction, TransactionOutcome, UpdateOptions, UpdateOutcome,
 };
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 use tonic::Status;
 
 /// Why a write does not apply.
@@ -28,6 +30,33 @@ pub(crate) struct Instance {
     pub(crate) client: Client,
     pub(crate) persist: bool,
     keep_content_type: bool,
+    /// Each call has a receiver.
+    calls: watch::Sender<()>,
+}
+
+/// A component, while it is called.
+#[derive(Debug)]
+pub(crate) struct Call {
+    instance: Arc<Instance>,
+    _runs: watch::Receiver<()>,
+}
+
+impl Call {
+    /// A call on this component begins, and ends when this is dropped.
+    pub(crate) fn of(instance: Arc<Instance>) -> Self {
+        Self {
+            _runs: instance.calls.subscribe(),
+            instance,
+        }
+    }
+}
+
+impl Deref for Call {
+    type Target = Instance;
+
+    fn deref(&self) -> &Instance {
+        &self.instance
+    }
 }
 
 /// What a SET of daprd is to the store.
@@ -48,6 +77,7 @@ impl Instance {
             client: client.map_err(|error| failed(&error))?,
             persist: spec.persist,
             keep_content_type: spec.keep_content_type,
+            calls: watch::Sender::default(),
         })
     }
 
@@ -56,14 +86,9 @@ impl Instance {
         self.client.close().await;
     }
 
-    /// Takes leave of the store when nobody else has this component any more.
-    pub(crate) async fn close_when_idle(self: Arc<Self>) {
-        let idle = async {
-            while Arc::strong_count(&self) > 1 {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        };
-        let _ = tokio::time::timeout(IDLE, idle).await;
+    /// Takes leave of the store when its calls have ended, of which none can begin any more.
+    pub(crate) async fn close_when_idle(&self) {
+        let _ = tokio::time::timeout(IDLE, self.calls.closed()).await;
         self.close().await;
     }
 

@@ -36,13 +36,18 @@ where
     }
 }
 
+/// Whether nobody wants colours (<https://no-color.org>).
+fn is_plain_wanted() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+}
+
 /// Writes to standard error from now on.
 pub(crate) fn begin(level: LevelFilter, format: LogFormat) {
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let lines = match format {
         LogFormat::Text => lines
             .with_target(false)
-            .with_ansi(std::io::stderr().is_terminal())
+            .with_ansi(std::io::stderr().is_terminal() && !is_plain_wanted())
             .boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
         LogFormat::Journal => {

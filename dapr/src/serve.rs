@@ -12,12 +12,6 @@ use std::time::Duration;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// How long calls that run at the end may take.
-const LAST_CALLS: Duration = Duration::from_secs(10);
-
-/// How long their answers may take to leave.
-const LAST_ANSWERS: Duration = Duration::from_millis(100);
-
 /// How long taking leave of the stores may take.
 const LEAVE: Duration = Duration::from_secs(2);
 
@@ -52,7 +46,7 @@ pub(crate) fn serve(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     })
 }
 
-/// Answers calls until `told` ends, and a little longer those that run then.
+/// Answers calls until `told` ends, and those that run then.
 async fn answer(
     listener: UnixListener,
     file: SocketFile,
@@ -60,32 +54,12 @@ async fn answer(
     told: impl Future<Output = ()>,
 ) -> Result<(), Box<dyn Error>> {
     let services = Services::new(Component::new(instances.clone()))?;
-    let (begin_end, end) = tokio::sync::oneshot::channel::<()>();
-    let served = endpoint::serve(listener, services, async {
-        let _ = end.await;
-    });
-    let mut served = std::pin::pin!(served);
-    tokio::select! {
-        () = &mut served => return Ok(()),
-        () = told => {}
-    }
-    // Before anything else, so that nobody new comes.
-    drop(file);
-    let _ = begin_end.send(());
-    // Connections stay for as long as daprd wants them; only calls are waited for.
-    let last_calls = async {
-        if tokio::time::timeout(LAST_CALLS, instances.idle())
-            .await
-            .is_err()
-        {
-            tracing::warn!("calls were still running after {} s", LAST_CALLS.as_secs());
-        }
-        tokio::time::sleep(LAST_ANSWERS).await;
+    let told = async move {
+        told.await;
+        // Before anything else, so that nobody new comes.
+        drop(file);
     };
-    tokio::select! {
-        () = served => {}
-        () = last_calls => {}
-    }
+    endpoint::serve(listener, services, told).await;
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! The services that daprd calls.
-use crate::instance::Instance;
+use crate::endpoint::MAX_MESSAGE_BYTES;
+use crate::instance::Call;
 use crate::instances::Instances;
 use crate::proto::state_store_server::StateStore;
 use crate::proto::transactional_state_store_server::TransactionalStateStore;
@@ -11,8 +12,9 @@ use crate::proto::{
     MultiMaxSizeResponse, PingRequest, PingResponse, SetRequest, SetResponse,
     TransactionalStateRequest, TransactionalStateResponse,
 };
-use crate::together::{of_all, together};
+use crate::together::{Turns, of_all, together};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tonic::{Request, Response, Status};
 
 /// All services of the socket.
@@ -28,7 +30,7 @@ impl Component {
     }
 
     /// The component that is called, and with what.
-    async fn called<T>(&self, request: Request<T>) -> Result<(Arc<Instance>, T), Status> {
+    async fn called<T>(&self, request: Request<T>) -> Result<(Call, T), Status> {
         let instance = self.instances.called(request.metadata()).await?;
         Ok((instance, request.into_inner()))
     }
@@ -84,8 +86,12 @@ impl StateStore for Component {
     ) -> Result<Response<BulkDeleteResponse>, Status> {
         let (instance, request) = self.called(request).await?;
         let parallelism = request.options.map(|options| options.parallelism);
-        let done = together(request.items, parallelism, |item| instance.delete(item)).await;
-        of_all(done, "deletions")?;
+        let turns = Turns::of(request.items.iter().map(|item| &*item.key));
+        let done = together(request.items, parallelism, async |item: DeleteRequest| {
+            let _turn = turns.wait(&item.key).await;
+            instance.delete(item).await
+        });
+        of_all(done.await, "deletions")?;
         Ok(Response::new(BulkDeleteResponse {}))
     }
 
@@ -95,12 +101,27 @@ impl StateStore for Component {
     ) -> Result<Response<BulkGetResponse>, Status> {
         let (instance, request) = self.called(request).await?;
         let parallelism = request.options.map(|options| options.parallelism);
+        let len = AtomicUsize::new(0);
         let items = together(request.items, parallelism, async |item: GetRequest| {
+            if len.load(Ordering::Relaxed) > MAX_MESSAGE_BYTES {
+                return BulkStateItem::default();
+            }
             let key = item.key.clone();
-            let entry = instance.get(item).await;
-            BulkStateItem::new(key, entry)
+            let item = BulkStateItem::new(key, instance.get(item).await);
+            let before = len.fetch_add(item.data.len(), Ordering::Relaxed);
+            if before > MAX_MESSAGE_BYTES {
+                // What nobody gets is not gathered.
+                return BulkStateItem::default();
+            }
+            item
         });
         let items = items.await;
+        if len.into_inner() > MAX_MESSAGE_BYTES {
+            return Err(Status::out_of_range(format!(
+                "the values have more than {} MiB together; get fewer keys at a time",
+                MAX_MESSAGE_BYTES >> 20
+            )));
+        }
         Ok(Response::new(BulkGetResponse { items }))
     }
 
@@ -110,8 +131,12 @@ impl StateStore for Component {
     ) -> Result<Response<BulkSetResponse>, Status> {
         let (instance, request) = self.called(request).await?;
         let parallelism = request.options.map(|options| options.parallelism);
-        let done = together(request.items, parallelism, |item| instance.set(item)).await;
-        of_all(done, "writes")?;
+        let turns = Turns::of(request.items.iter().map(|item| &*item.key));
+        let done = together(request.items, parallelism, async |item: SetRequest| {
+            let _turn = turns.wait(&item.key).await;
+            instance.set(item).await
+        });
+        of_all(done.await, "writes")?;
         Ok(Response::new(BulkSetResponse {}))
     }
 }

@@ -1,13 +1,16 @@
 //! The file of the socket that daprd connects to.
 use socket2::{Domain, SockAddr, Socket, Type};
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 use tokio::net::UnixListener;
 
 const BACKLOG: i32 = 1024;
+
+/// How long others may look at sockets of the same folder, which takes no time.
+const ALONE: Duration = Duration::from_secs(1);
 
 /// A socket that somebody listens on. Its file is gone when this is dropped, unless another one has taken its place.
 #[derive(Debug)]
@@ -49,6 +52,7 @@ pub(crate) fn listen(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile
         std::fs::create_dir_all(folder)
             .map_err(|error| format!("cannot make the folder {}: {error}", folder.display()))?;
     }
+    let _alone = alone(path);
     let address = SockAddr::unix(path).map_err(failed)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(failed)?;
     if let Err(error) = socket.bind(&address) {
@@ -71,6 +75,27 @@ pub(crate) fn listen(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile
         Ok((UnixListener::from_std(socket.into())?, file))
     };
     begin().map_err(failed)
+}
+
+/// Keeps others of these processes from looking at sockets of a folder for as long as what this gives is there: of two that begin at
+/// once, each could find the socket that the other one is about to listen on, and replace it.
+fn alone(path: &Path) -> Option<File> {
+    let folder = path.parent()?;
+    let folder = if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
+    };
+    let folder = File::open(folder).ok()?;
+    // Whoever may read the folder may keep it, too. That is to keep nobody from beginning.
+    let until = Instant::now() + ALONE;
+    while folder.try_lock().is_err() {
+        if Instant::now() >= until {
+            return None;
+        }
+        std::thread::sleep(ALONE / 100);
+    }
+    Some(folder)
 }
 
 /// Removes the socket of a process that is gone, and nothing else.
@@ -134,6 +159,23 @@ mod tests {
         assert!(path.exists());
         drop(other);
         assert!(!path.exists());
+    }
+
+    #[tokio::test]
+    async fn of_several_that_begin_at_once_one_listens() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        let before = alone(&path).unwrap();
+        let other = path.clone();
+        let other = tokio::task::spawn_blocking(move || listen(&other, 0o600).map(drop));
+        // Time to look at what is there.
+        std::thread::sleep(ALONE / 10);
+        std::fs::remove_file(&path).unwrap();
+        let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        drop(before);
+        let error = other.await.unwrap().unwrap_err();
+        assert!(error.starts_with("another process, of user "), "{error}");
     }
 
     #[test]

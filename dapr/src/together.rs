@@ -1,6 +1,8 @@
 //! Many calls at a time, for the bulk calls.
 use crate::status::located;
 use futures_util::stream::{self, StreamExt as _};
+use std::collections::{HashMap, HashSet};
+use tokio::sync::{Mutex, MutexGuard};
 use tonic::{Code, Status};
 
 /// How many calls of one bulk are under way, unless daprd says otherwise.
@@ -9,8 +11,8 @@ const AT_A_TIME: usize = 128;
 /// The most that daprd may ask for.
 const MOST: i64 = 1024;
 
-/// Begins calls in their order, some of them at a time, and gives what came of them in that order. What is begun first
-/// reaches the store first, so that of several items on one key the last counts.
+/// Begins calls in their order, some of them at a time, and gives what came of them in that order. What is begun first is first
+/// in what it waits for, so that of several items on one key the last counts, if they take [turns](Turns).
 pub(crate) async fn together<T, F: Future>(
     items: Vec<T>,
     parallelism: Option<i64>,
@@ -22,6 +24,32 @@ pub(crate) async fn together<T, F: Future>(
     };
     let calls = stream::iter(items).map(call);
     calls.buffered(at_a_time).collect().await
+}
+
+/// Whose turn it is on keys that come several times in one bulk. What is one request to some stores is several to others, and those
+/// of two calls must not mingle.
+#[derive(Debug)]
+pub(crate) struct Turns(HashMap<String, Mutex<()>>);
+
+impl Turns {
+    /// Of the keys of a bulk.
+    pub(crate) fn of<'a>(keys: impl Iterator<Item = &'a str>) -> Self {
+        let mut seen = HashSet::new();
+        let again = keys.filter(|key| !seen.insert(*key));
+        Self(
+            again
+                .map(|key| (key.to_owned(), Mutex::default()))
+                .collect(),
+        )
+    }
+
+    /// Waits until all that waited for this key before had their turn, which ends when what this gives is dropped.
+    pub(crate) async fn wait(&self, key: &str) -> Option<MutexGuard<'_, ()>> {
+        match self.0.get(key) {
+            Some(turn) => Some(turn.lock().await),
+            None => None,
+        }
+    }
 }
 
 /// What came of all: the first failure, and how many there were. One that is no mismatch of an `ETag` counts before those that are,

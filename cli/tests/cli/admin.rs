@@ -1,8 +1,13 @@
 //! `statestore admin`, `health` and `top`: a server looked after over its HTTP port.
-use crate::harness::{Store, run, statestore};
+use crate::harness::{Run, Store, interrupt, run, statestore, terminate};
 use statestored::admin::{AdminConfig, Token};
 use statestored::config::Config;
-use std::{net::TcpListener, path::PathBuf, process::Command};
+use std::{
+    io::{Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    path::PathBuf,
+    process::{Child, Command},
+};
 use tempfile::TempDir;
 
 const TOKEN: &str = "a-token-that-nobody-guesses";
@@ -92,6 +97,58 @@ fn a_backup_is_a_whole_file_that_replaces_nothing() {
     run(watched.command(&["admin", "backup", name]), b"").assert_error(2, "exists");
     assert_eq!(std::fs::read(&file).unwrap(), content);
     assert!(!watched.path("store.backup.partial").exists());
+}
+
+/// Begins a backup and does not end it.
+fn begin_backup(listener: &TcpListener) -> TcpStream {
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut asked = [0; 4096];
+    assert!(stream.read(&mut asked).unwrap() > 0);
+    let begun = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\npart\r\n";
+    stream.write_all(begun).unwrap();
+    stream
+}
+
+#[test]
+fn nothing_is_left_of_a_backup_that_is_ended_by_a_signal() {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let file = folder.path().join("store.backup");
+    let partial = folder.path().join("store.backup.partial");
+    let name = file.to_str().unwrap();
+    for tell in [interrupt as fn(&Child), terminate] {
+        let child = statestore(["admin", "--admin", &url, "backup", name]).spawn();
+        let child = child.unwrap();
+        let _server = begin_backup(&listener);
+        while std::fs::read(&partial).unwrap_or_default() != b"part" {
+            std::thread::yield_now();
+        }
+        tell(&child);
+        child.wait_with_output().unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+    // What SIGKILL has left is named.
+    std::fs::write(&partial, "left").unwrap();
+    let child = statestore(["admin", "--admin", &url, "backup", name]).spawn();
+    let _server = begin_backup(&listener);
+    let refused = Run::from(child.unwrap().wait_with_output().unwrap());
+    refused.assert_error(2, "store.backup.partial': File exists");
+    assert_eq!(std::fs::read(&partial).unwrap(), b"left");
+}
+
+#[test]
+fn a_key_that_is_deleted_has_any_bytes() {
+    let watched = Watched::start();
+    for key in [r"a\x00\\", r"a\xff"] {
+        watched.store.ok(["set", "--escaped", key, "value"]);
+        assert_eq!(
+            watched.ok(&["admin", "delete", "--escaped", key]),
+            "deleted\n"
+        );
+    }
+    assert_eq!(watched.store.ok(["scan"]), "");
+    run(watched.command(&["admin", "delete", ""]), b"").assert_error(2, "the key is empty");
 }
 
 #[test]

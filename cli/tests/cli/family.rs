@@ -130,6 +130,30 @@ fn nothing_goes_on_when_the_attendant_is_killed() {
 }
 
 #[test]
+fn a_lost_lock_ends_the_command_although_the_attendant_is_stopped() {
+    for (script, grace) in [
+        ("trap 'echo ended; exit 5' TERM", "1h"),
+        ("trap '' TERM; trap 'echo ended' EXIT", "0"),
+    ] {
+        let store = Store::start();
+        let script = format!("{script}; echo started; while :; do sleep 0.02; done");
+        let arguments = lock(&["--lease", "500ms", "--grace", grace], &script);
+        let mut running = Running::start(&store, &arguments);
+        assert_eq!(running.line(), "started");
+        let attendants = children(id(&running));
+        let [attendant] = attendants[..] else {
+            panic!("{attendants:?}");
+        };
+        kill_process(attendant, Signal::STOP).unwrap();
+        store.stop();
+        let run = running.end();
+        assert_eq!(run.code, Some(3), "{run:?}");
+        let ended = if grace == "0" { "" } else { "ended\n" };
+        assert_eq!(String::from_utf8_lossy(&run.stdout), ended);
+    }
+}
+
+#[test]
 fn a_password_is_not_passed_on() {
     let store = Store::start();
     let port = store.port();
@@ -141,6 +165,15 @@ fn a_password_is_not_passed_on() {
         (
             format!("mqtt://127.0.0.1:{port}?keep_alive=7"),
             format!("mqtt://127.0.0.1:{port}?keep_alive=7"),
+        ),
+        // What stands behind the address is no user and no password, whatever characters it has.
+        (
+            format!("mqtt://user:secret@127.0.0.1:{port}?client_id=a:b@c"),
+            format!("mqtt://user@127.0.0.1:{port}?client_id=a:b@c"),
+        ),
+        (
+            format!("mqtt://127.0.0.1:{port}?client_id=a@b"),
+            format!("mqtt://127.0.0.1:{port}?client_id=a@b"),
         ),
     ] {
         let mut command = store.command(["lock", "nightly", "--", "printenv", "STATESTORE_URL"]);

@@ -12,6 +12,8 @@ mod family;
 mod harness;
 mod keys;
 mod locks;
+#[cfg(target_os = "linux")]
+mod scripts;
 mod terminal;
 mod usage;
 mod values;

@@ -130,6 +130,22 @@ fn ctrl_c_ends_a_command_under_a_lock_and_ctrl_z_does_not_suspend_it() {
 }
 
 #[test]
+fn a_terminal_that_stops_whoever_writes_in_the_background_stops_no_end() {
+    let store = Store::start();
+    // It leaves somebody behind who does not care for SIGTERM, and ends by itself some day.
+    let script = "stty tostop; exec \"$0\" lock n --grace 0 -- sh -c '
+        mkfifo \"$0\"; (trap \"\" TERM; echo ready >\"$0\"; exec sleep 60) >/dev/null & read ready <\"$0\"' \"$1\"";
+    let folder = tempfile::tempdir().unwrap();
+    let script = script.replace("$1", folder.path().join("fifo").to_str().unwrap());
+    let (mut terminal, mut child) = inside(&store, &script);
+    await_text(&mut terminal, "killing it");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    store
+        .run(["lease", "holder", "n"])
+        .assert_error(1, "not held");
+}
+
+#[test]
 fn top_leaves_the_terminal_as_it_was_however_it_ends() {
     let watched = Watched::start();
     watched.store.ok(["set", "key", "value"]);

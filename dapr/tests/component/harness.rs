@@ -76,6 +76,15 @@ impl Process {
         assert!(sent.success());
     }
 
+    /// The most memory that it has had, in bytes.
+    pub(crate) fn peak_memory(&self) -> usize {
+        let status = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(status).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kilobytes = line.unwrap().trim().strip_suffix(" kB").unwrap();
+        kilobytes.parse::<usize>().unwrap() << 10
+    }
+
     /// Its exit code; none if a signal ended it.
     pub(crate) fn wait(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()

@@ -3,6 +3,7 @@ use crate::harness::{Fixture, PATIENCE, Process, Sidecar, set};
 use statestored::RunningServer;
 use statestored::config::Config;
 use std::time::Instant;
+use tokio::net::TcpListener;
 use tonic::Code;
 
 #[tokio::test]
@@ -85,6 +86,72 @@ async fn with_a_url_components_outlive_the_process() {
         }
     };
     assert_eq!(entry.data, "value");
+}
+
+/// A broker that says nothing.
+async fn silent() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("mqtt://{}", listener.local_addr().unwrap());
+    (listener, url)
+}
+
+/// A call that is answered when all that were begun before on this connection have been looked at.
+async fn look_at_all_before(sidecar: &mut Sidecar) {
+    let status = sidecar.init(&[("hostnam", "no setting")]).await;
+    assert_eq!(status.unwrap_err().code(), Code::InvalidArgument);
+}
+
+#[tokio::test]
+async fn a_component_does_not_wait_for_the_store_of_another_one() {
+    let (broker, url) = silent().await;
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("component.sock");
+    let _process = Process::start(&socket, &["--url", &url]);
+    let mut first = Sidecar::connect(&socket, "first").await;
+    let mut call = tokio::spawn(async move { first.try_get("key").await });
+    let (connection, _) = broker.accept().await.unwrap();
+    let store = RunningServer::start(Config::in_memory()).unwrap();
+    let mut second = Sidecar::connect(&socket, "second").await;
+    let url = store.url();
+    let properties = [("url", url.as_str())];
+    tokio::select! {
+        biased;
+        ended = &mut call => panic!("{ended:?}"),
+        begun = second.init(&properties) => begun.unwrap(),
+    }
+    second.set(set("key", "value")).await.unwrap();
+    drop(connection);
+    call.await.unwrap().unwrap_err();
+}
+
+#[tokio::test]
+async fn calls_that_wait_for_a_store_learn_together_that_it_is_not_there() {
+    let (broker, url) = silent().await;
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("component.sock");
+    let _process = Process::start(&socket, &["--url", &url]);
+    let mut sidecar = Sidecar::connect(&socket, "fixture").await;
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..10 {
+        let mut sidecar = sidecar.clone();
+        calls.spawn(async move { sidecar.try_get("key").await });
+    }
+    let (connection, _) = broker.accept().await.unwrap();
+    look_at_all_before(&mut sidecar).await;
+    drop(connection);
+    tokio::select! {
+        again = broker.accept() => panic!("each call tries by itself: {again:?}"),
+        results = calls.join_all() => for result in results {
+            assert_eq!(result.unwrap_err().code(), Code::Unavailable);
+        }
+    }
+    // Whoever comes later tries again.
+    let mut call = tokio::spawn(async move { sidecar.try_get("key").await });
+    tokio::select! {
+        ended = &mut call => panic!("{ended:?}"),
+        again = broker.accept() => drop(again.unwrap()),
+    }
+    call.await.unwrap().unwrap_err();
 }
 
 #[tokio::test]

@@ -2,8 +2,8 @@
 use crate::harness::{Fixture, PATIENCE, set};
 use bytes::Bytes;
 use statestore_dapr::proto::{
-    BulkDeleteRequest, BulkGetRequest, BulkSetRequest, BulkSetRequestOptions, DeleteRequest,
-    GetRequest, SetRequest,
+    BulkDeleteRequest, BulkGetRequest, BulkGetRequestOptions, BulkSetRequest,
+    BulkSetRequestOptions, DeleteRequest, GetRequest, SetRequest,
 };
 use tonic::Code;
 
@@ -178,4 +178,37 @@ async fn one_bad_item_of_a_bulk_keeps_none_of_the_others() {
         .items;
     assert_eq!(items[0].data, "1");
     assert!(!items[1].error.is_empty() && items[1].etag.is_none());
+}
+
+#[tokio::test]
+async fn values_that_are_too_many_for_one_answer_are_not_gathered() {
+    const LEN: usize = 8 << 20;
+    let mut fixture = Fixture::start().await;
+    let sidecar = &mut fixture.sidecar;
+    let request = SetRequest {
+        value: vec![0xA5; LEN].into(),
+        ..set("large", "")
+    };
+    sidecar.set(request).await.unwrap();
+    // The server lets nobody have very much under way.
+    let options = Some(BulkGetRequestOptions { parallelism: 2 });
+    let read = |count| BulkGetRequest {
+        items: vec![
+            GetRequest {
+                key: "large".to_owned(),
+                ..GetRequest::default()
+            };
+            count
+        ],
+        options,
+    };
+    let all = sidecar.state.bulk_get(read(60)).await.map(drop);
+    let status = all.unwrap_err();
+    assert_eq!(status.code(), Code::OutOfRange, "{status:?}");
+    assert!(status.message().contains("fewer keys"), "{status:?}");
+    // What can be sent, and not all that was asked for.
+    let most = fixture.process.peak_memory();
+    assert!(most < 40 * LEN, "{most} bytes");
+    let items = sidecar.state.bulk_get(read(2)).await.unwrap().into_inner();
+    assert!(items.items.iter().all(|item| item.data.len() == LEN));
 }

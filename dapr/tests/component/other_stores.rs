@@ -2,6 +2,7 @@
 use crate::harness::{
     FIRST_WRITE, Fixture, UNSPECIFIED, assert_mismatch, delete, delete_if, set, set_for, set_if,
 };
+use statestore_dapr::proto::BulkSetRequest;
 use statestore_dapr::proto::FeaturesRequest;
 use statestore_dapr::proto::MultiMaxSizeRequest;
 use statestore_dapr::proto::transactional_state_operation::Request as Operation;
@@ -51,6 +52,27 @@ async fn what_an_etag_protects_is_protected_against_others_and_not_against_the_c
             .await,
     );
     assert_eq!(sidecar.value("key").await.as_deref(), Some("7"));
+}
+
+#[tokio::test]
+async fn of_a_bulk_the_last_item_on_a_key_counts() {
+    let mut fixture = Fixture::plain(&[]).await;
+    let sidecar = &mut fixture.sidecar;
+    sidecar.set(set("key", "0")).await.unwrap();
+    let etag = sidecar.etag("key").await;
+    // From now on, a write of the key is more than one request.
+    sidecar
+        .set(set_if("key", "1", Some(&etag), UNSPECIFIED))
+        .await
+        .unwrap();
+    for round in 0..5 {
+        let values: Vec<_> = (0..20).map(|number| format!("{round}/{number}")).collect();
+        let items = values.iter().map(|value| set("key", value)).collect();
+        let options = None;
+        let request = BulkSetRequest { items, options };
+        sidecar.state.bulk_set(request).await.unwrap();
+        assert_eq!(sidecar.value("key").await.as_ref(), values.last());
+    }
 }
 
 #[tokio::test]

@@ -1,7 +1,15 @@
 //! The process: its socket, its end, and what it says of itself.
 use crate::harness::{Fixture, Process, Sidecar, set, statestore_dapr};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use statestored::RunningServer;
+use statestored::config::Config;
+use std::fs::File;
+use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::Duration;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
 use tonic_reflection::pb::v1alpha::ServerReflectionRequest;
 use tonic_reflection::pb::v1alpha::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1alpha::server_reflection_request::MessageRequest;
@@ -54,6 +62,74 @@ async fn a_signal_ends_it_in_order() {
         process.signal(signal);
         assert_eq!(process.wait(), Some(0));
         assert!(!folder.path().join("component.sock").exists());
+    }
+}
+
+#[tokio::test]
+async fn a_signal_does_not_cut_off_who_connects_to_a_store() {
+    let store = RunningServer::start(Config::in_memory()).unwrap();
+    let broker = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("mqtt://{}", broker.local_addr().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("component.sock");
+    let process = Process::start(&socket, &[]);
+    let mut sidecar = Sidecar::connect(&socket, "fixture").await;
+    let begun = tokio::spawn(async move { sidecar.init(&[("url", &url)]).await });
+    let (mut near, _) = broker.accept().await.unwrap();
+    process.signal("-TERM");
+    // Longer than answers are waited for that nobody reads.
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    let mut far = TcpStream::connect(store.addresses()[0]).await.unwrap();
+    tokio::spawn(async move { copy_bidirectional(&mut near, &mut far).await });
+    begun.await.unwrap().unwrap();
+    assert_eq!(process.wait(), Some(0));
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_cannot_keep_it_from_its_end() {
+    let Fixture {
+        mut sidecar,
+        store: _store,
+        process,
+        folder: _folder,
+    } = Fixture::start().await;
+    sidecar.set(set("key", "value")).await.unwrap();
+    // It says nothing, not even the preface of HTTP/2.
+    let silent = UnixStream::connect(&process.socket).unwrap();
+    process.signal("-TERM");
+    assert_eq!(process.wait(), Some(0));
+    drop(silent);
+}
+
+#[test]
+fn nobody_gets_colours_who_does_not_want_them() {
+    for (no_color, has_colours) in [(None, true), (Some(""), true), (Some("1"), false)] {
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&terminal).unwrap();
+        unlockpt(&terminal).unwrap();
+        let path = ptsname(&terminal, Vec::new()).unwrap().into_string();
+        let inside = File::options().read(true).write(true).open(path.unwrap());
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = statestore_dapr();
+        command
+            .arg("--socket")
+            .arg(folder.path().join("component.sock"))
+            .env_remove("NO_COLOR")
+            .envs(no_color.map(|value| ("NO_COLOR", value)))
+            .stderr(inside.unwrap());
+        let process = Process::spawn(command);
+        process.signal("-TERM");
+        assert_eq!(process.wait(), Some(0));
+        let mut shown = Vec::new();
+        // A terminal without an inner end is a read error, not an end of file.
+        let _ = File::from(terminal).read_to_end(&mut shown);
+        let shown = String::from_utf8(shown).unwrap();
+        assert!(shown.contains("stopping"), "{shown:?}");
+        assert_eq!(
+            shown.contains('\x1b'),
+            has_colours,
+            "{no_color:?} {shown:?}"
+        );
     }
 }
 

@@ -1,0 +1,56 @@
+//! Signals that whoever started this program wants to be ignored, as `nohup` does, and a shell for what runs in the background.
+//!
+//! A program that is started inherits that. This one listens to some of them nevertheless, and what listens is not inherited: so
+//! what it runs is told.
+use rustix::process::Signal;
+use std::{io, os::unix::process::CommandExt as _, process::Command, ptr};
+
+/// Those that end or stop a command which does not care for them.
+const SIGNALS: [Signal; 7] = [
+    Signal::HUP,
+    Signal::INT,
+    Signal::QUIT,
+    Signal::TERM,
+    Signal::USR1,
+    Signal::USR2,
+    Signal::TSTP,
+];
+
+/// Signals that are ignored.
+#[derive(Debug)]
+pub(crate) struct Ignored(Vec<Signal>);
+
+impl Ignored {
+    /// Those that this process ignores now, before it listens to any.
+    pub(crate) fn now() -> Self {
+        let ignored = SIGNALS.into_iter().filter(|signal| is_ignored(*signal));
+        Self(ignored.collect())
+    }
+
+    /// Has a command ignore them as well.
+    #[allow(unsafe_code, reason = "only the new process itself can do this")]
+    pub(crate) fn hand_on(self, command: &mut Command) {
+        let ignore_all = move || self.0.iter().copied().try_for_each(ignore);
+        // SAFETY: between fork and exec, the closure makes system calls and nothing else; it takes no lock and no memory.
+        unsafe { command.pre_exec(ignore_all) };
+    }
+}
+
+#[allow(unsafe_code, reason = "the standard library has no word for this")]
+fn is_ignored(signal: Signal) -> bool {
+    // SAFETY: zeros are a value of this type, which is made of numbers, a set of signals and a pointer.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: without a new action, the call only writes the present one to where it may.
+    let told = unsafe { libc::sigaction(signal.as_raw(), ptr::null(), &raw mut action) };
+    told == 0 && action.sa_sigaction == libc::SIG_IGN
+}
+
+/// From now on nothing happens when this signal comes.
+#[allow(unsafe_code, reason = "the standard library has no word for this")]
+pub(crate) fn ignore(signal: Signal) -> io::Result<()> {
+    // SAFETY: nobody has to be called any more when the signal comes.
+    match unsafe { libc::signal(signal.as_raw(), libc::SIG_IGN) } {
+        libc::SIG_ERR => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
