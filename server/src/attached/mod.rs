@@ -7,7 +7,7 @@ mod transport;
 
 pub use address::BrokerAddress;
 pub(crate) use backoff::Backoff;
-pub(crate) use transport::Transport;
+pub(crate) use transport::{FileReader, Transport};
 
 use crate::access::UsersError;
 use crate::hub::BrokerTerms;
@@ -43,6 +43,9 @@ pub(crate) enum AttachError {
     /// The file of the password.
     #[error(transparent)]
     Password(#[from] UsersError),
+    /// A file that can be read, but is a pipe or lies where nobody answers.
+    #[error("{0} does not come to its end")]
+    File(String),
     /// The file of the key.
     #[error(
         "{} has to hold the key of the broker's plugin, at least 32 bytes: openssl rand -hex 32",

@@ -4,6 +4,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use statestore_protocol::mqtt::{Packet, ReasonCode};
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
+use std::process::Output;
 use std::sync::mpsc::channel;
 use std::time::Instant;
 
@@ -61,13 +62,20 @@ fn what_was_asked_before_the_end_is_answered() {
     assert_eq!(daemon.wait().status.code(), Some(0));
 }
 
+/// The end of a process, which may not come.
+fn ended(daemon: Daemon) -> Output {
+    let (told, ended) = channel();
+    std::thread::spawn(move || told.send(daemon.wait()));
+    ended.recv_timeout(PATIENCE).unwrap()
+}
+
 #[test]
-fn a_reload_that_waits_for_a_file_does_not_keep_it_alive() {
+fn a_reload_that_waits_for_a_file_says_so_and_does_not_keep_it_alive() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("users");
     std::fs::write(&file, "ann:secret\n").unwrap();
     let path = file.to_str().unwrap();
-    let daemon = Daemon::start(&["--storage", "memory", "--users-file", path]);
+    let mut daemon = Daemon::start(&["--storage", "memory", "--users-file", path]);
     // Something that can be opened and never gives anything, like a file of a server that is away.
     std::fs::remove_file(&file).unwrap();
     mknodat(CWD, &file, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
@@ -83,9 +91,8 @@ fn a_reload_that_waits_for_a_file_does_not_keep_it_alive() {
         }
         std::thread::yield_now();
     };
+    daemon.until_logged(&["a reload waits for", path]);
     daemon.signal("-TERM");
-    let (told, ended) = channel();
-    std::thread::spawn(move || told.send(daemon.wait().status.code()));
-    assert_eq!(ended.recv_timeout(PATIENCE), Ok(Some(0)));
+    assert_eq!(ended(daemon).status.code(), Some(0));
     drop(other_end);
 }
