@@ -1,4 +1,5 @@
 //! How the process ends.
+use crate::disk::Disk;
 use crate::peer::{Daemon, PATIENCE, encode_request};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use statestore_protocol::mqtt::{Packet, ReasonCode};
@@ -67,6 +68,38 @@ fn ended(daemon: Daemon) -> Output {
     let (told, ended) = channel();
     std::thread::spawn(move || told.send(daemon.wait()));
     ended.recv_timeout(PATIENCE).unwrap()
+}
+
+#[test]
+fn a_disk_that_does_not_answer_does_not_keep_it_alive() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Disk::under(folder.path());
+    let data = ["--data-dir", folder.path().to_str().unwrap()];
+    let daemon = Daemon::start_on(&disk, &[&data[..], &["--stop-timeout", "1"]].concat());
+    let mut peer = daemon.connect("peer");
+    assert_eq!(
+        peer.request(1, &[b"SET", b"acknowledged", b"1"]),
+        b"+OK\r\n"
+    );
+    disk.set(&[("sync_delay_ms", 24 * 3600 * 1000)]);
+    peer.send(|out| encode_request(2, &[b"SET", b"other", b"1"], out));
+    peer.assert_alive();
+    daemon.signal("-TERM");
+    let output = ended(daemon);
+    // Nothing before it says that the other one was done.
+    match peer.receive() {
+        Some(Packet::Disconnect(it)) => {
+            assert_eq!(it.reason, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(output.status.code(), Some(1));
+    let log = String::from_utf8(output.stderr).unwrap();
+    assert!(log.contains("the disk does not answer"), "{log}");
+    let daemon = Daemon::start(&data);
+    let mut peer = daemon.connect("peer");
+    let held = peer.request(1, &[b"GET", b"acknowledged"]);
+    assert_eq!(held, b"$1\r\n1\r\n");
 }
 
 #[test]
