@@ -10,7 +10,7 @@ pub(crate) use backoff::Backoff;
 pub(crate) use transport::{FileReader, Transport};
 
 use crate::access::UsersError;
-use crate::hub::BrokerTerms;
+use crate::hub::{BrokerError, BrokerTerms};
 use crate::listeners::TlsError;
 use std::path::PathBuf;
 
@@ -54,7 +54,7 @@ pub(crate) enum AttachError {
     Key(PathBuf),
     /// What the broker says, or does not say.
     #[error(transparent)]
-    Session(#[from] statestore_protocol::mqtt::session::SessionError),
+    Session(#[from] BrokerError),
     /// The end of the stream.
     #[error("the broker closed the connection")]
     Ended,

@@ -99,7 +99,7 @@ mod user_limits;
 mod verification;
 
 pub use crate::connection::ConnectionId;
-pub(crate) use broker::BrokerFigures;
+pub(crate) use broker::{BrokerError, BrokerFigures};
 pub use broker::{BrokerTerms, IdentityKey};
 pub use config::HubConfig;
 pub(crate) use figures::Figures;
