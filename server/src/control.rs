@@ -14,6 +14,7 @@ use crate::clock::Now;
 use crate::config::{ConfigError, Source};
 use crate::hub::{Hub, HubLimits, Statistics};
 use crate::listeners::Tls;
+use crate::reading::Reading;
 use crate::service::ServiceConfig;
 use crate::storage::backup::{self, Header, NewFile};
 use crate::storage::group_commit::ImageOrder;
@@ -22,10 +23,20 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use tokio::sync::{Mutex, mpsc, oneshot};
+use std::sync::mpsc as std_mpsc;
+use std::time::Duration;
+use tokio::sync::{Mutex, Semaphore, mpsc, oneshot};
+use tokio::time::timeout;
 
 /// How many commands wait before whoever comes with the next one waits, too.
 const WAITING: usize = 16;
+
+/// After so long the log says which file a reload waits for.
+const TELL_AFTER: Duration = Duration::from_secs(5);
+/// So much longer a reload waits then. Whoever asks over HTTP is answered before the connection is given up.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// So many reloads may wait for files that never come, each with a thread. More are refused.
+const MOST_HANGING: usize = 4;
 
 /// What can be asked, with the way back.
 #[derive(Debug)]
@@ -126,6 +137,13 @@ pub enum ReloadError {
     /// The configuration, or a file that it names, cannot be read.
     #[error("{0}; what was in force before stays so")]
     Config(#[from] ConfigError),
+    /// A file can be read, but does not come to its end: it is a pipe, or lies where nobody answers. What it may give later does
+    /// not count.
+    #[error("{0} does not come to its end; what was in force before stays so")]
+    Hangs(String),
+    /// There is no thread for it, or former reloads have several of them that still wait for files.
+    #[error("cannot read files: {0}; what was in force before stays so")]
+    Thread(io::Error),
     /// The server has stopped.
     #[error(transparent)]
     Stopped(#[from] Stopped),
@@ -147,15 +165,24 @@ pub enum SnapshotError {
 #[derive(Debug, Clone)]
 pub struct Control {
     commands: mpsc::Sender<Command>,
-    /// Where changes come from. Held by whoever reads them, so that nobody undoes what somebody has read later.
-    origin: Arc<Mutex<Origin>>,
+    /// Where changes come from.
+    origin: Arc<Origin>,
+    /// Held by whoever reads them, so that nobody undoes what somebody has read later.
+    turn: Arc<Mutex<()>>,
+    /// Reloads whose files may never come.
+    hanging: Arc<Semaphore>,
 }
 
 /// The two ends of the way on which a server is asked whose changes come from there.
 pub(crate) fn channel(origin: Origin) -> (Control, mpsc::Receiver<Command>) {
     let (commands, receiver) = mpsc::channel(WAITING);
-    let origin = Arc::new(Mutex::new(origin));
-    (Control { commands, origin }, receiver)
+    let control = Control {
+        commands,
+        origin: Arc::new(origin),
+        turn: Arc::default(),
+        hanging: Arc::new(Semaphore::new(MOST_HANGING)),
+    };
+    (control, receiver)
 }
 
 impl Control {
@@ -181,17 +208,24 @@ impl Control {
     }
 
     /// Reads the configuration again with all files that it names, or where it came from no file, the file of the users, on a
-    /// thread that may block. What is read counts for everybody who connects from then on; clients whose user is gone, or has
-    /// another password, are disconnected.
+    /// thread that may block, for 20 seconds at most. What is read counts for everybody who connects from then on; clients whose
+    /// user is gone, or has another password, are disconnected.
     ///
     /// # Errors
     /// Something cannot be read or used, or the server has stopped: what was in force before stays so.
     pub async fn reload(&self) -> Result<Reloaded, ReloadError> {
-        let origin = Arc::clone(&self.origin).lock_owned().await;
-        let read = tokio::task::spawn_blocking(move || origin.read().map(|read| (read, origin)));
-        // It is only cancelled with the runtime. The lock is held until the change is in force.
-        let (read, _origin) = read.await.map_err(|_| Stopped)??;
-        let Some(change) = read else {
+        // Held until the change is in force.
+        let _turn = self.turn.lock().await;
+        let (report, mut read) = oneshot::channel();
+        let reading = self.read(|read| drop(report.send(read)))?;
+        let read = if let Ok(read) = timeout(TELL_AFTER, &mut read).await {
+            read
+        } else {
+            tell_of_wait(&reading);
+            let late = timeout(PATIENCE, read).await;
+            late.map_err(|_| ReloadError::Hangs(reading.to_string()))?
+        };
+        let Some(change) = read.map_err(|_| Stopped)?? else {
             return Ok(Reloaded::default());
         };
         let users = change.users();
@@ -212,8 +246,22 @@ impl Control {
     /// # Panics
     /// In a task of a tokio runtime, which must not block.
     pub fn reload_blocking(&self) -> Result<Reloaded, ReloadError> {
-        let origin = self.origin.blocking_lock();
-        let Some(change) = origin.read()? else {
+        let _turn = self.turn.blocking_lock();
+        let (report, read) = std_mpsc::channel();
+        let reading = self.read(move |read| drop(report.send(read)))?;
+        let read = match read.recv_timeout(TELL_AFTER) {
+            Err(std_mpsc::RecvTimeoutError::Timeout) => {
+                tell_of_wait(&reading);
+                match read.recv_timeout(PATIENCE) {
+                    Err(std_mpsc::RecvTimeoutError::Timeout) => {
+                        return Err(ReloadError::Hangs(reading.to_string()));
+                    }
+                    read => read,
+                }
+            }
+            read => read,
+        };
+        let Some(change) = read.map_err(|_| Stopped)?? else {
             return Ok(Reloaded::default());
         };
         let users = change.users();
@@ -224,6 +272,30 @@ impl Control {
             users,
             disconnected,
         })
+    }
+
+    /// Reads on a thread of its own, which goes on if nobody waits for it any more.
+    fn read(
+        &self,
+        report: impl FnOnce(Result<Option<Change>, ReloadError>) + Send + 'static,
+    ) -> Result<Reading, ReloadError> {
+        let place = Arc::clone(&self.hanging).try_acquire_owned();
+        let place = place.map_err(|_| {
+            let why = "files of former reloads have not come to their end yet";
+            ReloadError::Thread(io::Error::other(why))
+        })?;
+        let reading = Reading::default();
+        let (origin, observed) = (Arc::clone(&self.origin), reading.clone());
+        let work = move || {
+            let read = observed.during(|| origin.read());
+            drop(place);
+            report(read);
+        };
+        let thread = std::thread::Builder::new()
+            .name("reload".into())
+            .spawn(work);
+        thread.map_err(ReloadError::Thread)?;
+        Ok(reading)
     }
 
     /// Copies the store to the directory `to`, which is missing or empty, on the file system of the data: a data directory from
@@ -329,6 +401,13 @@ impl Control {
         self.commands.blocking_send(command).map_err(|_| Stopped)?;
         answer.blocking_recv().map_err(|_| Stopped)
     }
+}
+
+fn tell_of_wait(reading: &Reading) {
+    tracing::warn!(
+        "a reload waits for {reading}, which does not come to its end; it is given up after {} s more",
+        PATIENCE.as_secs()
+    );
 }
 
 impl Change {

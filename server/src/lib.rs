@@ -21,6 +21,7 @@ pub mod hub;
 pub mod keyspace;
 mod listeners;
 mod loading;
+mod reading;
 mod running_server;
 mod server;
 pub mod service;

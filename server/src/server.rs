@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc as tokio_mpsc;
-use tokio::task::{JoinError, JoinSet, LocalSet};
+use tokio::task::{JoinError, JoinSet, LocalSet, spawn_blocking};
 
 /// A server that listens, but does not serve before [`run`](Self::run).
 #[derive(Debug)]
@@ -86,8 +86,14 @@ impl Server {
         if let Some((kept, forgotten)) = loaded.kept {
             service.restore(kept, forgotten.into_iter());
         }
-        let committer = Committer::start(loaded.storage, CommitterOptions::default())
-            .map_err(|error| ServerError::Storage(Arc::new(error)))?;
+        let options = CommitterOptions {
+            patience: config.stop_timeout,
+            ..CommitterOptions::default()
+        };
+        // It asks the disk for room, which can take as long as it likes.
+        let starting = spawn_blocking(move || Committer::start(loaded.storage, options));
+        let committer = starting.await.map_err(|_| ServerError::Panicked)?;
+        let committer = committer.map_err(|error| ServerError::Storage(Arc::new(error)))?;
         if let Some(admin) = &admin {
             admin.tell(Stage::Serving(committer.figures()));
         }

@@ -1,6 +1,7 @@
 //! What a running server can be asked and told.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 use bytes::BytesMut;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use statestore::{Client, Settings};
 use statestore_protocol::mqtt::{Connect, Limits};
 use statestored::access::{Authenticator, Users};
@@ -114,6 +115,33 @@ fn users_are_read_again() {
     std::fs::write(&file, "ann:new\n").unwrap();
     let stopped = control.reload_blocking();
     assert!(matches!(stopped, Err(ReloadError::Stopped(Stopped))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_never_comes_is_given_up_and_holds_up_no_later_reload() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("users");
+    std::fs::write(&file, "ann:secret\n").unwrap();
+    let server = RunningServer::start(Config {
+        authenticator: Authenticator::from(Users::read(&file).unwrap()),
+        ..Config::in_memory()
+    })
+    .unwrap();
+    let control = server.control();
+    // Nobody ever opens its other end.
+    std::fs::remove_file(&file).unwrap();
+    mknodat(CWD, &file, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let error = control.reload().await.unwrap_err();
+    assert!(matches!(error, ReloadError::Hangs(_)), "{error}");
+    std::fs::remove_file(&file).unwrap();
+    std::fs::write(&file, "ann:secret\nbob:secret\n").unwrap();
+    tokio::time::resume();
+    let reloaded = control.reload().await.unwrap();
+    assert_eq!((reloaded.users, reloaded.disconnected), (Some(2), 0));
+    tokio::task::spawn_blocking(|| server.stop())
+        .await
+        .unwrap()
+        .unwrap();
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
 //! Public keys that sign tokens: a JSON Web Key Set (RFC 7517) in a file.
+use crate::reading;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::signature::{
@@ -13,7 +14,8 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// A set of keys takes a few kilobytes.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
@@ -21,6 +23,8 @@ const MAX_FILE_BYTES: u64 = 1024 * 1024;
 const MIN_RSA_BYTES: usize = 2048 / 8;
 /// How often a file is looked at, at most.
 const LOOK_EVERY_MS: u64 = 1_000;
+/// How long a login waits for a look: the file may lie where nobody answers.
+const LOOK_TIME: Duration = Duration::from_secs(2);
 
 /// Why a file of keys is not usable.
 #[derive(Debug, thiserror::Error)]
@@ -230,14 +234,22 @@ impl KeySet {
 /// A file of keys, which is read again when it has changed.
 pub(super) struct KeyFile {
     path: PathBuf,
-    state: Mutex<State>,
+    state: Arc<State>,
 }
 
 struct State {
+    known: Mutex<Known>,
+    /// A look at the file has ended.
+    looked: Condvar,
+}
+
+struct Known {
     keys: Arc<KeySet>,
     stamp: Stamp,
     /// On the monotonic clock.
     looked_ms: u64,
+    /// The look that is under way, which may never end.
+    looks_since: Option<Instant>,
 }
 
 /// What differs when a file was written or replaced.
@@ -248,10 +260,14 @@ impl KeyFile {
         let (keys, stamp) = read(path)?;
         Ok(Self {
             path: path.into(),
-            state: Mutex::new(State {
-                keys: Arc::new(keys),
-                stamp,
-                looked_ms: 0,
+            state: Arc::new(State {
+                known: Mutex::new(Known {
+                    keys: Arc::new(keys),
+                    stamp,
+                    looked_ms: 0,
+                    looks_since: None,
+                }),
+                looked: Condvar::new(),
             }),
         })
     }
@@ -262,29 +278,63 @@ impl KeyFile {
 
     /// The keys as they were read last.
     pub(super) fn keys(&self) -> Arc<KeySet> {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(&state.keys)
+        Arc::clone(&self.state.lock().keys)
     }
 
-    /// The keys as they are now. Blocks as long as a look at the file takes; looks once in a second at most. If the file cannot
-    /// be used, the keys of before stay.
+    /// The keys as they are now. Blocks as long as a look at the file takes, but not for longer than two seconds; looks once in a
+    /// second at most. If the file cannot be used, the keys of before stay.
     pub(super) fn keys_now(&self, now_ms: u64) -> Arc<KeySet> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if now_ms >= state.looked_ms + LOOK_EVERY_MS {
-            state.looked_ms = now_ms;
-            let now = fs::metadata(&self.path).map(|metadata| stamp(&metadata));
-            if !now.is_ok_and(|now| now == state.stamp) {
-                match read(&self.path) {
-                    Ok((keys, stamp)) => {
-                        tracing::info!(path = %self.path.display(), "the keys of tokens were read again");
-                        state.keys = Arc::new(keys);
-                        state.stamp = stamp;
-                    }
-                    Err(error) => tracing::warn!("{error}; the keys of before stay in force"),
-                }
+        let mut known = self.state.lock();
+        if known.looks_since.is_none() && now_ms >= known.looked_ms + LOOK_EVERY_MS {
+            known.looked_ms = now_ms;
+            known.looks_since = Some(Instant::now());
+            let (path, state) = (self.path.clone(), Arc::clone(&self.state));
+            let look = move || state.look(&path);
+            if let Err(error) = std::thread::Builder::new().name("keys".into()).spawn(look) {
+                tracing::warn!(%error, "the file of the keys of tokens cannot be looked at");
+                known.looks_since = None;
             }
         }
-        Arc::clone(&state.keys)
+        if let Some(since) = known.looks_since {
+            let patience = LOOK_TIME.saturating_sub(since.elapsed());
+            let looks = |known: &mut Known| known.looks_since == Some(since);
+            let waited = self.state.looked.wait_timeout_while(known, patience, looks);
+            let (next, wait) = waited.unwrap_or_else(PoisonError::into_inner);
+            known = next;
+            if wait.timed_out() && !patience.is_zero() {
+                tracing::warn!(
+                    path = %self.path.display(),
+                    "the file of the keys of tokens does not come to its end; the keys of before stay in force until it does"
+                );
+            }
+        }
+        Arc::clone(&known.keys)
+    }
+}
+
+impl State {
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at the file, which may never come to its end: nobody holds anything meanwhile.
+    fn look(&self, path: &Path) {
+        let now = fs::metadata(path).map(|metadata| stamp(&metadata));
+        let is_same = now.is_ok_and(|now| now == self.lock().stamp);
+        let read = (!is_same).then(|| read(path));
+        let mut known = self.lock();
+        match read {
+            None => {}
+            Some(Ok((keys, stamp))) => {
+                tracing::info!(path = %path.display(), "the keys of tokens were read again");
+                known.keys = Arc::new(keys);
+                known.stamp = stamp;
+            }
+            Some(Err(error)) => tracing::warn!("{error}; the keys of before stay in force"),
+        }
+        known.looks_since = None;
+        drop(known);
+        self.looked.notify_all();
     }
 }
 
@@ -295,6 +345,7 @@ impl fmt::Debug for KeyFile {
 }
 
 fn read(path: &Path) -> Result<(KeySet, Stamp), JwksError> {
+    reading::begins(path);
     let contents = || {
         let file = fs::File::open(path)?;
         let metadata = file.metadata()?;

@@ -2,6 +2,7 @@
 use super::hash::PasswordHash;
 use super::scram::ScramKeys;
 use super::user::{Password, User, secret};
+use crate::reading;
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
@@ -252,6 +253,7 @@ pub(crate) fn read_password(path: &Path) -> Result<Zeroizing<String>, UsersError
 
 /// Reads a file of passwords, with a warning if others may read it as well.
 fn read(path: &Path) -> Result<Zeroizing<String>, UsersError> {
+    reading::begins(path);
     let read = || {
         let mut file = File::open(path)?;
         let metadata = file.metadata()?;

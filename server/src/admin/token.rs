@@ -1,5 +1,6 @@
 //! The token of those who may change something.
 use crate::config::ConfigError;
+use crate::reading;
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
@@ -46,6 +47,7 @@ impl Token {
 
     /// The content of a file, without white space around it.
     pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {
+        reading::begins(path);
         let read = || {
             let file = File::open(path)?;
             if file.metadata()?.permissions().mode() & OTHERS_READ_OR_WRITE != 0 {

@@ -7,10 +7,10 @@ mod transport;
 
 pub use address::BrokerAddress;
 pub(crate) use backoff::Backoff;
-pub(crate) use transport::Transport;
+pub(crate) use transport::{FileReader, Transport};
 
 use crate::access::UsersError;
-use crate::hub::BrokerTerms;
+use crate::hub::{BrokerError, BrokerTerms};
 use crate::listeners::TlsError;
 use std::path::PathBuf;
 
@@ -43,6 +43,9 @@ pub(crate) enum AttachError {
     /// The file of the password.
     #[error(transparent)]
     Password(#[from] UsersError),
+    /// A file that can be read, but is a pipe or lies where nobody answers.
+    #[error("{0} does not come to its end")]
+    File(String),
     /// The file of the key.
     #[error(
         "{} has to hold the key of the broker's plugin, at least 32 bytes: openssl rand -hex 32",
@@ -51,7 +54,7 @@ pub(crate) enum AttachError {
     Key(PathBuf),
     /// What the broker says, or does not say.
     #[error(transparent)]
-    Session(#[from] statestore_protocol::mqtt::session::SessionError),
+    Session(#[from] BrokerError),
     /// The end of the stream.
     #[error("the broker closed the connection")]
     Ended,

@@ -3,6 +3,7 @@ use super::{AttachConfig, AttachError};
 use crate::access::read_password;
 use crate::hub::IdentityKey;
 use crate::listeners::client_tls;
+use crate::reading::Reading;
 use bytes::Bytes;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -10,6 +11,7 @@ use std::io;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio_rustls::TlsConnector;
 
 /// Bytes in both directions.
@@ -57,13 +59,39 @@ impl Files {
     }
 }
 
+/// Who looks at the files: one thread at a time, since a file may never come to its end. Who gives up waiting for it waits for the same
+/// one the next time.
+#[derive(Default)]
+pub(crate) struct FileReader(Option<(Reading, JoinHandle<Result<Files, AttachError>>)>);
+
+impl FileReader {
+    async fn read(&mut self, config: &AttachConfig) -> Result<Files, AttachError> {
+        let (_, read) = self.0.get_or_insert_with(|| {
+            let (config, reading) = (config.clone(), Reading::default());
+            let observed = reading.clone();
+            let read = spawn_blocking(move || observed.during(|| Files::read(&config)));
+            (reading, read)
+        });
+        let read = read.await;
+        self.0 = None;
+        read.map_err(io::Error::other)?
+    }
+
+    /// What it takes so long for, if it is at it.
+    pub(crate) fn hangs(&self) -> Option<AttachError> {
+        let (reading, _) = self.0.as_ref()?;
+        Some(AttachError::File(reading.to_string()))
+    }
+}
+
 impl Transport {
     /// Connects. The files are read anew each time, so that a certificate or a password that was renewed counts from the next
     /// connection on.
-    pub(crate) async fn connect(config: &AttachConfig) -> Result<Self, AttachError> {
-        let of_files = config.clone();
-        let files = tokio::task::spawn_blocking(move || Files::read(&of_files));
-        let files = files.await.map_err(io::Error::other)??;
+    pub(crate) async fn connect(
+        config: &AttachConfig,
+        files: &mut FileReader,
+    ) -> Result<Self, AttachError> {
+        let files = files.read(config).await?;
         let address = &config.address;
         let stream = TcpStream::connect((address.host.as_str(), address.port)).await?;
         stream.set_nodelay(true)?;
@@ -85,5 +113,65 @@ impl Transport {
     /// Whether the files can be used.
     pub(crate) fn check(config: &AttachConfig) -> Result<(), AttachError> {
         Files::read(config).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hub::BrokerTerms;
+    use crate::reading::tests::pipe;
+    use std::time::Duration;
+    use tokio::time::timeout;
+
+    const THREAD: &str = "of-attached";
+
+    /// How many threads the runtime of the test has for what may block.
+    fn threads() -> usize {
+        let names = std::fs::read_dir("/proc/self/task").unwrap();
+        let names =
+            names.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+        names.filter(|name| name.trim_end() == THREAD).count()
+    }
+
+    #[test]
+    fn a_file_that_never_comes_takes_one_thread_however_often_it_is_tried() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("password");
+        pipe(&file);
+        let config = AttachConfig {
+            address: "mqtt://127.0.0.1:1".parse().unwrap(),
+            terms: BrokerTerms::default(),
+            user: Some(("ann".into(), file.clone())),
+            ca: None,
+            identity: None,
+            identity_key: None,
+        };
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().thread_name(THREAD).build().unwrap();
+        let mut files = FileReader::default();
+        let threads = runtime.block_on(async {
+            for _ in 0..5 {
+                let connecting = Transport::connect(&config, &mut files);
+                assert!(timeout(Duration::from_millis(1), connecting).await.is_err());
+            }
+            while threads() == 0 {
+                std::thread::yield_now();
+            }
+            threads()
+        });
+        if threads > 1 {
+            runtime.shutdown_background();
+            panic!("{threads} threads wait for the file");
+        }
+        runtime.block_on(async {
+            // What it gives in the end counts, and the next time it is read again.
+            std::fs::write(&file, "secret\n").unwrap();
+            let read = files.read(&config).await.unwrap();
+            assert_eq!(read.password.as_deref(), Some(&b"secret"[..]));
+            std::fs::remove_file(&file).unwrap();
+            assert!(files.read(&config).await.is_err());
+        });
+        assert!(files.hangs().is_none());
     }
 }

@@ -132,6 +132,7 @@ impl Arguments {
         let limits = self.limits.of_clients();
         let attach = self.attach.into_config(self.access.has_policy())?;
         let (listeners, doors) = self.doors.into_doors(attach.is_some())?;
+        let stop_timeout = self.storage.stop_timeout();
         let (storage, max_clock_ahead) = self.storage.into_config()?;
         if attach
             .as_ref()
@@ -169,6 +170,7 @@ impl Arguments {
             doors,
             storage,
             max_clock_ahead,
+            stop_timeout,
             service,
             persist_property: self.persistence.property(),
             limits,

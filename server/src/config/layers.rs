@@ -1,5 +1,6 @@
 //! One set of options from the command line, the environment and a file.
 use super::{Arguments, ConfigError};
+use crate::reading;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches};
@@ -94,6 +95,7 @@ fn from_file(
     path: &Path,
     said: &ArgMatches,
 ) -> Result<Vec<OsString>, ConfigError> {
+    reading::begins(path);
     let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
         path: path.into(),
         source,

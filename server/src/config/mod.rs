@@ -56,6 +56,8 @@ pub struct Config {
     pub storage: StorageConfig,
     /// By how much the wall clock may be ahead of those of other servers of the same storage before changes are refused.
     pub max_clock_ahead: Duration,
+    /// How long the last writes may take to become durable when the server stops; then it stops with an error.
+    pub stop_timeout: Duration,
     /// Limits of the store.
     pub service: ServiceConfig,
     /// Limits of connections and sessions.
@@ -168,6 +170,7 @@ impl Config {
             doors: Doors::default(),
             storage: StorageConfig::Memory,
             max_clock_ahead: storage::MAX_CLOCK_AHEAD,
+            stop_timeout: storage::STOP_TIMEOUT,
             service: service_config(ServiceConfig::default().max_keys, None, &limits),
             limits,
             authenticator: Authenticator::default(),

@@ -15,6 +15,9 @@ use std::time::Duration;
 /// How far the clock may be ahead if nothing is said: as far as the protocol lets that of a client be.
 pub(super) const MAX_CLOCK_AHEAD: Duration = Duration::from_secs(60);
 
+/// How long the disk has at the end if nothing is said: less than the 90 seconds after which systemd kills.
+pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// Where the state lives.
 #[derive(Debug, Args)]
 pub(super) struct StorageOptions {
@@ -27,6 +30,12 @@ pub(super) struct StorageOptions {
     /// Folder of the durable storage [default: statestored in the user's data folder]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
+
+    /// How many seconds the disk has for the last writes when the server stops; then it stops with an error, without what was not
+    /// acknowledged
+    #[arg(long, value_name = "SECONDS", default_value_t = STOP_TIMEOUT.as_secs(),
+          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    stop_timeout: u64,
 
     /// By how many seconds the clock of this machine may be ahead of most other servers' of the same storage, and of Redis's; beyond it,
     /// changes are refused until it is right [default: 60]
@@ -122,6 +131,11 @@ impl StorageConfig {
 }
 
 impl StorageOptions {
+    /// How long the disk has at the end.
+    pub(super) fn stop_timeout(&self) -> Duration {
+        Duration::from_secs(self.stop_timeout)
+    }
+
     /// Where the state lives, and how far the clock may be ahead of others'.
     pub(super) fn into_config(self) -> Result<(StorageConfig, Duration), ConfigError> {
         #[cfg(feature = "elsewhere")]

@@ -1,6 +1,6 @@
 //! Bytes between the broker and the hub: connecting, and connecting again.
 use super::{Driver, Fuse};
-use crate::attached::{AttachConfig, AttachError, Backoff, Transport};
+use crate::attached::{AttachConfig, AttachError, Backoff, FileReader, Transport};
 use crate::clock::Now;
 use crate::hub::Hub;
 use bytes::{Buf, Bytes, BytesMut};
@@ -41,8 +41,9 @@ impl Driver {
     pub(crate) async fn attach(self: Rc<Self>, config: AttachConfig) {
         let _fuse = Fuse(&self);
         let mut backoff = Backoff::default();
+        let mut files = FileReader::default();
         while !self.is_paused.get() && !self.is_broken.get() {
-            let Some(failure) = self.attach_once(&config).await else {
+            let Some(failure) = self.attach_once(&config, &mut files).await else {
                 return;
             };
             if self.was_attached.take() {
@@ -63,15 +64,21 @@ impl Driver {
     }
 
     /// Connects, and serves the connection to its end; says why it ended, unless the server stops.
-    async fn attach_once(&self, config: &AttachConfig) -> Option<AttachError> {
-        let connecting = timeout(PATIENCE, Transport::connect(config));
-        let mut connecting = pin!(connecting);
-        let transport = loop {
-            tokio::select! {
-                connected = &mut connecting => break connected,
-                () = self.broker_news.notified() => {
-                    if self.is_paused.get() {
-                        return None;
+    async fn attach_once(
+        &self,
+        config: &AttachConfig,
+        files: &mut FileReader,
+    ) -> Option<AttachError> {
+        let transport = {
+            let connecting = timeout(PATIENCE, Transport::connect(config, files));
+            let mut connecting = pin!(connecting);
+            loop {
+                tokio::select! {
+                    connected = &mut connecting => break connected,
+                    () = self.broker_news.notified() => {
+                        if self.is_paused.get() {
+                            return None;
+                        }
                     }
                 }
             }
@@ -79,7 +86,7 @@ impl Driver {
         let transport = match transport {
             Ok(Ok(transport)) => transport,
             Ok(Err(error)) => return Some(error),
-            Err(_) => return Some(AttachError::Silent),
+            Err(_) => return Some(files.hangs().unwrap_or(AttachError::Silent)),
         };
         let Transport {
             stream,

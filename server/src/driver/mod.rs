@@ -23,7 +23,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use tokio::task::{JoinSet, spawn_local};
 use tokio::time::sleep_until;
 
@@ -42,6 +42,8 @@ pub(crate) struct Driver {
     keeper: Notify,
     /// Images of the store that the keeper is to order.
     images: RefCell<Vec<ImageOrder>>,
+    /// Who wants to know when a change has reached everybody.
+    changing: RefCell<Option<oneshot::Sender<usize>>>,
     /// How many logins are looked at on other threads.
     verifying: Cell<usize>,
     /// When the keeper wakes up by itself.
@@ -82,6 +84,7 @@ impl Driver {
             read_buffer: RefCell::default(),
             keeper: Notify::new(),
             images: RefCell::default(),
+            changing: RefCell::default(),
             verifying: Cell::new(0),
             wakes_at_ms: Cell::new(None),
             is_paused: Cell::new(false),
@@ -270,7 +273,15 @@ impl Driver {
 
     /// Lets time pass, which does a part of what waits for its turn, too.
     fn tick(&self) {
-        self.hub.borrow_mut().tick(self.clock.now());
+        let mut hub = self.hub.borrow_mut();
+        hub.tick(self.clock.now());
+        if let Some(disconnected) = hub.take_changed()
+            && let Some(reply) = self.changing.take()
+        {
+            // Who asked may have given up.
+            let _ = reply.send(disconnected);
+        }
+        drop(hub);
         self.spread_word(None);
     }
 
@@ -291,14 +302,14 @@ impl Driver {
             Command::Change(change, reply) => {
                 let mut hub = self.hub.borrow_mut();
                 let now = self.clock.now();
-                let mut disconnected = hub.set_authenticator(change.authenticator, now);
                 if let Some((limits, service)) = change.limits {
                     hub.set_limits(limits, &service);
                 }
-                disconnected += hub.set_policy(change.policy, now);
+                hub.begin_change(Some(change.authenticator), change.policy, now);
                 drop(hub);
-                self.spread_word(None);
-                let _ = reply.send(disconnected);
+                self.changing.replace(Some(reply));
+                // With few clients it is done with that.
+                self.tick();
             }
             Command::Inspect(Inspection(inspection)) => {
                 inspection(&mut self.hub.borrow_mut(), self.clock.now());

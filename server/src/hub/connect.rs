@@ -95,6 +95,7 @@ impl Hub {
         if let Some(session) = self.sessions.get_mut(session) {
             session.expiry_s = expiry_s;
             session.rights = rights;
+            session.is_unjudged = false;
         }
 
         let connack = ConnAck {

@@ -134,21 +134,23 @@ impl Turn {
 }
 
 impl Hub {
-    /// Whether something is to be handed out that waits for its turn.
+    /// Whether something is to be handed out that waits for its turn, or somebody to be judged after a
+    /// [change](Self::begin_change).
     pub fn has_work(&self) -> bool {
-        !self.fanouts.is_empty()
+        !self.fanouts.is_empty() || self.is_changing()
     }
 
-    /// Hands out the next part of what waits for its turn.
+    /// Does the next part of that.
     pub fn work(&mut self, now: Now) {
-        if self.hand_out_next(now) {
+        let (has_judged, has_handed) = (self.judge_next(now), self.hand_out_next(now));
+        if has_judged || has_handed {
             self.settle(now);
         }
     }
 
     /// Hands out the next part of what waits for its turn; whether there was anything.
     fn hand_out_next(&mut self, now: Now) -> bool {
-        let had_work = self.has_work();
+        let had_some = !self.fanouts.is_empty();
         let was_full = self.fanouts.is_full();
         let mut turn = Turn::new(true);
         while !turn.is_over()
@@ -168,7 +170,7 @@ impl Hub {
         if was_full && !self.fanouts.is_full() {
             self.end_waiting(now);
         }
-        had_work
+        had_some
     }
 
     /// Begins to hand a message to its subscribers, and acknowledges it at the end.

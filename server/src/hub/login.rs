@@ -7,6 +7,7 @@
 //!                              ▼         │            └─▶ the client is asked ─▶ AUTH 0x18
 //!                           delayed      └─────────────── AUTH 0x18 ◀─ the client answers
 //! ```
+use super::policy::Reviewed;
 use super::verification::Verified;
 use super::{ConnectionId, Hub};
 use crate::access::{Authenticator, Credentials, Job, Login, Pace, Refusal, Step, Turn, Verdict};
@@ -309,8 +310,9 @@ impl Hub {
         }
         session.principal = login.principal;
         session.proof = login.proof;
+        session.is_unjudged = false;
         // Who has other attributes may have other rights.
-        if !self.review(owned, now) {
+        if self.review(owned, now) != Reviewed::GoesOn {
             return;
         }
         self.hold_until(id, login.until_wall_ms, now);

@@ -99,7 +99,7 @@ mod user_limits;
 mod verification;
 
 pub use crate::connection::ConnectionId;
-pub(crate) use broker::BrokerFigures;
+pub(crate) use broker::{BrokerError, BrokerFigures};
 pub use broker::{BrokerTerms, IdentityKey};
 pub use config::HubConfig;
 pub(crate) use figures::Figures;
@@ -165,6 +165,8 @@ pub struct Hub {
     limits: HubLimits,
     authenticator: Authenticator,
     policy: Option<Arc<Policy>>,
+    /// Who may connect, or the policy, has changed.
+    change: Option<Box<reload::Change>>,
     persist_property: Option<(String, String)>,
     logins: Logins,
     verifications: Verifications,
@@ -216,6 +218,7 @@ impl Hub {
             limits: config.limits,
             authenticator: config.authenticator,
             policy: config.policy,
+            change: None,
             persist_property: config.persist_property,
             logins: Logins::default(),
             verifications: Verifications::default(),

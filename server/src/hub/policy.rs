@@ -1,10 +1,17 @@
 //! What sessions may do, where there is a policy.
 use super::subscribe::may_have;
 use super::{Hub, SessionId};
-use crate::access::{Policy, Principal, Refusal, Rights};
+use crate::access::{Principal, Refusal, Rights};
 use crate::clock::Now;
 use statestore_protocol::mqtt::{Connect, ReasonCode};
 use std::sync::Arc;
+
+/// What came of a look at what a session has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reviewed {
+    GoesOn,
+    Ended { was_connected: bool },
+}
 
 impl Hub {
     /// What the client of a CONNECT may do; `None` is everything.
@@ -52,35 +59,15 @@ impl Hub {
         will.is_none_or(|will| rights.may_publish(&will.topic))
     }
 
-    /// What clients may do from now on. A session that has what it may not have any more ends, and its client is told
-    /// "not authorized"; so nobody takes silence for news that there are none. All others go on. Says how many clients
-    /// were disconnected.
-    pub fn set_policy(&mut self, policy: Option<Arc<Policy>>, now: Now) -> usize {
-        self.policy = policy;
-        self.judge_behind_broker();
-        let ids: Vec<SessionId> = self.sessions.iter().map(|(id, _)| id).collect();
-        let ended: Vec<_> = ids
-            .into_iter()
-            .filter_map(|id| Some((id, self.judge(id).err()?)))
-            .collect();
-        let mut disconnected = 0;
-        for (id, rights) in ended {
-            let may_publish_will = rights.is_some_and(|rights| self.may_publish_will(id, &rights));
-            disconnected += usize::from(self.end_unauthorized(id, may_publish_will, now));
-        }
-        self.settle(now);
-        disconnected
-    }
-
-    /// The principal of a session is another one than before. Ends the session if it has what it may not have any more; says
-    /// whether it goes on.
-    pub(super) fn review(&mut self, id: SessionId, now: Now) -> bool {
+    /// The principal of a session, or the policy, is another one than before. Ends the session if it has what it may not have any
+    /// more, and tells its client so.
+    pub(super) fn review(&mut self, id: SessionId, now: Now) -> Reviewed {
         let Err(rights) = self.judge(id) else {
-            return true;
+            return Reviewed::GoesOn;
         };
         let may_publish_will = rights.is_some_and(|rights| self.may_publish_will(id, &rights));
-        self.end_unauthorized(id, may_publish_will, now);
-        false
+        let was_connected = self.end_unauthorized(id, may_publish_will, now);
+        Reviewed::Ended { was_connected }
     }
 
     /// Gives a session the rights of its principal, unless it has more than these allow: then they are given back, if there

@@ -99,6 +99,8 @@ pub(crate) struct Session {
     pub(crate) proof: Proof,
     /// What it may do; `None` is everything.
     pub(crate) rights: Option<Arc<Rights>>,
+    /// Who may connect, or what clients may do, has changed, and its client has not shown since who it is.
+    pub(crate) is_unjudged: bool,
     pub(crate) connection: Option<ConnectionId>,
     /// Seconds that it outlives its connection; `u32::MAX` is for ever.
     pub(crate) expiry_s: u32,
@@ -159,6 +161,7 @@ impl Session {
             principal: login.principal,
             proof: login.proof,
             rights: None,
+            is_unjudged: false,
             connection: Some(connection),
             expiry_s: 0,
             subscriptions: BTreeMap::new(),

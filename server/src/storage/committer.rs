@@ -6,22 +6,30 @@
 //! one gathers, so the time of a commit is shared by all requests of that time.
 use super::group_commit::{GroupCommit, ImageOrder, Waiting, Weighed};
 use super::{Batch, Storage, StorageError, StorageFigures};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tokio::sync::watch;
 
-/// How much may wait for the disk.
+/// After so long the log says that the end waits for the disk.
+const TELL_AFTER: Duration = Duration::from_secs(5);
+
+/// How much may wait for the disk, and how long the end does.
 #[derive(Debug, Clone, Copy)]
 pub struct CommitterOptions {
     /// Bytes of keys and values, and a small constant per write, that may wait. One batch more is
     /// taken, so that any batch fits sometime.
     pub max_waiting_bytes: usize,
+    /// How long what was submitted may take to become durable when the committer is shut down or dropped.
+    pub patience: Duration,
 }
 
 impl Default for CommitterOptions {
     fn default() -> Self {
         Self {
             max_waiting_bytes: 64 << 20,
+            patience: Duration::from_secs(60),
         }
     }
 }
@@ -74,8 +82,10 @@ enum Lane {
     Thread {
         queue: Arc<Queue>,
         progress: watch::Receiver<Progress>,
-        max_waiting_bytes: usize,
+        options: CommitterOptions,
         thread: Option<JoinHandle<()>>,
+        /// Hears of the end of the thread, which may wait for the disk for ever.
+        end: Receiver<()>,
     },
 }
 
@@ -89,11 +99,13 @@ impl Committer {
         let lane = if storage.is_durable() {
             let queue = Arc::new(Queue::default());
             let (report, progress) = watch::channel(Progress::default());
+            let (alive, end) = channel();
             let mut worker = Worker {
                 commits: GroupCommit::new(storage),
                 figures: Arc::clone(&figures),
                 queue: Arc::clone(&queue),
                 report,
+                _alive: alive,
             };
             // Whoever starts it knows at once whether there is room.
             worker.advance()?;
@@ -106,8 +118,9 @@ impl Committer {
             Lane::Thread {
                 queue,
                 progress,
-                max_waiting_bytes: options.max_waiting_bytes,
+                options,
                 thread: Some(thread),
+                end,
             }
         } else {
             Lane::Direct(storage)
@@ -182,11 +195,7 @@ impl Committer {
     pub fn has_room(&self) -> bool {
         match &self.lane {
             Lane::Direct(_) => true,
-            Lane::Thread {
-                queue,
-                max_waiting_bytes,
-                ..
-            } => queue.lock().bytes() < *max_waiting_bytes,
+            Lane::Thread { queue, options, .. } => queue.lock().bytes() < options.max_waiting_bytes,
         }
     }
 
@@ -231,7 +240,12 @@ impl Committer {
         }
     }
 
-    /// Makes everything submitted durable, and closes the storage. Blocks meanwhile.
+    /// Makes everything submitted durable, and closes the storage. Blocks meanwhile, but not for longer than the
+    /// [patience](CommitterOptions::patience).
+    ///
+    /// # Errors
+    /// A commit failed, or the disk has not answered in time: then its thread is left alone, and nobody may be told of what was
+    /// not [durable](Self::durable) before.
     pub fn shutdown(mut self) -> Result<(), Arc<StorageError>> {
         self.close()
     }
@@ -240,18 +254,23 @@ impl Committer {
         let Lane::Thread {
             queue,
             progress,
+            options,
             thread,
-            ..
+            end,
         } = &mut self.lane
         else {
             return Ok(());
         };
         queue.lock().close();
         queue.changed.notify_one();
-        if let Some(thread) = thread.take()
-            && thread.join().is_err()
-        {
-            return Err(Arc::new(stopped()));
+        if let Some(thread) = thread.take() {
+            let patience = options.patience;
+            if !has_ended(end, patience) {
+                return Err(Arc::new(silent(patience)));
+            }
+            if thread.join().is_err() {
+                return Err(Arc::new(stopped()));
+            }
         }
         match &progress.borrow().failure {
             Some(failure) => Err(Arc::clone(failure)),
@@ -268,6 +287,35 @@ impl Drop for Committer {
     }
 }
 
+/// Waits for the end of the thread, but not for ever; whether it has come.
+fn has_ended(end: &Receiver<()>, patience: Duration) -> bool {
+    let is_over = |wait| end.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected);
+    let first = patience.min(TELL_AFTER);
+    if is_over(first) {
+        return true;
+    }
+    if patience > first {
+        let left = patience.saturating_sub(first);
+        tracing::warn!(
+            "the disk has not taken the last writes for {} s; it gets {} s more",
+            first.as_secs(),
+            left.as_secs()
+        );
+    }
+    is_over(patience.saturating_sub(first))
+}
+
+fn silent(patience: Duration) -> StorageError {
+    let seconds = patience.as_secs_f64();
+    StorageError::Io {
+        what: format!("the last writes are not known to be durable after {seconds} s"),
+        source: std::io::Error::new(
+            std::io::ErrorKind::TimedOut,
+            "the disk does not answer; what was acknowledged is durable",
+        ),
+    }
+}
+
 fn stopped() -> StorageError {
     StorageError::Io {
         what: "cannot commit".into(),
@@ -281,6 +329,8 @@ struct Worker {
     figures: Arc<StorageFigures>,
     queue: Arc<Queue>,
     report: watch::Sender<Progress>,
+    /// Dropped behind the storage.
+    _alive: Sender<()>,
 }
 
 impl Worker {

@@ -1,6 +1,7 @@
 //! Who may connect, and how somebody proves who they are.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod client;
+mod key_file;
 mod login;
 mod passwd;
 mod passwords;

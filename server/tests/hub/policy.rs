@@ -3,7 +3,7 @@ use crate::wills::will;
 use crate::world::{Client, World, command, connect, id, message, request, resume, set};
 use statestore_protocol::mqtt::{Connect, ReasonCode, Subscription, Will};
 use statestore_protocol::topic;
-use statestored::access::Policy;
+use statestored::access::{Authenticator, Policy, Users};
 use statestored::hub::HubConfig;
 use std::sync::Arc;
 
@@ -290,6 +290,98 @@ fn a_new_policy_ends_what_it_does_not_allow_and_nothing_else() {
     // Without a policy, everything is allowed again.
     assert_eq!(world.hub.set_policy(None, world.now), 0);
     assert_eq!(ask(&mut world, &mut writer, &set("other", "1")), b"+OK\r\n");
+}
+
+#[test]
+fn a_change_holds_for_who_comes_at_once_and_reaches_all_others_before_it_is_said_to() {
+    const MANY: usize = 200;
+    let mut world = World::new();
+    let clients: Vec<_> = (0..MANY)
+        .map(|number| world.client(&format!("client-{number}")))
+        .collect();
+    let nobody = policy(&RULES.replace("guest", "nobody"));
+    world.hub.begin_change(None, Some(nobody), world.now);
+    let (_, connack) = world.try_join(&connect("guest"));
+    assert_eq!(connack.reason, ReasonCode::NOT_AUTHORIZED);
+    let mut slices = 0;
+    while world.hub.has_work() {
+        assert_eq!(world.hub.take_changed(), None);
+        world.hub.work(world.now);
+        slices += 1;
+    }
+    assert!(slices > 2, "{slices}");
+    assert_eq!(world.hub.take_changed(), Some(MANY));
+    assert_eq!(world.hub.take_changed(), None);
+    for client in &clients {
+        assert_eq!(world.disconnected(client), ReasonCode::NOT_AUTHORIZED);
+    }
+}
+
+#[test]
+fn a_change_that_comes_before_another_one_has_reached_all_leaves_nobody_out() {
+    const MANY: usize = 200;
+    let users = |password: &[u8]| {
+        let mut users = Users::default();
+        users.add("ann", password);
+        Authenticator::from(users)
+    };
+    let mut world = World::with(HubConfig {
+        authenticator: users(b"old"),
+        ..HubConfig::default()
+    });
+    let ann = |number: usize, password: &'static str| Connect {
+        user_name: Some("ann".into()),
+        password: Some(password.into()),
+        ..resume(&format!("client-{number}"))
+    };
+    for number in 0..MANY {
+        world.join(&ann(number, "old"));
+    }
+    world.hub.begin_change(Some(users(b"new")), None, world.now);
+    // To this one nobody has another password than before.
+    world.hub.begin_change(Some(users(b"new")), None, world.now);
+    while world.hub.has_work() {
+        world.hub.work(world.now);
+    }
+    assert_eq!(
+        world.hub.take_changed(),
+        Some(0),
+        "the first has reached all"
+    );
+    assert_eq!(world.hub.statistics().connections_failed, MANY as u64);
+}
+
+#[test]
+fn who_has_shown_the_new_password_meanwhile_stays() {
+    const MANY: usize = 200;
+    let users = |password: &[u8]| {
+        let mut users = Users::default();
+        users.add("ann", password);
+        Authenticator::from(users)
+    };
+    let mut world = World::with(HubConfig {
+        authenticator: users(b"old"),
+        ..HubConfig::default()
+    });
+    let ann = |number: usize, password: &'static str| Connect {
+        user_name: Some("ann".into()),
+        password: Some(password.into()),
+        ..resume(&format!("client-{number}"))
+    };
+    for number in 0..MANY {
+        world.join(&ann(number, "old"));
+    }
+    world.hub.begin_change(Some(users(b"new")), None, world.now);
+    let mut back: Vec<_> = (0..MANY)
+        .map(|number| world.join(&ann(number, "new")).0)
+        .collect();
+    while world.hub.has_work() {
+        world.hub.work(world.now);
+    }
+    assert_eq!(world.hub.take_changed(), Some(0));
+    for client in &mut back {
+        world.assert_alive(client);
+    }
 }
 
 #[test]

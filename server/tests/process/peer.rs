@@ -10,6 +10,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 pub(crate) const MAX: u32 = u32::MAX;
@@ -112,6 +113,25 @@ impl Daemon {
         );
     }
 
+    /// Waits for a line of its log with all of this in it; to be called once.
+    pub(crate) fn until_logged(&mut self, texts: &[&str]) {
+        let stderr = BufReader::new(self.child.stderr.take().unwrap());
+        let (lines, log) = channel();
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                // Who reads it may be gone.
+                let _ = lines.send(line);
+            }
+        });
+        loop {
+            let line = log.recv_timeout(PATIENCE);
+            let line = line.unwrap_or_else(|error| panic!("no {texts:?} is logged: {error}"));
+            if texts.iter().all(|text| line.contains(text)) {
+                return;
+            }
+        }
+    }
+
     /// Waits for its end.
     pub(crate) fn wait(mut self) -> Output {
         let status = self.child.wait().unwrap();
@@ -126,12 +146,9 @@ impl Daemon {
             .unwrap()
             .read_to_end(&mut output.stdout)
             .unwrap();
-        self.child
-            .stderr
-            .take()
-            .unwrap()
-            .read_to_end(&mut output.stderr)
-            .unwrap();
+        if let Some(mut stderr) = self.child.stderr.take() {
+            stderr.read_to_end(&mut output.stderr).unwrap();
+        }
         output
     }
 }

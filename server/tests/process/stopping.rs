@@ -1,9 +1,11 @@
 //! How the process ends.
+use crate::disk::Disk;
 use crate::peer::{Daemon, PATIENCE, encode_request};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use statestore_protocol::mqtt::{Packet, ReasonCode};
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
+use std::process::Output;
 use std::sync::mpsc::channel;
 use std::time::Instant;
 
@@ -61,13 +63,52 @@ fn what_was_asked_before_the_end_is_answered() {
     assert_eq!(daemon.wait().status.code(), Some(0));
 }
 
+/// The end of a process, which may not come.
+fn ended(daemon: Daemon) -> Output {
+    let (told, ended) = channel();
+    std::thread::spawn(move || told.send(daemon.wait()));
+    ended.recv_timeout(PATIENCE).unwrap()
+}
+
 #[test]
-fn a_reload_that_waits_for_a_file_does_not_keep_it_alive() {
+fn a_disk_that_does_not_answer_does_not_keep_it_alive() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Disk::under(folder.path());
+    let data = ["--data-dir", folder.path().to_str().unwrap()];
+    let daemon = Daemon::start_on(&disk, &[&data[..], &["--stop-timeout", "1"]].concat());
+    let mut peer = daemon.connect("peer");
+    assert_eq!(
+        peer.request(1, &[b"SET", b"acknowledged", b"1"]),
+        b"+OK\r\n"
+    );
+    disk.set(&[("sync_delay_ms", 24 * 3600 * 1000)]);
+    peer.send(|out| encode_request(2, &[b"SET", b"other", b"1"], out));
+    peer.assert_alive();
+    daemon.signal("-TERM");
+    let output = ended(daemon);
+    // Nothing before it says that the other one was done.
+    match peer.receive() {
+        Some(Packet::Disconnect(it)) => {
+            assert_eq!(it.reason, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(output.status.code(), Some(1));
+    let log = String::from_utf8(output.stderr).unwrap();
+    assert!(log.contains("the disk does not answer"), "{log}");
+    let daemon = Daemon::start(&data);
+    let mut peer = daemon.connect("peer");
+    let held = peer.request(1, &[b"GET", b"acknowledged"]);
+    assert_eq!(held, b"$1\r\n1\r\n");
+}
+
+#[test]
+fn a_reload_that_waits_for_a_file_says_so_and_does_not_keep_it_alive() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("users");
     std::fs::write(&file, "ann:secret\n").unwrap();
     let path = file.to_str().unwrap();
-    let daemon = Daemon::start(&["--storage", "memory", "--users-file", path]);
+    let mut daemon = Daemon::start(&["--storage", "memory", "--users-file", path]);
     // Something that can be opened and never gives anything, like a file of a server that is away.
     std::fs::remove_file(&file).unwrap();
     mknodat(CWD, &file, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
@@ -83,9 +124,8 @@ fn a_reload_that_waits_for_a_file_does_not_keep_it_alive() {
         }
         std::thread::yield_now();
     };
+    daemon.until_logged(&["a reload waits for", path]);
     daemon.signal("-TERM");
-    let (told, ended) = channel();
-    std::thread::spawn(move || told.send(daemon.wait().status.code()));
-    assert_eq!(ended.recv_timeout(PATIENCE), Ok(Some(0)));
+    assert_eq!(ended(daemon).status.code(), Some(0));
     drop(other_end);
 }

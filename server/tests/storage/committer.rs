@@ -3,6 +3,7 @@ use super::model::{batch, put};
 use statestored::storage::committer::{CommitterOptions, SubmitError};
 use statestored::storage::{Batch, Committer, MemoryStorage, Restore, Storage, StorageError};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 /// Announces the keys of each commit and waits for its outcome.
 #[derive(Debug)]
@@ -33,13 +34,19 @@ struct Setup {
 }
 
 fn setup(max_waiting_bytes: usize) -> Setup {
+    setup_with(CommitterOptions {
+        max_waiting_bytes,
+        ..CommitterOptions::default()
+    })
+}
+
+fn setup_with(options: CommitterOptions) -> Setup {
     let (begun_sender, begun) = channel();
     let (outcome, outcome_receiver) = channel();
     let storage = Stepped {
         begun: begun_sender,
         outcome: outcome_receiver,
     };
-    let options = CommitterOptions { max_waiting_bytes };
     let committer = Committer::start(Box::new(storage), options).expect("start");
     Setup {
         committer,
@@ -236,6 +243,25 @@ fn shutdown_makes_everything_durable_first() {
     }
     committer.shutdown().expect("no failure");
     assert_eq!(begun.iter().collect::<Vec<_>>(), [[2, 3]]);
+}
+
+#[test]
+fn shutdown_does_not_wait_for_ever() {
+    let Setup {
+        mut committer,
+        begun,
+        outcome,
+    } = setup_with(CommitterOptions {
+        patience: Duration::from_millis(1),
+        ..CommitterOptions::default()
+    });
+    committer.submit(writes(1)).expect("room");
+    assert_eq!(begun.recv().expect("a commit"), [1]);
+    let error = committer.shutdown().expect_err("the commit goes on");
+    assert!(error.to_string().contains("does not answer"), "{error}");
+    // The thread is there still, and ends when the disk lets it.
+    outcome.send(Ok(())).expect("waiting");
+    assert_eq!(begun.iter().count(), 0);
 }
 
 #[tokio::test]

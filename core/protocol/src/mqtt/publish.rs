@@ -164,6 +164,10 @@ impl Publish {
     pub fn has_subscription_identifiers(&self) -> bool {
         self.fields.has_subscription_ids
     }
+    /// Moves it into memory of its own: a slice of a receive buffer keeps the whole buffer.
+    pub fn detach(&mut self) {
+        self.frame = Bytes::copy_from_slice(&self.frame);
+    }
     /// Bytes of the whole packet.
     pub fn packet_bytes(&self) -> usize {
         self.frame.len()

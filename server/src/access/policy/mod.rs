@@ -19,6 +19,7 @@ pub use keys::{KeyPatterns, KeyType};
 pub use rights::Rights;
 
 use super::Principal;
+use crate::reading;
 use document::{Method, Rule};
 use keys::KeyRules;
 use std::collections::{BTreeMap, HashMap};
@@ -86,6 +87,7 @@ struct Allowed {
 impl Policy {
     /// Reads a file in YAML (or JSON, which is YAML).
     pub fn read(path: &Path) -> Result<Self, PolicyError> {
+        reading::begins(path);
         let text = std::fs::read_to_string(path).map_err(|source| PolicyError::Read {
             path: path.into(),
             source,

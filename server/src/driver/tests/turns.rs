@@ -1,5 +1,7 @@
 use super::super::*;
 use super::packet;
+use crate::access::{Authenticator, Policy};
+use crate::control::Change;
 use crate::hub::HubConfig;
 use crate::service::{Service, ServiceConfig};
 use crate::storage::{CommitterOptions, MemoryStorage};
@@ -104,4 +106,55 @@ async fn somebody_else_is_answered_while_many_are_told() {
     };
     let told = LocalSet::new().run_until(served).await;
     assert!(told < SOON, "{told} watchers were told first");
+}
+
+#[tokio::test]
+async fn somebody_else_is_answered_while_a_new_policy_reaches_many() {
+    const SESSIONS: usize = 1_000;
+    const RULES: &str = "
+rules:
+- principals: {clientIds: [other]}
+  brokerResources: [{method: Connect}]
+  stateStoreResources: [{method: Read, keys: [key]}]
+";
+    let hub = Hub::new(
+        HubConfig::default(),
+        Service::embedded(ServiceConfig::default()),
+    );
+    let driver = Rc::new(Driver::new(hub, Clock::start()));
+    let options = CommitterOptions::default();
+    let mut committer = Committer::start(Box::new(MemoryStorage), options).unwrap();
+    let reloading = async {
+        let mut clients = Vec::new();
+        for number in 0..SESSIONS {
+            clients.push(join(&driver, &format!("client-{number:04}")).await);
+        }
+        let mut other = join(&driver, "other").await;
+        let change = Change {
+            authenticator: Authenticator::default(),
+            policy: Some(Arc::new(Policy::parse(RULES).unwrap())),
+            tls: None,
+            limits: None,
+        };
+        let (reply, mut answer) = oneshot::channel();
+        driver.obey(Command::Change(Box::new(change), reply));
+        ask(&mut other, b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n").await;
+        hear(&mut other).await;
+        assert!(answer.try_recv().is_err(), "it has reached all before");
+        assert_eq!(answer.await, Ok(SESSIONS));
+        // When it is said to be in force, nobody acts by the rules of before any more.
+        for client in &mut clients {
+            let mut input = BytesMut::new();
+            let last = packet(client, &mut input).await;
+            assert!(matches!(last, Packet::Disconnect(_)), "{last:?}");
+        }
+    };
+    let keep = driver.keep(&mut committer);
+    let served = async {
+        tokio::select! {
+            () = reloading => {}
+            failed = keep => unreachable!("{failed:?}"),
+        }
+    };
+    LocalSet::new().run_until(served).await;
 }

@@ -14,10 +14,12 @@
 //!   use another name, and rules about keys hold ([`standing`]).
 //! - **A connection** begins a session of the broker that ends with it. What the broker had not acknowledged is published again on the
 //!   next one. The [watches](idle) of clients are kept meanwhile.
-//! - **What waits** is bounded: requests by the Receive Maximum of this end, notifications by the limits of a queue of a session.
+//! - **What waits** is bounded: [requests](incoming) by the Receive Maximum of this end and a part of all that sessions may hold, what goes
+//!   out by the limits of a queue of a session.
 mod group;
 mod identity;
 mod idle;
+mod incoming;
 mod outgoing;
 mod requests;
 mod standing;
@@ -33,8 +35,9 @@ use group::Group;
 use identity::Doubt;
 pub use identity::IdentityKey;
 use idle::Idle;
+use incoming::Waiting;
 use outgoing::Outgoing;
-use requests::{Asker, Incoming, Unacknowledged};
+use requests::{Asker, Unacknowledged};
 use standing::Standing;
 use statestore_protocol::mqtt::session::{
     Event, Session, SessionConfig, SessionError, Subscriptions,
@@ -64,6 +67,27 @@ const ANSWERS_MS: u64 = 600_000;
 /// For so long after it came a request is executed that other servers may be given as well, in milliseconds: the engine has its answer
 /// a minute longer.
 const SHARED_REQUEST_MS: u64 = 600_000;
+
+/// Why a connection to the broker is to be ended.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BrokerError {
+    /// What the broker says, or does not say.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// More is said in the group than can wait here.
+    #[error("the servers of the group say more than can wait here: this one begins anew")]
+    Behind,
+}
+
+impl BrokerError {
+    /// The reason code to tell the broker, if it should be told.
+    pub(crate) fn reason(&self) -> Option<ReasonCode> {
+        match self {
+            Self::Session(error) => error.reason(),
+            Self::Behind => Some(ReasonCode::SUCCESS),
+        }
+    }
+}
 
 /// What was agreed on with those who run the broker.
 #[derive(Debug, Clone, Default)]
@@ -122,14 +146,15 @@ pub(super) struct Broker {
     /// While there is a connection.
     session: Option<Session<u64>>,
     /// Requests that are not executed yet.
-    incoming: VecDeque<Incoming>,
+    incoming: Waiting,
     unacknowledged: Unacknowledged,
     /// Who waits for an outcome that comes later.
     askers: HashMap<Ticket, Asker>,
     /// How many requests came.
     requests: u64,
     queue: VecDeque<Outgoing>,
-    queued_bytes: usize,
+    /// Bytes of what waits in the queue, and of what is in flight.
+    outgoing_bytes: usize,
     /// Refusals, by the number of the request, that wait until it is acknowledged.
     refusals: BTreeMap<u64, Outgoing>,
     /// What the broker has not acknowledged, in the order of publishing.
@@ -167,12 +192,12 @@ impl Broker {
             leases: terms.watch_lease_ms.map(Idle::after),
             terms,
             session: None,
-            incoming: VecDeque::new(),
+            incoming: Waiting::default(),
             unacknowledged: Unacknowledged::default(),
             askers: HashMap::new(),
             requests: 0,
             queue: VecDeque::new(),
-            queued_bytes: 0,
+            outgoing_bytes: 0,
             refusals: BTreeMap::new(),
             in_flight: BTreeMap::new(),
             next_tag: 0,
@@ -255,7 +280,7 @@ impl Hub {
         password: Option<Bytes>,
         identity_key: Option<IdentityKey>,
         now: Now,
-    ) -> Result<(), SessionError> {
+    ) -> Result<(), BrokerError> {
         let Some(broker) = &mut self.broker else {
             return Ok(());
         };
@@ -263,7 +288,7 @@ impl Hub {
         broker.doubts.clear();
         let session = broker.new_session(user, password, now);
         let session = broker.session.insert(session);
-        session.connect(now.mono_ms)
+        Ok(session.connect(now.mono_ms)?)
     }
 
     /// The connection to the broker ends, for this reason if the broker is to know it. Gives the last words, if there are any.
@@ -297,7 +322,7 @@ impl Hub {
         &mut self,
         input: &mut BytesMut,
         now: Now,
-    ) -> Result<bool, SessionError> {
+    ) -> Result<bool, BrokerError> {
         let Some(broker) = &mut self.broker else {
             return Ok(false);
         };
@@ -307,14 +332,14 @@ impl Hub {
         let mut events = Vec::new();
         let more = session.receive(input, now.mono_ms, TURN_PACKETS, |event| events.push(event));
         for event in events {
-            self.broker_event(event, now);
+            self.broker_event(event, now)?;
         }
-        more
+        Ok(more?)
     }
 
-    fn broker_event(&mut self, event: Event<u64>, now: Now) {
+    fn broker_event(&mut self, event: Event<u64>, now: Now) -> Result<(), BrokerError> {
         let Some(broker) = &mut self.broker else {
-            return;
+            return Ok(());
         };
         match event {
             Event::Ready { .. } => {
@@ -329,10 +354,10 @@ impl Hub {
             Event::Message { publish, .. } if publish.qos() == QoS::AtMostOnce => {
                 self.statistics.requests_refused += 1;
             }
-            Event::Message { publish, .. } => broker.came(publish, now.mono_ms),
+            Event::Message { publish, .. } => self.came_from_broker(publish, now)?,
             Event::Acknowledged { tag, reason, .. } => self.broker_acknowledged(tag, reason, now),
             Event::TooLarge { tag, .. } => {
-                broker.in_flight.remove(&tag);
+                broker.landed(tag);
                 self.statistics.dropped_too_large += 1;
             }
             // A session of its own for each connection loses and drops nothing.
@@ -341,16 +366,21 @@ impl Hub {
             | Event::Dropped { .. }
             | Event::Reauthenticated => {}
         }
+        Ok(())
     }
 
     /// Executes what came, publishes what waits, and lets time pass. Whether there is more to do after others have had their turn.
     ///
     /// # Errors
     /// The connection is to be ended.
-    pub(crate) fn broker_turn(&mut self, now: Now) -> Result<bool, SessionError> {
+    pub(crate) fn broker_turn(&mut self, now: Now) -> Result<bool, BrokerError> {
         self.end_idle_clients(now);
         self.service.begin_turn();
         let more = self.execute_incoming(now);
+        let group = self.broker.as_ref().and_then(|it| it.group.as_ref());
+        if group.is_some_and(Group::is_behind) {
+            return Err(BrokerError::Behind);
+        }
         self.keep(now);
         self.publish_outgoing(now)?;
         self.settle(now);

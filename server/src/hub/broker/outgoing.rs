@@ -78,13 +78,13 @@ impl Broker {
             }
             return group.set_aside(outgoing, now);
         }
-        self.queued_bytes += outgoing.message.bytes();
+        self.outgoing_bytes += outgoing.message.bytes();
         self.queue.push_back(outgoing);
     }
 
     /// Adds something in front of all that waits.
     pub(super) fn enqueue_first(&mut self, message: Message, what: What) {
-        self.queued_bytes += message.bytes();
+        self.outgoing_bytes += message.bytes();
         self.queue.push_front(Outgoing {
             message,
             hold: 0,
@@ -106,7 +106,7 @@ impl Broker {
             && *entry.key() < first
         {
             let outgoing = entry.remove();
-            self.queued_bytes += outgoing.message.bytes();
+            self.outgoing_bytes += outgoing.message.bytes();
             self.queue.push_back(outgoing);
             self.is_dirty = true;
         }
@@ -117,11 +117,10 @@ impl Broker {
     /// have its acknowledgement either, and give the request to another server.
     pub(super) fn published_in_vain(&mut self) {
         while let Some((_, outgoing)) = self.in_flight.pop_last() {
-            self.queued_bytes += outgoing.message.bytes();
             self.queue.push_front(outgoing);
         }
         self.refusals.clear();
-        let bytes = &mut self.queued_bytes;
+        let bytes = &mut self.outgoing_bytes;
         self.queue.retain(|outgoing| {
             let is_refusal = matches!(outgoing.what, What::Refusal(_));
             if is_refusal {
@@ -132,12 +131,27 @@ impl Broker {
     }
 }
 
+impl Broker {
+    /// A message is not in flight any more.
+    pub(super) fn landed(&mut self, tag: u64) -> Option<Outgoing> {
+        let outgoing = self.in_flight.remove(&tag)?;
+        self.outgoing_bytes -= outgoing.message.bytes();
+        Some(outgoing)
+    }
+
+    /// Some of what waited does not any more.
+    pub(super) fn count_outgoing(&mut self) {
+        let outgoing = self.queue.iter().chain(self.in_flight.values());
+        self.outgoing_bytes = outgoing.map(|it| it.message.bytes()).sum();
+    }
+}
+
 impl Hub {
     /// Whether the broker has taken so much of what was published before that requests can make more.
     pub(super) fn has_room_for_broker(&self) -> bool {
         self.broker.as_ref().is_some_and(|broker| {
             broker.queue.len() < self.limits.max_queued_messages
-                && broker.queued_bytes < self.limits.max_queued_bytes
+                && broker.outgoing_bytes < self.limits.max_queued_bytes
         })
     }
 
@@ -182,7 +196,7 @@ impl Hub {
             && let Some(mut outgoing) = broker.queue.pop_front()
         {
             if outgoing.is_kept && !keeps {
-                broker.queued_bytes -= outgoing.message.bytes();
+                broker.outgoing_bytes -= outgoing.message.bytes();
                 if let What::Response(number) = outgoing.what {
                     broker.unacknowledged.finish(number, ReasonCode::SUCCESS);
                 }
@@ -200,7 +214,6 @@ impl Hub {
                 }
                 break;
             }
-            broker.queued_bytes -= outgoing.message.bytes();
             broker.next_tag += 1;
             let tag = broker.next_tag;
             let payload = outgoing.message.payload();
@@ -215,7 +228,6 @@ impl Hub {
                 },
             );
             if let Err(EncodeError::NoRoom) = published {
-                broker.queued_bytes += outgoing.message.bytes();
                 broker.queue.push_front(outgoing);
                 break;
             }
@@ -231,6 +243,7 @@ impl Hub {
                 What::Refusal(_) | What::Entry(None) => {}
             }
             if let Err(error) = published {
+                broker.outgoing_bytes -= outgoing.message.bytes();
                 self.statistics.dropped_too_large += 1;
                 tracing::debug!(%error, "a message is too large for the broker");
             } else {
@@ -246,7 +259,7 @@ impl Hub {
         let Some(broker) = &mut self.broker else {
             return;
         };
-        let Some(outgoing) = broker.in_flight.remove(&tag) else {
+        let Some(outgoing) = broker.landed(tag) else {
             return;
         };
         if reason == ReasonCode::NO_MATCHING_SUBSCRIBERS

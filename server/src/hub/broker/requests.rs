@@ -3,9 +3,10 @@ use super::super::fanout::MOST_FANOUTS;
 use super::super::message::{Message, Payload};
 use super::super::request::encoded;
 use super::super::{Hub, TURN_WORK};
+use super::incoming::Incoming;
 use super::outgoing::What;
 use super::standing::{Sender, Standing};
-use super::{BEHIND, Broker, group};
+use super::{BEHIND, BrokerError, group};
 use crate::budget::Charge;
 use crate::clock::Now;
 use crate::keyspace::Ticket;
@@ -25,16 +26,6 @@ const ASKER_BYTES: usize = 512;
 const TURN_REQUESTS: usize = 64;
 /// The status of a request that was not executed, and may be if it comes again.
 const UNAVAILABLE: &str = "503";
-
-/// A request that came.
-#[derive(Debug)]
-pub(super) struct Incoming {
-    publish: Publish,
-    /// Its number among those that are to be acknowledged.
-    number: u64,
-    /// When it came.
-    since_ms: u64,
-}
 
 /// What a request needs to be answered.
 #[derive(Debug, Clone, Copy)]
@@ -114,22 +105,34 @@ impl Unacknowledged {
     }
 }
 
-impl Broker {
-    /// A message with QoS 1 came.
-    pub(super) fn came(&mut self, publish: Publish, now_ms: u64) {
-        let Some(packet_id) = publish.packet_id() else {
-            return;
-        };
-        self.requests += 1;
-        self.incoming.push_back(Incoming {
-            publish,
-            number: self.unacknowledged.add(packet_id),
-            since_ms: now_ms,
-        });
-    }
-}
-
 impl Hub {
+    /// A message with QoS 1 came from the broker. Whether the connection can go on.
+    pub(super) fn came_from_broker(
+        &mut self,
+        publish: Publish,
+        now: Now,
+    ) -> Result<(), BrokerError> {
+        let (Some(broker), Some(packet_id)) = (&mut self.broker, publish.packet_id()) else {
+            return Ok(());
+        };
+        broker.requests += 1;
+        let number = broker.unacknowledged.add(packet_id);
+        let incoming = Incoming::new(publish, number, now.mono_ms, &self.gauge);
+        let most = self.limits.max_session_bytes;
+        if broker.incoming.has_room(&incoming, most) {
+            broker.incoming.push(incoming);
+            return Ok(());
+        }
+        let group = broker.group.as_ref();
+        if group.is_some_and(|group| incoming.publish.topic() == group.topic) {
+            // Nothing of the log may be left out.
+            return Err(BrokerError::Behind);
+        }
+        broker.incoming.tell_of_refusal();
+        self.execute_one(&incoming, false, now);
+        Ok(())
+    }
+
     /// Whether there is room for what comes of requests.
     pub(super) fn may_execute_incoming(&self) -> bool {
         !self.lacks_room() && self.fanouts.len() < MOST_FANOUTS && self.has_room_for_broker()
@@ -143,16 +146,20 @@ impl Hub {
                 return true;
             }
             let broker = self.broker.as_mut();
-            let Some(incoming) = broker.and_then(|broker| broker.incoming.pop_front()) else {
+            let Some(incoming) = broker.and_then(|broker| broker.incoming.pop()) else {
                 return false;
             };
             left -= 1;
-            self.execute_one(&incoming, now);
+            self.execute_one(&incoming, true, now);
+        }
+        if let Some(broker) = &mut self.broker {
+            broker.incoming.keep();
         }
         false
     }
 
-    fn execute_one(&mut self, incoming: &Incoming, now: Now) {
+    /// Executes a request, or refuses it if there was no room for it to wait.
+    fn execute_one(&mut self, incoming: &Incoming, had_room: bool, now: Now) {
         let (publish, number) = (&incoming.publish, incoming.number);
         if let Some(group) = self.broker.as_ref().and_then(|it| it.group.as_ref())
             && publish.topic() == group.topic
@@ -202,6 +209,13 @@ impl Hub {
             correlation_data,
             watch: None,
         };
+        if !had_room {
+            self.statistics.requests_refused += 1;
+            if !self.has_room_for_broker() {
+                return self.finish(number, ReasonCode::QUOTA_EXCEEDED);
+            }
+            return self.conclude_for_broker(to, &Outcome::Refused(Refusal::NoRoom), now);
+        }
         let payload = publish.payload();
         if is_shared && group::is_about_watch(&payload) {
             let user = match sender {
@@ -314,16 +328,19 @@ impl Hub {
                 let what = self.what_answers(to, outcome);
                 self.respond_through_broker(to, answered, what, now);
             }
-            Outcome::Refused(Refusal::Away | Refusal::NoRoom) => {
+            Outcome::Refused(refusal @ (Refusal::Away | Refusal::NoRoom)) => {
+                let why = match refusal {
+                    Refusal::NoRoom => {
+                        "too many requests wait at the store; the request was not executed"
+                    }
+                    _ => "the storage does not answer; the request was not executed",
+                };
                 let header = PublishHeader {
                     topic: to.response_topic.as_str(),
                     correlation_data: Some(to.correlation_data),
                     user_properties: &[
                         (property::STATUS, UNAVAILABLE),
-                        (
-                            property::STATUS_MESSAGE,
-                            "the storage does not answer; the request was not executed",
-                        ),
+                        (property::STATUS_MESSAGE, why),
                         (property::PROTOCOL_VERSION, property::PROTOCOL_VERSION_VALUE),
                     ],
                     ..PublishHeader::default()

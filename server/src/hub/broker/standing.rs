@@ -114,23 +114,32 @@ impl Hub {
         }
     }
 
-    /// What clients may do has changed: the watches of those end that watch what they may not read any more.
-    pub(in super::super) fn judge_behind_broker(&mut self) {
-        let Some(broker) = &mut self.broker else {
+    /// Clients that the broker has named.
+    pub(in super::super) fn named_behind_broker(&self) -> Vec<Arc<str>> {
+        let standings = self
+            .broker
+            .iter()
+            .flat_map(|broker| broker.standings.keys());
+        standings.map(Arc::clone).collect()
+    }
+
+    /// What clients may do has changed: the watches of this one end if it watches what it may not read any more.
+    pub(in super::super) fn judge_behind_broker(&mut self, client: &Arc<str>) {
+        let standing = self.broker.as_ref().and_then(|it| it.standings.get(client));
+        let Some(standing) = standing else {
             return;
         };
-        let mut standings = std::mem::take(&mut broker.standings);
-        for (client, standing) in &mut standings {
-            let client_id = client.strip_prefix(BEHIND).unwrap_or(client);
-            standing.rights = self.rights_behind_broker(&standing.principal, client_id);
-            if let Some(rights) = &standing.rights
-                && self.service.watches_more_than(rights, client)
-            {
-                self.service.disconnected(client);
-            }
+        let client_id = client.strip_prefix(BEHIND).unwrap_or(client);
+        let rights = self.rights_behind_broker(&standing.principal, client_id);
+        if let Some(rights) = &rights
+            && self.service.watches_more_than(rights, client)
+        {
+            self.service.disconnected(client);
         }
-        if let Some(broker) = &mut self.broker {
-            broker.standings = standings;
+        if let Some(broker) = &mut self.broker
+            && let Some(standing) = broker.standings.get_mut(client)
+        {
+            standing.rights = rights;
         }
     }
 }

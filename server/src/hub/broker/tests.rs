@@ -2,7 +2,7 @@
 use super::*;
 use crate::hub::HubConfig;
 use crate::service::{Service, ServiceConfig};
-use statestore_protocol::mqtt::{Packet, PublishHeader, decode};
+use statestore_protocol::mqtt::{ConnAck, Packet, PubAck, Publish, PublishHeader, SubAck, decode};
 
 const NOW: Now = Now {
     wall_ms: 1_700_000_000_000,
@@ -10,46 +10,264 @@ const NOW: Now = Now {
 };
 
 fn hub() -> Hub {
+    hub_with(HubLimits::default(), None)
+}
+
+fn hub_with(limits: HubLimits, share: Option<&str>) -> Hub {
     let terms = BrokerTerms {
         client_id: "store".into(),
         watch_lease_ms: Some(3_600_000),
+        share: share.map(str::to_owned),
         ..BrokerTerms::default()
     };
     let config = HubConfig {
+        limits,
         broker: Some(terms),
         ..HubConfig::default()
     };
     Hub::new(config, Service::embedded(ServiceConfig::default()))
 }
 
-/// A request comes from a client.
-fn ask(hub: &mut Hub, client: &str, words: &[&str]) {
+/// The PUBLISH with a request of a client.
+fn request(id: u16, client: &str, words: &[&str]) -> BytesMut {
     let response_topic =
         format!("clients/{client}/services/statestore/_any_/command/invoke/response");
-    let header = PublishHeader {
-        topic: topic::REQUEST,
-        packet_id: Some(1.try_into().unwrap()),
-        response_topic: Some(&response_topic),
-        correlation_data: Some(b"0123456789abcdef"),
-        ..PublishHeader::default()
-    };
     let words = words
         .iter()
         .map(|word| format!("${}\r\n{word}\r\n", word.len()));
     let words: Vec<_> = words.collect();
     let payload = format!("*{}\r\n{}", words.len(), words.concat());
+    let header = PublishHeader {
+        response_topic: Some(&response_topic),
+        correlation_data: Some(b"0123456789abcdef"),
+        user_properties: &[("__ts", "1700000000000:0:peer")],
+        ..PublishHeader::default()
+    };
+    message(id, topic::REQUEST, &header, payload.as_bytes())
+}
+
+fn message(id: u16, topic: &str, header: &PublishHeader<'_>, payload: &[u8]) -> BytesMut {
+    let header = PublishHeader {
+        topic,
+        packet_id: Some(id.try_into().unwrap()),
+        ..*header
+    };
     let mut packet = BytesMut::new();
     header
         .encode(u32::MAX, &mut packet, payload.len(), |out| {
-            out.extend_from_slice(payload.as_bytes());
+            out.extend_from_slice(payload);
         })
         .unwrap();
+    packet
+}
+
+/// A request comes from a client.
+fn ask(hub: &mut Hub, client: &str, words: &[&str]) {
+    let mut packet = request(1, client, words);
     let Some(Packet::Publish(publish)) = decode(&mut packet, u32::MAX).unwrap() else {
         panic!("it is a PUBLISH");
     };
-    let broker = hub.broker.as_mut().unwrap();
-    broker.came(publish, NOW.mono_ms);
+    hub.came_from_broker(publish, NOW).unwrap();
     hub.broker_turn(NOW).unwrap();
+}
+
+/// The broker says this; what the store says then.
+fn hear(hub: &mut Hub, mut packet: BytesMut) -> Result<Vec<Packet>, BrokerError> {
+    hub.broker_received(&mut packet, NOW)?;
+    assert!(packet.is_empty());
+    hub.broker_turn(NOW)?;
+    let mut output = BytesMut::from(&hub.broker_output(NOW)[..]);
+    hub.broker_written(output.len(), false, NOW);
+    let next = || decode(&mut output, u32::MAX).unwrap();
+    Ok(std::iter::from_fn(next).collect())
+}
+
+/// Requests can come from now on.
+fn attach(hub: &mut Hub) {
+    hub.broker_connected(None, None, None, NOW).unwrap();
+    let mut packet = BytesMut::new();
+    let connack = ConnAck::new(ReasonCode::SUCCESS);
+    connack.encode(u32::MAX, &mut packet).unwrap();
+    let said = hear(hub, packet).unwrap();
+    let Some(Packet::Subscribe(subscribe)) = said.last() else {
+        panic!("{said:?}");
+    };
+    let mut packet = BytesMut::new();
+    let suback = SubAck {
+        packet_id: subscribe.packet_id,
+        reasons: vec![ReasonCode::GRANTED_QOS_1; subscribe.subscriptions.len()],
+        reason_string: None,
+    };
+    suback.encode(u32::MAX, &mut packet).unwrap();
+    hear(hub, packet).unwrap();
+    assert!(hub.is_attached());
+}
+
+/// The responses among packets.
+fn responses(said: &[Packet]) -> Vec<&Publish> {
+    let responses = said.iter().filter_map(|packet| match packet {
+        Packet::Publish(publish) => Some(publish),
+        _ => None,
+    });
+    responses.collect()
+}
+
+/// The identifiers of the PUBLISHes that are acknowledged.
+fn acknowledged(said: &[Packet]) -> Vec<u16> {
+    let pubacks = said.iter().filter_map(|packet| match packet {
+        Packet::PubAck(puback) => Some(puback.packet_id.get()),
+        _ => None,
+    });
+    pubacks.collect()
+}
+
+#[test]
+fn requests_that_wait_are_counted_and_what_is_too_much_is_refused() {
+    const VALUE_BYTES: usize = 200 * 1024;
+    let mut hub = hub_with(
+        HubLimits {
+            max_session_bytes: 1024 * 1024,
+            ..HubLimits::default()
+        },
+        None,
+    );
+    attach(&mut hub);
+    hub.set_storage_full(true, NOW);
+    let before = hub.statistics().held_bytes;
+    let value = "v".repeat(VALUE_BYTES);
+    let said = hear(&mut hub, request(1, "a", &["SET", "k", &value])).unwrap();
+    assert_eq!(said, []);
+    let held = hub.statistics().held_bytes - before;
+    assert!(held >= VALUE_BYTES as u64, "{held}");
+    for id in 2..100 {
+        let said = hear(&mut hub, request(id, "b", &["SET", "k", &value])).unwrap();
+        let [refusal] = responses(&said)[..] else {
+            panic!("{said:?}");
+        };
+        assert!(
+            refusal
+                .user_properties()
+                .any(|property| property == ("__stat", "503"))
+        );
+        // The one before it is not done.
+        assert!(acknowledged(&said).is_empty());
+        let mut puback = BytesMut::new();
+        PubAck::success(refusal.packet_id().unwrap())
+            .encode(u32::MAX, &mut puback)
+            .unwrap();
+        hear(&mut hub, puback).unwrap();
+    }
+    // What is small has room.
+    assert_eq!(
+        hear(&mut hub, request(100, "b", &["GET", "k"])).unwrap(),
+        []
+    );
+    let held = hub.statistics().held_bytes - before;
+    assert!(held <= 256 * 1024, "{held}");
+    hub.set_storage_full(false, NOW);
+    let said = hear(&mut hub, BytesMut::new()).unwrap();
+    let answers: Vec<_> = responses(&said).iter().map(|it| it.payload()).collect();
+    assert_eq!(answers[0], "+OK\r\n");
+    assert!(answers[1].ends_with(b"v\r\n"));
+    assert_eq!(acknowledged(&said), (1..=100).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_is_in_flight_to_the_broker_counts_as_what_waits() {
+    let mut hub = hub_with(
+        HubLimits {
+            max_queued_bytes: 100 * 1024,
+            ..HubLimits::default()
+        },
+        None,
+    );
+    attach(&mut hub);
+    let value = "v".repeat(60 * 1024);
+    hear(&mut hub, request(1, "a", &["SET", "k", &value])).unwrap();
+    let mut requests = BytesMut::new();
+    for id in 2..6 {
+        requests.extend_from_slice(&request(id, "a", &["GET", "k"]));
+    }
+    let mut said = hear(&mut hub, requests).unwrap();
+    let mut answered = acknowledged(&said);
+    assert_eq!(answered, [2, 3]);
+    let later = hear(&mut hub, BytesMut::new()).unwrap();
+    assert!(responses(&later).is_empty(), "{later:?}");
+    while let Some(response) = responses(&said).first() {
+        let mut puback = BytesMut::new();
+        PubAck::success(response.packet_id().unwrap())
+            .encode(u32::MAX, &mut puback)
+            .unwrap();
+        said = hear(&mut hub, puback).unwrap();
+        answered.extend(acknowledged(&said));
+    }
+    assert_eq!(answered, [2, 3, 4, 5]);
+}
+
+#[test]
+fn a_server_that_cannot_follow_its_group_begins_anew() {
+    let limits = HubLimits {
+        max_session_bytes: 1024 * 1024,
+        ..HubLimits::default()
+    };
+    let mut hub = hub_with(limits, Some("group"));
+    attach(&mut hub);
+    hub.set_storage_full(true, NOW);
+    let log = hub.broker.as_ref().unwrap().group.as_ref().unwrap();
+    let topic = log.topic.clone();
+    let payload = vec![0; 200 * 1024];
+    let entry = |id| message(id, &topic, &PublishHeader::default(), &payload);
+    hear(&mut hub, entry(1)).unwrap();
+    let behind = hear(&mut hub, entry(2));
+    assert!(matches!(behind, Err(BrokerError::Behind)), "{behind:?}");
+    hub.broker_disconnected(Some(ReasonCode::SUCCESS), NOW);
+    assert!(hub.statistics().held_bytes < 200 * 1024);
+}
+
+/// An entry of the log of a group.
+fn entry(id: u16, properties: &[(&str, &str)], payload: &[u8]) -> BytesMut {
+    let topic = format!("statestore/v1/{}/servers/group", topic::STORE_GUID);
+    let properties = [&[("__from", "0-other")], properties].concat();
+    let header = PublishHeader {
+        user_properties: &properties,
+        ..PublishHeader::default()
+    };
+    message(id, &topic, &header, payload)
+}
+
+/// A keeper that never says what it knows, while clients end watches of ever other keys.
+#[test]
+fn what_a_server_remembers_until_the_keeper_answers_is_bounded() {
+    const MOST_BYTES: usize = 1024 * 1024;
+    let limits = HubLimits {
+        max_queued_bytes: MOST_BYTES,
+        ..HubLimits::default()
+    };
+    let mut hub = hub_with(limits, Some("group"));
+    attach(&mut hub);
+    let keeps = ("__is", "beat 1 1 1 1 1 0");
+    hear(&mut hub, entry(1, &[keeps], b"")).unwrap();
+    let key = "k".repeat(50_000);
+    let mut id = 1;
+    let behind = loop {
+        id += 1;
+        assert!(usize::from(id) * key.len() < 2 * MOST_BYTES);
+        let key = format!("{id}{key}");
+        let stop = format!(
+            "*3\r\n$9\r\nKEYNOTIFY\r\n${}\r\n{key}\r\n$4\r\nSTOP\r\n",
+            key.len()
+        );
+        let about = [("__is", "request"), ("__client", "a")];
+        match hear(&mut hub, entry(id, &about, stop.as_bytes())) {
+            Ok(_) => {}
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(behind, BrokerError::Behind), "{behind:?}");
+    hub.broker_disconnected(Some(ReasonCode::SUCCESS), NOW);
+    assert!(hub.statistics().held_bytes < 100_000);
+    attach(&mut hub);
+    hear(&mut hub, entry(1, &[keeps], b"")).unwrap();
 }
 
 fn leases(hub: &Hub) -> usize {

@@ -1,6 +1,7 @@
 //! The files of TLS: certificates, a key, what is revoked.
 use super::TlsError;
 use crate::config::TlsFiles;
+use crate::reading;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use std::fs::File;
@@ -30,6 +31,7 @@ pub(super) fn stamps(files: &TlsFiles) -> Vec<Stamp> {
         .chain(more)
         .flatten()
         .map(|path| {
+            reading::begins(path);
             let metadata = std::fs::metadata(path).ok()?;
             let times = [
                 metadata.mtime(),
@@ -51,6 +53,7 @@ fn read_open(path: &Path, look: impl FnOnce(&File)) -> Result<Zeroizing<Vec<u8>>
         path: path.into(),
         source,
     };
+    reading::begins(path);
     let file = File::open(path).map_err(failed)?;
     look(&file);
     let length = file.metadata().map_err(failed)?.len();

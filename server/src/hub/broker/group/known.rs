@@ -32,8 +32,7 @@ impl Hub {
             group.forget_told();
             group.aside.take();
             broker.queue.retain(|outgoing| !outgoing.is_kept);
-            let bytes = broker.queue.iter().map(|it| it.message.bytes());
-            broker.queued_bytes = bytes.sum();
+            broker.count_outgoing();
         }
     }
 
@@ -132,15 +131,13 @@ impl Hub {
             group.keepers.was_told();
             tracing::info!("this server knows the watches of its group from now on, and stands by");
             group.touched.clear();
-            group.ended.clear();
         }
     }
 
     fn watch_as_told(&mut self, client_id: &str, user: Option<&str>, key: &Bytes, now: Now) {
         let name: Arc<str> = format!("{BEHIND}{client_id}").into();
-        let is_known = self.group().is_some_and(|group| {
-            group.ended.contains(&name) || group.touched.contains(&(Arc::clone(&name), key.clone()))
-        });
+        let group = self.group();
+        let is_known = group.is_some_and(|group| group.touched.has(&name, key));
         if is_known || self.service.is_watching(&name, key) {
             return;
         }

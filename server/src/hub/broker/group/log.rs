@@ -131,7 +131,7 @@ impl Hub {
                 {
                     continue;
                 }
-                broker.queued_bytes += outgoing.message.bytes();
+                broker.outgoing_bytes += outgoing.message.bytes();
                 broker.queue.push_back(outgoing);
             }
         }

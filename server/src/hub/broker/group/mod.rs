@@ -17,6 +17,7 @@ mod known;
 mod log;
 #[cfg(test)]
 mod tests;
+mod touched;
 mod watches;
 
 pub(super) use watches::is_about_watch;
@@ -32,6 +33,7 @@ use keeper::Keepers;
 use statestore_protocol::mqtt::{QoS, Will};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
+use touched::Touched;
 
 /// So long before a keeper was heard of last it may have had something to say that it did not say, in milliseconds.
 const UNSAID_MS: u64 = 2000;
@@ -47,9 +49,9 @@ pub(super) struct Group {
     aside: Aside,
     /// How much of it had to give way.
     dropped: u64,
-    /// Watches, and clients, that the log was about since the keeper was asked for what it knows: of these this server knows more.
-    touched: HashSet<(Arc<str>, Bytes)>,
-    ended: HashSet<Arc<str>>,
+    touched: Touched,
+    /// With so many bytes of that, the server begins anew.
+    most_touched: usize,
     /// Watches that the keeper has told of, and that are not followed yet.
     told: HashSet<Ticket>,
     /// Watching clients that have sent requests since the last beat.
@@ -65,8 +67,8 @@ impl Group {
             name: Arc::default(),
             aside: Aside::new(most, most_bytes),
             dropped: 0,
-            touched: HashSet::new(),
-            ended: HashSet::new(),
+            touched: Touched::default(),
+            most_touched: most_bytes,
             told: HashSet::new(),
             alive: BTreeSet::new(),
         }
@@ -123,13 +125,17 @@ impl Group {
 
     fn forget_told(&mut self) {
         self.touched.clear();
-        self.ended.clear();
         self.told.clear();
     }
 
     /// Sets something aside that the keeper says.
     pub(super) fn set_aside(&mut self, outgoing: Outgoing, now: Now) {
         self.dropped += self.aside.put(outgoing, now.mono_ms);
+    }
+
+    /// Whether more has come to pass than can be remembered until the keeper says what it knows.
+    pub(super) fn is_behind(&self) -> bool {
+        self.touched.bytes() > self.most_touched
     }
 
     /// Whether this server is the keeper by the log, even if it may not say so now.
@@ -160,15 +166,13 @@ impl Broker {
             return;
         };
         group.left();
-        let mut bytes = 0;
         for outgoing in std::mem::take(&mut self.queue) {
             if outgoing.is_kept {
                 group.set_aside(outgoing, now);
             } else if !matches!(outgoing.what, What::Entry(_)) {
-                bytes += outgoing.message.bytes();
                 self.queue.push_back(outgoing);
             }
         }
-        self.queued_bytes = bytes;
+        self.count_outgoing();
     }
 }

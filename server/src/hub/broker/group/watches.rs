@@ -42,6 +42,7 @@ impl Hub {
         let Some((client, standing)) = self.watcher(client_id, said.user, now) else {
             return;
         };
+        let gauge = self.gauge.clone();
         if let Some(group) = self.group() {
             // What was not said before is not said any more.
             group.aside.forget(|outgoing| {
@@ -49,7 +50,7 @@ impl Hub {
                     if *its == client && *its_key == key)
             });
             if !group.keepers.is_whole() {
-                group.touched.insert((Arc::clone(&client), key.clone()));
+                group.touched.watch(&client, &key, &gauge);
             }
         }
         let deadline_ms = expiry_s.map(|seconds| now.mono_ms + u64::from(seconds) * 1000);
@@ -184,12 +185,13 @@ impl Hub {
         self.service.disconnected(&client);
         self.renew_lease(&client, now);
         self.forget_standing(&client);
+        let gauge = self.gauge.clone();
         if let Some(group) = self.group() {
             group.aside.forget(|outgoing| {
                 matches!(&outgoing.what, What::Notification { client: its, .. } if **its == *client)
             });
             if !group.keepers.is_whole() {
-                group.ended.insert(client.into());
+                group.touched.client(client.into(), &gauge);
             }
         }
     }

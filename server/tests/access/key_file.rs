@@ -1,0 +1,30 @@
+//! A file of the keys of tokens that is not there as it should be.
+use crate::login::{log_in, with_token, world};
+use crate::signer::{Keys, Signer, claims};
+use crate::world::START_WALL_MS;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use statestore_protocol::mqtt::ReasonCode;
+use statestored::access::Authenticator;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+#[test]
+fn a_file_of_keys_that_never_comes_keeps_nobody_out() {
+    let (told, answers) = channel();
+    std::thread::spawn(move || {
+        let signer = Signer::new("key");
+        let keys = Keys::of(&[&signer]);
+        let mut world = world(Authenticator::anonymous().with_tokens(keys.tokens()));
+        // Something that never gives anything, like a file of a server that is away.
+        std::fs::remove_file(keys.path()).unwrap();
+        mknodat(CWD, keys.path(), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let token = signer.token(&claims(START_WALL_MS, 3600));
+        for client in ["first", "second", "third"] {
+            world.pass(1000);
+            let (_, connack) = log_in(&mut world, &with_token(client, &token));
+            let _ = told.send(connack.reason);
+        }
+    });
+    let answers = std::iter::from_fn(|| answers.recv_timeout(Duration::from_secs(20)).ok());
+    assert_eq!(answers.collect::<Vec<_>>(), [ReasonCode::SUCCESS; 3]);
+}
