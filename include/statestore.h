@@ -1166,7 +1166,7 @@ enum sst_status sst_client_drain_async(const struct sst_client *client,
 enum sst_status sst_client_interrupt(const struct sst_client *client, struct sst_error **error);
 
 // Begins sst_client_close(). This may be called in a callback, since nothing waits for callbacks. It gives SST_CLOSED
-// if the client is closed already.
+// if the client is closed already, and never SST_QUEUE_FULL because of the operations that are under way.
 enum sst_status sst_client_close_async(const struct sst_client *client,
                                        struct sst_on_done callback,
                                        struct sst_operation **operation,

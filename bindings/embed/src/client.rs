@@ -3,7 +3,7 @@ use crate::admission::Permit;
 use crate::batch;
 use crate::blocking::{self, Awaited, Stopped, Wait};
 use crate::cause::{self, Cause, closed, wrong_thread};
-use crate::dispatcher::{Dispatcher, Job};
+use crate::dispatcher::Dispatcher;
 use crate::error::{Error, ErrorKind};
 use crate::home::Home;
 use crate::lane::{Lane, Lanes};
@@ -68,7 +68,7 @@ pub(crate) struct Inner {
     /// Made when the first callback is to be called.
     pub(crate) dispatcher: OnceLock<Dispatcher>,
     /// Who makes the dispatcher has the lock.
-    starting: Mutex<()>,
+    pub(crate) starting: Mutex<()>,
 }
 
 impl Drop for Open {
@@ -399,56 +399,6 @@ impl Client {
     pub(crate) fn permit(&self, action: &str) -> Result<Permit, Error> {
         self.usable()?.home.admission.permit(action)
     }
-
-    /// The mailbox of the thread that runs the callbacks of this client, one after the other. The thread begins with the
-    /// first call of this. If the client has a [queue](crate::Queue), who runs that runs the callbacks.
-    ///
-    /// A callback may wait. It may not [`close`](Self::close) the client, because that waits for the callbacks.
-    ///
-    /// # Errors
-    /// As [`core`](Self::core); [`ErrorKind::Internal`] if the system gives no thread.
-    pub fn callbacks(&self) -> Result<Arc<Mailbox<Job>>, Error> {
-        let inner = self.usable()?;
-        if let Some(lane) = &inner.lane {
-            return Ok(Arc::clone(lane.mailbox()));
-        }
-        if let Some(dispatcher) = inner.dispatcher.get() {
-            return Ok(Arc::clone(dispatcher.mailbox()));
-        }
-        let starting = lock(&inner.starting);
-        if inner.dispatcher.get().is_none() {
-            let started = Dispatcher::start(Arc::clone(&inner.home)).map_err(|error| {
-                cause::lacking("starting the thread for callbacks", error.to_string())
-            })?;
-            // Nobody else sets it meanwhile.
-            let _ = inner.dispatcher.set(started);
-        }
-        drop(starting);
-        if inner.home.is_closed() {
-            inner.stop_dispatcher();
-            return Err(closed());
-        }
-        let dispatcher = inner.dispatcher.get().ok_or_else(closed)?;
-        Ok(Arc::clone(dispatcher.mailbox()))
-    }
-
-    /// Whether this thread is the one that runs the callbacks of this client: its own for them, or one that runs its queue
-    /// now.
-    pub fn is_in_callback(&self) -> bool {
-        let Ok(inner) = self.open.inner.get() else {
-            return false;
-        };
-        match &inner.lane {
-            Some(lane) => lane.lanes().is_running_here(),
-            None => inner.dispatcher.get().is_some_and(Dispatcher::is_current),
-        }
-    }
-
-    /// Whether its callbacks wait in a [queue](crate::Queue) until the program runs them.
-    pub fn has_queue(&self) -> bool {
-        let inner = self.open.inner.get();
-        inner.is_ok_and(|inner| inner.lane.is_some())
-    }
 }
 
 impl Inner {
@@ -482,7 +432,7 @@ impl Inner {
         *lock(&self.ending) = share.and_then(Share::end);
     }
 
-    fn stop_dispatcher(&self) {
+    pub(crate) fn stop_dispatcher(&self) {
         if let Some(lane) = &self.lane {
             lane.stop();
         }

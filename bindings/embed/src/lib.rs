@@ -94,6 +94,7 @@
 //!  guard · scan · subscription        what it gives: what is held, keys, a callback that is told
 //!  feed                               what happens again and again
 //!  closing                            how a client ends
+//!  callbacks                          where its callbacks are called
 //!  client                             one client: connect, submit, wait
 //!  operation · blocking               two ways to run a future: by itself, on a thread that waits
 //!  task                               what an operation is to who runs it
@@ -130,6 +131,8 @@ mod subscription;
 mod feed;
 
 mod closing;
+
+mod callbacks;
 
 mod client;
 
