@@ -17,6 +17,7 @@ use crate::task::{Body, Reason};
 use crate::thread;
 use statestore::{ConnectionState, LostReason, Outcome, Settings};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use tokio::sync::Mutex as AsyncMutex;
 
@@ -146,15 +147,13 @@ impl Client {
                 )
             })?;
             match statestore::Client::connect(settings).await {
-                Ok(core) if inner.home.is_closed() => {
-                    core.close().await;
-                    Err(closed())
-                }
-                Ok(core) => {
-                    // Whoever took the settings is the only one to come here.
-                    let _ = inner.core.set(core);
-                    Ok(())
-                }
+                Ok(core) => match inner.keep(|| core) {
+                    None => Ok(()),
+                    Some(core) => {
+                        core.close().await;
+                        Err(closed())
+                    }
+                },
                 Err(error) => {
                     inner.close().await;
                     Err(error.into())
@@ -410,9 +409,20 @@ impl Inner {
         Ok(())
     }
 
+    /// Keeps the client proper, which was connected just now; gives it back, to be closed, if this was closed meanwhile.
+    /// `core` is called at the last moment.
+    fn keep(&self, core: impl FnOnce() -> statestore::Client) -> Option<&statestore::Client> {
+        // Whoever took the settings is the only one to come here.
+        let core = self.core.get_or_init(core);
+        // In this order: who closes this tells so first and looks for the client proper then, so that one of both sees the other.
+        fence(Ordering::SeqCst);
+        self.home.is_closed().then_some(core)
+    }
+
     /// Closes it, without waiting for callbacks and threads.
     pub(crate) async fn close(&self) {
         self.home.admission.close();
+        fence(Ordering::SeqCst);
         let mut is_ended = self.is_ended.lock().await;
         if *is_ended {
             // Its runtime may be gone.
@@ -439,5 +449,31 @@ impl Inner {
         if let Some(dispatcher) = self.dispatcher.get() {
             dispatcher.stop();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use statestored::RunningServer;
+    use statestored::config::Config;
+
+    #[test]
+    fn what_is_connected_while_it_is_closed_is_given_back() {
+        let server = RunningServer::start(Config::in_memory()).unwrap();
+        let settings = || Settings::from_url(&server.url()).unwrap();
+        // It keeps the runtime.
+        let keeper = Client::new(settings()).unwrap();
+        let connect = async { Ok(statestore::Client::connect(settings()).await?) };
+        let core = keeper.wait("connecting", connect, Wait::default()).unwrap();
+        let client = Client::new(settings()).unwrap();
+        let inner = client.inner().unwrap();
+        let given_back = inner.keep(|| {
+            // As another thread may do at this moment.
+            client.close(Wait::default()).unwrap();
+            core.clone()
+        });
+        assert!(given_back.is_some());
+        keeper.close(Wait::default()).unwrap();
     }
 }
