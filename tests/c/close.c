@@ -204,10 +204,57 @@ static void with_a_context_that_is_dropped(void) {
   latch_destroy(&at.told);
 }
 
+typedef struct freeing {
+  latch told;
+  sst_queue *queue;
+} freeing;
+
+static void on_entry_free(void *context, sst_status status, const sst_error *error, const sst_entry *entry) {
+  freeing *freeing_ = (freeing *)context;
+  (void)error, (void)entry;
+  sst_queue_free(freeing_->queue);
+  latch_call(&freeing_->told, status, NULL, "");
+}
+
+static void drop_freeing(void *context) { latch_drop(&((freeing *)context)->told); }
+
+// A queue that is freed in a callback that closing a client calls closes its other clients as well.
+static void with_a_queue_that_is_freed(void) {
+  sst_error *error = NULL;
+  sst_settings settings;
+  sst_client *client = NULL, *other = NULL;
+  sst_entry *found = NULL;
+  freeing first, second;
+  const sst_on_entry entry = {&first, on_entry_free, drop_freeing}, waiting = {&second, on_entry_free, drop_freeing};
+  latch_init(&first.told);
+  latch_init(&second.told);
+  memset(&settings, 0, sizeof settings);
+  settings.size = sizeof settings;
+  EXPECT(SST_OK, sst_queue_new(&first.queue, &error));
+  second.queue = first.queue;
+  settings.queue = first.queue;
+  EXPECT(SST_OK, sst_connect(server_url(), &settings, &client, &error));
+  EXPECT(SST_OK, sst_connect(server_url(), &settings, &other, &error));
+  EXPECT(SST_OK, sst_get_async(client, TEXT("close"), NULL, entry, NULL, &error));
+  EXPECT(SST_OK, sst_client_drain(client, SST_FOREVER, &error));
+  server_stop();
+  EXPECT(SST_OK, sst_get_async(other, TEXT("close"), NULL, waiting, NULL, &error));
+  EXPECT(SST_OK, sst_client_close(client, &error));
+  CHECK(first.told.calls == 1 && first.told.drops == 1 && first.told.status == SST_OK);
+  CHECK(second.told.calls == 1 && second.told.drops == 1 && second.told.status == SST_CLOSED);
+  server_continue();
+  EXPECT(SST_CLOSED, sst_get(other, TEXT("close"), NULL, &found, &error));
+  sst_client_free(client);
+  end_client(other);
+  latch_destroy(&first.told);
+  latch_destroy(&second.told);
+}
+
 void suite_close(void) {
   with_operations_in_flight();
   used_afterwards();
   in_a_callback();
   while_disconnected();
   with_a_context_that_is_dropped();
+  with_a_queue_that_is_freed();
 }
