@@ -108,6 +108,7 @@
 //!  log                                what is logged, for the foreign side
 //!  mailbox                            what the runtime hands to the foreign side
 //!  admission · registry · batch       who may begin · what is under way · one wake-up for many results
+//!  alarm                              who waits for the same thing
 //!  thread                             threads, the library's and others
 //!  process                            forks
 //!  cause · sync · signal              why something comes to nothing · locks and the time · descriptors
@@ -162,6 +163,8 @@ mod mailbox;
 mod admission;
 mod batch;
 mod registry;
+
+mod alarm;
 
 mod locking;
 mod thread;
