@@ -1099,7 +1099,8 @@ enum sst_status sst_queue_run(const struct sst_queue *queue, size_t most, size_t
 
 // Frees a queue. Clients that still have it are closed, and what they have left is run on this thread, each callback
 // once, as by sst_client_close(): close them before to know when that happens. In a callback of the queue, and while
-// another thread runs it, this returns at once, and who runs it does all that at the end of sst_queue_run().
+// another thread runs it, this returns at once, and who runs it does all that at the end: of sst_queue_run(), or of a
+// sst_client_close() that calls what is left.
 //
 // Blocks: for a moment if a client is left that was not closed.
 void sst_queue_free(struct sst_queue *queue);
@@ -1166,7 +1167,7 @@ enum sst_status sst_client_drain_async(const struct sst_client *client,
 enum sst_status sst_client_interrupt(const struct sst_client *client, struct sst_error **error);
 
 // Begins sst_client_close(). This may be called in a callback, since nothing waits for callbacks. It gives SST_CLOSED
-// if the client is closed already.
+// if the client is closed already, and never SST_QUEUE_FULL because of the operations that are under way.
 enum sst_status sst_client_close_async(const struct sst_client *client,
                                        struct sst_on_done callback,
                                        struct sst_operation **operation,

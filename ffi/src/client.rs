@@ -6,7 +6,7 @@ use crate::completion;
 use crate::error::{self, sst_error};
 use crate::handle::{self, object};
 use crate::input::{self, deadline};
-use crate::operation::{begin, event, sst_operation, wait, wait_for_event};
+use crate::operation::{begin, begin_to_close, event, sst_operation, wait, wait_for_event};
 use crate::output::{self, Out};
 use crate::settings::{self, sst_settings};
 use crate::status::sst_status;
@@ -238,7 +238,7 @@ pub extern "C" fn sst_client_interrupt(
 }
 
 /// Begins sst_client_close(). This may be called in a callback, since nothing waits for callbacks. It gives SST_CLOSED
-/// if the client is closed already.
+/// if the client is closed already, and never SST_QUEUE_FULL because of the operations that are under way.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_client_close_async(
     client: *const sst_client,
@@ -249,14 +249,7 @@ pub extern "C" fn sst_client_close_async(
     let operation = output::failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(error, client, |client| {
-        begin(
-            client,
-            "closing the client",
-            client.close_async(),
-            callback,
-            operation,
-            |callback, result| done(callback, Client::or_closed(result)),
-        )
+        begin_to_close(client, callback, operation, done)
     })
 }
 

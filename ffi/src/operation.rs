@@ -131,25 +131,33 @@ where
     T: Send + 'static,
     C: Closure + 'static,
 {
-    let (told, revocable) = match operation {
-        Some(_) => {
-            let callback = Revocable::new(callback);
-            (Told::Revocable(Arc::clone(&callback)), Some(callback))
-        }
-        // Nobody can take the callback back.
-        None => (Told::Always(callback), None),
-    };
+    let (told, revocable) = Told::of(callback, operation.is_some());
     output::begin(operation, || {
-        let operation = submit(client, action, future, |result| -> Job {
-            Box::new(move || told.call(|callback| complete(callback, result)))
-        })?;
+        let operation = submit(client, action, future, |result| told.job(complete, result))?;
+        let callbacks = revocable.into_iter().chain(asked).collect();
         Ok(Begun {
             operation,
-            callbacks: revocable
-                .map(|callback| callback as _)
-                .into_iter()
-                .chain(asked)
-                .collect(),
+            callbacks,
+        })
+    })
+}
+
+/// [`begin`] for closing the client, which is possible whatever else is under way.
+pub(crate) fn begin_to_close<C: Closure + 'static>(
+    client: &Client,
+    callback: Callback<C>,
+    operation: Option<&mut MaybeUninit<*mut sst_operation>>,
+    complete: impl FnOnce(&Callback<C>, Result<(), Error>) + Send + 'static,
+) -> Result<(), Error> {
+    let operation = Out::<Begun>::optional(operation);
+    let (told, revocable) = Told::of(callback, operation.is_some());
+    output::begin(operation, || {
+        let callbacks = client.callbacks_to_close()?;
+        let operation = client.submit_close(&callbacks, |result| told.job(complete, result))?;
+        let callbacks = revocable.into_iter().collect();
+        Ok(Begun {
+            operation,
+            callbacks,
         })
     })
 }
@@ -161,6 +169,24 @@ enum Told<C: Closure> {
 }
 
 impl<C: Closure + 'static> Told<C> {
+    /// A callback, and what takes it back if somebody can.
+    fn of(callback: Callback<C>, can_be_revoked: bool) -> (Self, Option<Arc<dyn Revoke>>) {
+        if !can_be_revoked {
+            return (Self::Always(callback), None);
+        }
+        let callback = Revocable::new(callback);
+        (Self::Revocable(Arc::clone(&callback)), Some(callback as _))
+    }
+
+    /// The call that tells it a result.
+    fn job<T: Send + 'static>(
+        self,
+        complete: impl FnOnce(&Callback<C>, Result<T, Error>) + Send + 'static,
+        result: Result<T, Error>,
+    ) -> Job {
+        Box::new(move || self.call(|callback| complete(callback, result)))
+    }
+
     fn call(self, call: impl FnOnce(&Callback<C>)) {
         match self {
             Self::Always(callback) => call(&callback),

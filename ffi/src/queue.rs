@@ -88,7 +88,8 @@ pub extern "C" fn sst_queue_run(
 
 /// Frees a queue. Clients that still have it are closed, and what they have left is run on this thread, each callback
 /// once, as by sst_client_close(): close them before to know when that happens. In a callback of the queue, and while
-/// another thread runs it, this returns at once, and who runs it does all that at the end of sst_queue_run().
+/// another thread runs it, this returns at once, and who runs it does all that at the end: of sst_queue_run(), or of a
+/// sst_client_close() that calls what is left.
 ///
 /// Blocks: for a moment if a client is left that was not closed.
 #[unsafe(no_mangle)]

@@ -70,9 +70,12 @@ where
         loop {
             match *place {
                 Place::Here(_) => {
-                    let callback = mem::replace(&mut *place, Place::Dropped);
+                    // Until its context was dropped, others wait as for a call.
+                    let callback = mem::replace(&mut *place, Place::Revoked(thread_number()));
                     drop(place);
                     drop(callback);
+                    *self.place() = Place::Dropped;
+                    self.returned.notify_all();
                     return;
                 }
                 Place::Running(thread) | Place::Revoked(thread) => {

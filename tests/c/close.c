@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void on_entry(void *context, sst_status status, const sst_error *error, const sst_entry *entry) {
   CHECK((error == NULL) == (status == SST_OK) && (entry == NULL || status == SST_OK));
@@ -150,9 +151,110 @@ static void in_a_callback(void) {
   latch_destroy(&closing_.closed);
 }
 
+// What drops the context takes its time.
+typedef struct dropping {
+  latch began, told;
+  sst_operation *operation;
+} dropping;
+
+static void on_entry_slow(void *context, sst_status status, const sst_error *error, const sst_entry *entry) {
+  (void)error, (void)entry;
+  latch_call(&((dropping *)context)->told, status, NULL, "");
+}
+
+static void drop_slowly(void *context) {
+  latch_call(&((dropping *)context)->began, SST_OK, NULL, "");
+  usleep(50000);
+  latch_drop(&((dropping *)context)->told);
+}
+
+static void *close_operation(void *argument) {
+  CHECK(sst_operation_close(((dropping *)argument)->operation, NULL) == SST_OK);
+  return NULL;
+}
+
+static void close_while_dropped(dropping *at, int number) {
+  latch_wait_calls(&at->began, number);
+  close_operation(at);
+  pthread_mutex_lock(&at->told.mutex);
+  CHECK(at->told.drops == number);
+  pthread_mutex_unlock(&at->told.mutex);
+  sst_operation_free(at->operation);
+}
+
+// When an operation was closed its context was dropped, whoever did that: the thread of the callbacks, or another one that closes it.
+static void with_a_context_that_is_dropped(void) {
+  sst_error *error = NULL;
+  sst_client *client = new_client();
+  dropping at;
+  pthread_t thread;
+  const sst_on_entry entry = {&at, on_entry_slow, drop_slowly};
+  latch_init(&at.began);
+  latch_init(&at.told);
+  EXPECT(SST_OK, sst_get_async(client, TEXT("close"), NULL, entry, &at.operation, &error));
+  close_while_dropped(&at, 1);
+  server_stop();
+  EXPECT(SST_OK, sst_get_async(client, TEXT("close"), NULL, entry, &at.operation, &error));
+  CHECK(pthread_create(&thread, NULL, close_operation, &at) == 0);
+  close_while_dropped(&at, 2);
+  CHECK(pthread_join(thread, NULL) == 0 && at.told.calls == 1);
+  server_continue();
+  end_client(client);
+  latch_destroy(&at.began);
+  latch_destroy(&at.told);
+}
+
+typedef struct freeing {
+  latch told;
+  sst_queue *queue;
+} freeing;
+
+static void on_entry_free(void *context, sst_status status, const sst_error *error, const sst_entry *entry) {
+  freeing *freeing_ = (freeing *)context;
+  (void)error, (void)entry;
+  sst_queue_free(freeing_->queue);
+  latch_call(&freeing_->told, status, NULL, "");
+}
+
+static void drop_freeing(void *context) { latch_drop(&((freeing *)context)->told); }
+
+// A queue that is freed in a callback that closing a client calls closes its other clients as well.
+static void with_a_queue_that_is_freed(void) {
+  sst_error *error = NULL;
+  sst_settings settings;
+  sst_client *client = NULL, *other = NULL;
+  sst_entry *found = NULL;
+  freeing first, second;
+  const sst_on_entry entry = {&first, on_entry_free, drop_freeing}, waiting = {&second, on_entry_free, drop_freeing};
+  latch_init(&first.told);
+  latch_init(&second.told);
+  memset(&settings, 0, sizeof settings);
+  settings.size = sizeof settings;
+  EXPECT(SST_OK, sst_queue_new(&first.queue, &error));
+  second.queue = first.queue;
+  settings.queue = first.queue;
+  EXPECT(SST_OK, sst_connect(server_url(), &settings, &client, &error));
+  EXPECT(SST_OK, sst_connect(server_url(), &settings, &other, &error));
+  EXPECT(SST_OK, sst_get_async(client, TEXT("close"), NULL, entry, NULL, &error));
+  EXPECT(SST_OK, sst_client_drain(client, SST_FOREVER, &error));
+  server_stop();
+  EXPECT(SST_OK, sst_get_async(other, TEXT("close"), NULL, waiting, NULL, &error));
+  EXPECT(SST_OK, sst_client_close(client, &error));
+  CHECK(first.told.calls == 1 && first.told.drops == 1 && first.told.status == SST_OK);
+  CHECK(second.told.calls == 1 && second.told.drops == 1 && second.told.status == SST_CLOSED);
+  server_continue();
+  EXPECT(SST_CLOSED, sst_get(other, TEXT("close"), NULL, &found, &error));
+  sst_client_free(client);
+  end_client(other);
+  latch_destroy(&first.told);
+  latch_destroy(&second.told);
+}
+
 void suite_close(void) {
   with_operations_in_flight();
   used_afterwards();
   in_a_callback();
   while_disconnected();
+  with_a_context_that_is_dropped();
+  with_a_queue_that_is_freed();
 }

@@ -12,15 +12,22 @@ static void on_entry(void *context, sst_status status, const sst_error *error, c
   latch_call((latch *)context, status, NULL, "");
 }
 
+static void on_closed(void *context, sst_status status, const sst_error *error) {
+  CHECK((error == NULL) == (status == SST_OK));
+  latch_call((latch *)context, status, NULL, "");
+}
+
 void suite_panic(void) {
   sst_error *error = NULL;
   sst_client *client = new_client(), *other = new_client();
   sst_entry *entry = NULL;
   things of = make_things(client);
   size_t i;
-  latch told;
+  latch told, ended;
   const sst_on_entry callback = {&told, on_entry, latch_drop};
+  const sst_on_done closed = {&ended, on_closed, latch_drop};
   latch_init(&told);
+  latch_init(&ended);
   EXPECT(SST_OK, sst_guard_release(of.guard, NULL, &error));
   server_stop();
   EXPECT(SST_OK, sst_get_async(client, TEXT("panic"), NULL, callback, NULL, &error));
@@ -34,11 +41,14 @@ void suite_panic(void) {
   server_continue();
   EXPECT(SST_OK, sst_get(other, TEXT("panic"), NULL, &entry, &error));
   CHECK(entry == NULL);
+  EXPECT(SST_OK, sst_client_close_async(client, closed, NULL, &error));
   EXPECT(SST_OK, sst_client_close(client, &error));
+  CHECK(ended.calls == 1 && ended.drops == 1 && ended.status == SST_OK);
   // What was under way ended once each.
   CHECK(told.calls == 2 && told.drops == 2);
   free_things(&of);
   sst_client_free(client);
   end_client(other);
   latch_destroy(&told);
+  latch_destroy(&ended);
 }

@@ -200,17 +200,24 @@ static void wait_first(void *context, sst_status status, const sst_error *error,
   latch_wait_calls(&latches[1], 1);
 }
 
+static void on_closed(void *context, sst_status status, const sst_error *error) {
+  (void)error;
+  latch_call((latch *)context, status, NULL, "");
+}
+
 static void results_not_taken(void) {
   enum { MOST = 1 << 18 };
   sst_error *error = NULL;
   sst_client *client = new_client();
-  latch latches[2], told;
+  latch latches[2], told, ended;
   sst_on_entry waiting = {NULL, wait_first, NULL};
   const sst_on_entry nobody = {NULL, NULL, NULL}, refused = {&told, NULL, latch_drop};
+  const sst_on_done closed = {&ended, on_closed, latch_drop};
   int i;
   latch_init(&latches[0]);
   latch_init(&latches[1]);
   latch_init(&told);
+  latch_init(&ended);
   waiting.context = latches;
   EXPECT(SST_OK, sst_get_async(client, TEXT("full"), NULL, waiting, NULL, &error));
   latch_wait_calls(&latches[0], 1);
@@ -223,11 +230,15 @@ static void results_not_taken(void) {
   CHECK(i == MOST - 1 || i == MOST);
   EXPECT(SST_QUEUE_FULL, sst_get_async(client, TEXT("full"), NULL, refused, NULL, &error));
   CHECK(told.drops == 1);
+  // Such a client is closed all the same.
+  EXPECT(SST_OK, sst_client_close_async(client, closed, NULL, &error));
   latch_call(&latches[1], SST_OK, NULL, "");
   end_client(client);
+  CHECK(ended.calls == 1 && ended.drops == 1 && ended.status == SST_OK);
   latch_destroy(&latches[0]);
   latch_destroy(&latches[1]);
   latch_destroy(&told);
+  latch_destroy(&ended);
 }
 
 // A log callback that does not return in time.

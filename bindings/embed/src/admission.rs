@@ -45,11 +45,11 @@ impl Admission {
         ))
     }
 
-    /// One for closing the client, however many are out: that is what makes an end of the others.
+    /// One for what makes an end of something, as closing the client does, however many are out.
     ///
     /// # Errors
     /// [`ErrorKind::Closed`].
-    pub(crate) fn permit_to_close(self: &Arc<Self>) -> Result<Permit, Error> {
+    pub(crate) fn permit_to_end(self: &Arc<Self>) -> Result<Permit, Error> {
         Ok(self.take()?.0)
     }
 

@@ -3,7 +3,7 @@ use crate::admission::Permit;
 use crate::batch;
 use crate::blocking::{self, Awaited, Stopped, Wait};
 use crate::cause::{self, Cause, closed, wrong_thread};
-use crate::dispatcher::{Dispatcher, Job};
+use crate::dispatcher::Dispatcher;
 use crate::error::{Error, ErrorKind};
 use crate::home::Home;
 use crate::lane::{Lane, Lanes};
@@ -17,6 +17,7 @@ use crate::task::{Body, Reason};
 use crate::thread;
 use statestore::{ConnectionState, LostReason, Outcome, Settings};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use tokio::sync::Mutex as AsyncMutex;
 
@@ -68,7 +69,7 @@ pub(crate) struct Inner {
     /// Made when the first callback is to be called.
     pub(crate) dispatcher: OnceLock<Dispatcher>,
     /// Who makes the dispatcher has the lock.
-    starting: Mutex<()>,
+    pub(crate) starting: Mutex<()>,
 }
 
 impl Drop for Open {
@@ -146,15 +147,13 @@ impl Client {
                 )
             })?;
             match statestore::Client::connect(settings).await {
-                Ok(core) if inner.home.is_closed() => {
-                    core.close().await;
-                    Err(closed())
-                }
-                Ok(core) => {
-                    // Whoever took the settings is the only one to come here.
-                    let _ = inner.core.set(core);
-                    Ok(())
-                }
+                Ok(core) => match inner.keep(|| core) {
+                    None => Ok(()),
+                    Some(core) => {
+                        core.close().await;
+                        Err(closed())
+                    }
+                },
                 Err(error) => {
                     inner.close().await;
                     Err(error.into())
@@ -399,56 +398,6 @@ impl Client {
     pub(crate) fn permit(&self, action: &str) -> Result<Permit, Error> {
         self.usable()?.home.admission.permit(action)
     }
-
-    /// The mailbox of the thread that runs the callbacks of this client, one after the other. The thread begins with the
-    /// first call of this. If the client has a [queue](crate::Queue), who runs that runs the callbacks.
-    ///
-    /// A callback may wait. It may not [`close`](Self::close) the client, because that waits for the callbacks.
-    ///
-    /// # Errors
-    /// As [`core`](Self::core); [`ErrorKind::Internal`] if the system gives no thread.
-    pub fn callbacks(&self) -> Result<Arc<Mailbox<Job>>, Error> {
-        let inner = self.usable()?;
-        if let Some(lane) = &inner.lane {
-            return Ok(Arc::clone(lane.mailbox()));
-        }
-        if let Some(dispatcher) = inner.dispatcher.get() {
-            return Ok(Arc::clone(dispatcher.mailbox()));
-        }
-        let starting = lock(&inner.starting);
-        if inner.dispatcher.get().is_none() {
-            let started = Dispatcher::start(Arc::clone(&inner.home)).map_err(|error| {
-                cause::lacking("starting the thread for callbacks", error.to_string())
-            })?;
-            // Nobody else sets it meanwhile.
-            let _ = inner.dispatcher.set(started);
-        }
-        drop(starting);
-        if inner.home.is_closed() {
-            inner.stop_dispatcher();
-            return Err(closed());
-        }
-        let dispatcher = inner.dispatcher.get().ok_or_else(closed)?;
-        Ok(Arc::clone(dispatcher.mailbox()))
-    }
-
-    /// Whether this thread is the one that runs the callbacks of this client: its own for them, or one that runs its queue
-    /// now.
-    pub fn is_in_callback(&self) -> bool {
-        let Ok(inner) = self.open.inner.get() else {
-            return false;
-        };
-        match &inner.lane {
-            Some(lane) => lane.lanes().is_running_here(),
-            None => inner.dispatcher.get().is_some_and(Dispatcher::is_current),
-        }
-    }
-
-    /// Whether its callbacks wait in a [queue](crate::Queue) until the program runs them.
-    pub fn has_queue(&self) -> bool {
-        let inner = self.open.inner.get();
-        inner.is_ok_and(|inner| inner.lane.is_some())
-    }
 }
 
 impl Inner {
@@ -460,9 +409,20 @@ impl Inner {
         Ok(())
     }
 
+    /// Keeps the client proper, which was connected just now; gives it back, to be closed, if this was closed meanwhile.
+    /// `core` is called at the last moment.
+    fn keep(&self, core: impl FnOnce() -> statestore::Client) -> Option<&statestore::Client> {
+        // Whoever took the settings is the only one to come here.
+        let core = self.core.get_or_init(core);
+        // In this order: who closes this tells so first and looks for the client proper then, so that one of both sees the other.
+        fence(Ordering::SeqCst);
+        self.home.is_closed().then_some(core)
+    }
+
     /// Closes it, without waiting for callbacks and threads.
     pub(crate) async fn close(&self) {
         self.home.admission.close();
+        fence(Ordering::SeqCst);
         let mut is_ended = self.is_ended.lock().await;
         if *is_ended {
             // Its runtime may be gone.
@@ -482,12 +442,38 @@ impl Inner {
         *lock(&self.ending) = share.and_then(Share::end);
     }
 
-    fn stop_dispatcher(&self) {
+    pub(crate) fn stop_dispatcher(&self) {
         if let Some(lane) = &self.lane {
             lane.stop();
         }
         if let Some(dispatcher) = self.dispatcher.get() {
             dispatcher.stop();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use statestored::RunningServer;
+    use statestored::config::Config;
+
+    #[test]
+    fn what_is_connected_while_it_is_closed_is_given_back() {
+        let server = RunningServer::start(Config::in_memory()).unwrap();
+        let settings = || Settings::from_url(&server.url()).unwrap();
+        // It keeps the runtime.
+        let keeper = Client::new(settings()).unwrap();
+        let connect = async { Ok(statestore::Client::connect(settings()).await?) };
+        let core = keeper.wait("connecting", connect, Wait::default()).unwrap();
+        let client = Client::new(settings()).unwrap();
+        let inner = client.inner().unwrap();
+        let given_back = inner.keep(|| {
+            // As another thread may do at this moment.
+            client.close(Wait::default()).unwrap();
+            core.clone()
+        });
+        assert!(given_back.is_some());
+        keeper.close(Wait::default()).unwrap();
     }
 }

@@ -52,11 +52,31 @@ impl Client {
         complete: impl FnOnce(Result<(), Error>) -> M + Send + 'static,
     ) -> Result<Operation, Error> {
         let home = &self.inner()?.home;
-        let permit = home.admission.permit_to_close()?;
+        let permit = home.admission.permit_to_end()?;
         let (close, mailbox) = (self.close_async(), Arc::clone(mailbox));
         let complete = |result| complete(Self::or_closed(result));
         Ok(Operation::begin(home, Kind::Request, |reason| {
             let body = operation::body(CLOSING, close, mailbox, complete, permit, reason);
+            Some(body)
+        }))
+    }
+
+    /// [`submit`](Self::submit) for what gives something back, as a lock: it does not fail because too many operations are under way.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit), but for [`ErrorKind::QueueFull`].
+    pub fn submit_return<T: Send + 'static, M: Send + 'static>(
+        &self,
+        action: &'static str,
+        future: impl Future<Output = Result<T, Error>> + Send + 'static,
+        mailbox: &Arc<Mailbox<M>>,
+        complete: impl FnOnce(Result<T, Error>) -> M + Send + 'static,
+    ) -> Result<Operation, Error> {
+        let home = &self.usable()?.home;
+        let permit = home.admission.permit_to_end()?;
+        let mailbox = Arc::clone(mailbox);
+        Ok(Operation::begin(home, Kind::Request, |reason| {
+            let body = operation::body(action, future, mailbox, complete, permit, reason);
             Some(body)
         }))
     }

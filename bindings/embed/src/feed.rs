@@ -1,4 +1,5 @@
 //! Things that happen one after the other, to be waited for, looked for, or told.
+use crate::alarm::{Alarm, Place, ReadyHook};
 use crate::client::Client;
 use crate::error::{Error, ErrorKind};
 use crate::locking::lock;
@@ -183,26 +184,6 @@ impl End {
     }
 }
 
-/// Wakes all who wait for the same source.
-#[derive(Default)]
-struct Alarm {
-    waiting: Mutex<Vec<Waker>>,
-    hook: Mutex<Option<ReadyHook>>,
-}
-
-type ReadyHook = Arc<dyn Fn() + Send + Sync>;
-
-impl Wake for Alarm {
-    fn wake(self: Arc<Self>) {
-        let waiting = std::mem::take(&mut *lock(&self.waiting));
-        waiting.into_iter().for_each(Waker::wake);
-        let hook = lock(&self.hook).clone();
-        if let Some(hook) = hook {
-            hook();
-        }
-    }
-}
-
 impl<T> Inner<T> {
     /// Takes the next item.
     fn next(&self) -> Poll<Option<T>> {
@@ -243,8 +224,8 @@ type Look<T, L> = fn(&Arc<Inner<T>>) -> Poll<L>;
 struct Waiting<T, L> {
     inner: Arc<Inner<T>>,
     look: Look<T, L>,
-    /// Present while it is in the list of those who wait.
-    waker: Option<Waker>,
+    /// Present from when it waits, also when it was woken.
+    place: Option<Place>,
 }
 
 impl<T, L> Waiting<T, L> {
@@ -252,13 +233,13 @@ impl<T, L> Waiting<T, L> {
         Self {
             inner,
             look,
-            waker: None,
+            place: None,
         }
     }
 
     fn forget(&mut self) {
-        if let Some(mine) = self.waker.take() {
-            lock(&self.inner.alarm.waiting).retain(|waker| !waker.will_wake(&mine));
+        if let Some(place) = self.place.take() {
+            self.inner.alarm.leave(&place);
         }
     }
 }
@@ -268,8 +249,7 @@ impl<T, L> Future for Waiting<T, L> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<L> {
         self.forget();
-        self.waker = Some(context.waker().clone());
-        lock(&self.inner.alarm.waiting).push(context.waker().clone());
+        self.place = Some(self.inner.alarm.enter(context.waker().clone()));
         let polled = (self.look)(&self.inner);
         if polled.is_ready() {
             self.forget();

@@ -34,6 +34,14 @@ struct State {
     ready: VecDeque<Arc<Lane>>,
     /// The thread that runs them.
     runner: Option<usize>,
+    /// Who is told when that runs them no longer.
+    waiting: Option<Arc<dyn Released>>,
+}
+
+/// Learns that nobody runs the lanes any more.
+pub(crate) trait Released: fmt::Debug + Send + Sync {
+    /// On the thread that ran them.
+    fn released(&self);
 }
 
 impl Lanes {
@@ -50,9 +58,16 @@ impl Lanes {
         self.signal.raw_fd()
     }
 
-    /// Whether some thread runs them now.
-    pub(crate) fn is_running(&self) -> bool {
-        self.state().runner.is_some()
+    /// Tells so when nobody runs them: at once, or as soon as the thread that runs them now has done so.
+    pub(crate) fn when_released(&self, waiting: Arc<dyn Released>) {
+        {
+            let mut state = self.state();
+            if state.runner.is_some() {
+                state.waiting = Some(waiting);
+                return;
+            }
+        }
+        waiting.released();
     }
 
     /// Whether this thread runs them now, and so is in a callback of theirs.
@@ -207,8 +222,15 @@ impl Turn<'_> {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.lanes.state().runner = None;
+        let waiting = {
+            let mut state = self.lanes.state();
+            state.runner = None;
+            state.waiting.take()
+        };
         self.lanes.released.notify_all();
+        if let Some(waiting) = waiting {
+            waiting.released();
+        }
     }
 }
 

@@ -94,6 +94,7 @@
 //!  guard · scan · subscription        what it gives: what is held, keys, a callback that is told
 //!  feed                               what happens again and again
 //!  closing                            how a client ends
+//!  callbacks                          where its callbacks are called
 //!  client                             one client: connect, submit, wait
 //!  operation · blocking               two ways to run a future: by itself, on a thread that waits
 //!  task                               what an operation is to who runs it
@@ -107,6 +108,7 @@
 //!  log                                what is logged, for the foreign side
 //!  mailbox                            what the runtime hands to the foreign side
 //!  admission · registry · batch       who may begin · what is under way · one wake-up for many results
+//!  alarm                              who waits for the same thing
 //!  thread                             threads, the library's and others
 //!  process                            forks
 //!  cause · sync · signal              why something comes to nothing · locks and the time · descriptors
@@ -130,6 +132,8 @@ mod subscription;
 mod feed;
 
 mod closing;
+
+mod callbacks;
 
 mod client;
 
@@ -159,6 +163,8 @@ mod mailbox;
 mod admission;
 mod batch;
 mod registry;
+
+mod alarm;
 
 mod locking;
 mod thread;

@@ -3,7 +3,7 @@ use crate::blocking::{self, Wait};
 use crate::cause::{lacking, wrong_thread};
 use crate::client::{Client, WeakClient};
 use crate::error::{Error, ErrorKind};
-use crate::lane::{Lane, Lanes};
+use crate::lane::{Lane, Lanes, Released};
 use crate::process::OfProcess;
 use statestore::{Outcome, Settings};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -94,11 +94,7 @@ impl Queue {
             };
             return Err(wrong_thread(ACTION, reason));
         };
-        let ran = turn.run(most)?;
-        if inner.members().is_closed {
-            inner.end();
-        }
-        Ok(ran)
+        turn.run(most)
     }
 
     /// Closes its clients, and runs what they have left on this thread. While it runs, here or on another thread, that is left to who
@@ -109,11 +105,14 @@ impl Queue {
     pub fn close(&self) -> Result<(), Error> {
         let inner = self.inner.get()?;
         inner.members().is_closed = true;
-        // In this order: who runs it looks at the above after it.
-        if !inner.lanes.is_running() {
-            inner.end();
-        }
+        inner.lanes.when_released(Arc::clone(inner) as _);
         Ok(())
+    }
+}
+
+impl Released for Inner {
+    fn released(&self) {
+        self.end();
     }
 }
 

@@ -74,6 +74,20 @@ impl Desk {
         self.begin(action, |_| future, reply)
     }
 
+    /// [`submit`](Self::submit) for what gives something back, however many operations are under way.
+    pub(crate) fn submit_return<T: Send + 'static>(
+        &self,
+        action: &'static str,
+        future: impl Future<Output = std::result::Result<T, Error>> + Send + 'static,
+        reply: impl FnOnce(T) -> Reply + Send + 'static,
+    ) -> Begun {
+        self.enter(|operation| {
+            let complete = completion(operation, reply);
+            self.client
+                .submit_return(action, future, &self.mailbox, complete)
+        })
+    }
+
     /// Begins an update. Each time that it asks for the new value, the face gets a question, and
     /// [answers](Self::answer).
     pub(crate) fn update(&self, key: Bytes, options: statestore::UpdateOptions) -> Begun {
@@ -123,7 +137,7 @@ impl Desk {
         match submit(operation) {
             Ok(begun) => {
                 place.insert(begun);
-                // A client has at most 2^18 operations.
+                // A client has at most 2^18 operations, and one more for each thing that it has.
                 Either::A(u32::try_from(operation).unwrap_or(u32::MAX))
             }
             Err(error) => Either::B(error.into()),

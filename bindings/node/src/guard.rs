@@ -71,7 +71,8 @@ impl NativeGuard {
     #[napi]
     pub fn finish(&self, has_failed: bool) -> Begun {
         let finish = self.guard.finish(Work::of_block(has_failed));
-        self.desk.submit("giving a lease back", finish, Reply::Done)
+        self.desk
+            .submit_return("giving a lease back", finish, Reply::Done)
     }
 
     /// Begins to wait until it is not valid any more.
@@ -133,12 +134,12 @@ impl NativeGuard {
     #[napi]
     pub fn release(&self) -> Begun {
         self.desk
-            .submit("giving a lease back", self.guard.release(), Reply::Release)
+            .submit_return("giving a lease back", self.guard.release(), Reply::Release)
     }
 
     #[napi]
     pub fn leave(&self) -> Begun {
         self.desk
-            .submit("leaving a lease", self.guard.leave(), Reply::Done)
+            .submit_return("leaving a lease", self.guard.leave(), Reply::Done)
     }
 }

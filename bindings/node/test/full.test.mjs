@@ -47,3 +47,22 @@ test("a listener goes on when too many calls are under way, and such a client ca
   await Promise.all(waiting);
   assert.throws(() => client.scan("*"), { code: "Closed" });
 });
+
+test("a lock is given back when too many calls are under way", async (t) => {
+  const server = await serverOf(t);
+  const [client, other] = [await clientOf(t, server), await clientOf(t, server)];
+  const observer = await client.observe("silent");
+  let isFull = false;
+  const work = async () => {
+    while (!isFull) {
+      for (let i = 0; i < 1000; i += 1) {
+        observer.next().catch(({ code }) => { isFull ||= code === "QueueFull"; });
+      }
+      await null;
+      await null;
+    }
+    return "done";
+  };
+  assert.equal(await client.withLock("door", work), "done");
+  assert.equal(await other.lease("door").holder(), null);
+});

@@ -163,7 +163,7 @@ impl Leadership {
         let resign = self.guard.inner.release();
         self.guard
             .shared
-            .run(py, "resigning", resign, |py, _, outcome| {
+            .give_back(py, "resigning", resign, |py, outcome| {
                 outcome::release(py, outcome)
             })
     }

@@ -121,6 +121,20 @@ impl EventLoop {
         })
     }
 
+    /// [`submit`](Self::submit) for what gives something back, however many operations are under way.
+    pub(crate) fn submit_return<'py, T: Send + 'static>(
+        &self,
+        py: Python<'py>,
+        client: &Client,
+        action: &'static str,
+        operation: impl Future<Output = Result<T, Error>> + Send + 'static,
+        convert: impl FnOnce(Python<'_>, Result<T, Error>) -> PyResult<Py<PyAny>> + Send + 'static,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.begin(py, convert, |complete| {
+            client.submit_return(action, operation, &self.mailbox, complete)
+        })
+    }
+
     /// Begins to close a client, however many operations are under way.
     pub(crate) fn submit_close<'py>(
         &self,

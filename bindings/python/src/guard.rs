@@ -155,7 +155,7 @@ impl Guard {
             _ => {
                 let finish = self.inner.finish(Work::of_block(has_failed));
                 self.shared
-                    .run(py, "giving a lock back", finish, |py, _, ()| Ok(py.None()))
+                    .give_back(py, "giving a lock back", finish, |py, ()| Ok(py.None()))
             }
         }
     }
@@ -164,7 +164,7 @@ impl Guard {
     fn release<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let release = self.inner.release();
         self.shared
-            .run(py, "giving a lock back", release, |py, _, outcome| {
+            .give_back(py, "giving a lock back", release, |py, outcome| {
                 outcome::release(py, outcome)
             })
     }
@@ -173,7 +173,7 @@ impl Guard {
     fn leave<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let leave = self.inner.leave();
         self.shared
-            .run(py, "leaving a lock", leave, |py, _, ()| Ok(py.None()))
+            .give_back(py, "leaving a lock", leave, |py, ()| Ok(py.None()))
     }
 
     /// As `Client.set`, under the token of the lock; `LockLostError` once the lock is lost.

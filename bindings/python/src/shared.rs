@@ -55,6 +55,28 @@ impl Shared {
         }
     }
 
+    /// [`run`](Self::run) for what gives something back: the client may have as many calls under way as it takes.
+    pub(crate) fn give_back<'py, T: Send + 'static>(
+        &self,
+        py: Python<'py>,
+        action: &'static str,
+        operation: impl Future<Output = Result<T, Error>> + Send + 'static,
+        convert: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let convert = |py: Python<'_>, result: Result<T, Error>| {
+            convert(py, result.map_err(|error| error::to_python(py, &error))?)
+        };
+        match &self.face {
+            Face::Blocking => {
+                let result = face::wait(py, &self.client, action, operation)?;
+                Ok(convert(py, result)?.into_bound(py))
+            }
+            Face::Asyncio(event_loop) => {
+                event_loop.submit_return(py, &self.client, action, operation, convert)
+            }
+        }
+    }
+
     /// Closes the client as the face has it. Closing again does nothing.
     pub(crate) fn close<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let client = &self.client;

@@ -15,10 +15,10 @@ from statestore import aio
 GUARD = 30
 
 
-def run(server, main, loop=None):
+def run(server, main, loop=None, guard=GUARD):
     async def connected():
         async with aio.connect(server.url) as client:
-            return await asyncio.wait_for(main(client), GUARD)
+            return await asyncio.wait_for(main(client), guard)
 
     if loop is None:
         return asyncio.run(connected())
@@ -196,6 +196,31 @@ def test_an_update_that_is_given_up_ends_the_function_that_computes(ending, stat
 
     run(statestore_server, main)
     assert steps == ["the function ended", "the update ended"]
+
+
+def test_work_under_a_lock_is_done_and_the_lock_given_back_when_too_many_calls_are_under_way(statestore_server):
+    async def main(client):
+        silent = await client.observe("silent")
+        waiting = [silent.next() for _ in range(300_000)]
+
+        async def work(_):
+            # In one go, so that the client is full before anybody asks for the loss of the lock.
+            with pytest.raises(statestore.QueueFullError):
+                for call in waiting:
+                    call.send(None)
+            for _ in range(10):
+                await asyncio.sleep(0)
+            return "done"
+
+        assert await client.with_lock("door", work) == "done"
+        async with aio.connect(statestore_server.url) as other:
+            assert await other.lease("door").holder() is None
+        await silent.close()
+        for call in waiting:
+            call.close()
+
+    # It is much to do.
+    run(statestore_server, main, guard=10 * GUARD)
 
 
 def test_closing_ends_what_is_under_way(statestore_server):

@@ -281,10 +281,12 @@ def test_a_callback_goes_on_when_too_many_calls_are_under_way_and_such_a_client_
     async def full(observer):
         """Waits so often that the client takes no further call."""
         waiting = []
-        while not any(waiting and task.done() for task in waiting[-1:]):
+        for _ in range(300):
             waiting += [asyncio.ensure_future(observer.next()) for _ in range(1000)]
             await asyncio.sleep(0)
-        return waiting
+            if waiting[-1].done():
+                return waiting
+        raise AssertionError(f"the client takes {len(waiting)} calls")
 
     async def ended(waiting):
         results = await asyncio.gather(*waiting, return_exceptions=True)
@@ -295,18 +297,19 @@ def test_a_callback_goes_on_when_too_many_calls_are_under_way_and_such_a_client_
         client = await aio.connect(statestore_server.url)
         async with aio.connect(statestore_server.url) as other:
             silent = await client.observe("silent")
-            told = asyncio.Event()
+            told, is_full = asyncio.Event(), asyncio.Event()
 
             async def callback(observation):
                 seen.append(observation.value)
                 told.set()
                 if len(seen) == 1:
                     waiting.extend(await full(silent))
+                    is_full.set()
 
             await client.observe("key", callback, overflow="all")
             await other.set("key", "one")
-            while not waiting:
-                await asyncio.sleep(0.01)
+            # It is much to do.
+            await asyncio.wait_for(is_full.wait(), 10 * GUARD)
             told.clear()
             await other.set("key", "two")
             # Some of them end.

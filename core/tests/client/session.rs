@@ -287,6 +287,33 @@ async fn a_call_that_nobody_polls_keeps_nobody_waiting_when_the_session_is_lost(
 }
 
 #[tokio::test]
+async fn a_call_that_is_to_be_sent_again_and_that_nobody_polls_keeps_nobody_waiting() {
+    let broker = Broker::start().await;
+    let settings = broker
+        .settings()
+        .max_in_flight(1)
+        .request_timeout(Duration::from_secs(60));
+    let (client, mut peer) = broker.connect(settings).await;
+    let mut held = pin!(client.get("held"));
+    let polled = poll_fn(|context| Poll::Ready(held.as_mut().poll(context))).await;
+    assert!(polled.is_pending());
+    let second = spawn_get(&client, "second");
+    let request = peer.request().await;
+    assert_eq!(request.key(), b"held");
+    // With that, nothing but the call itself knows what was sent.
+    peer.acknowledge(&request, ReasonCode::SUCCESS).await;
+    drop(peer);
+
+    let (mut peer, _) = again(&broker, ConnAck::new(ReasonCode::SUCCESS)).await;
+    assert_eq!(peer.answer(&Reply::Nil, None).await.key(), b"second");
+    assert!(ended(second).await.unwrap().is_none());
+    let (found, request) =
+        within(async { tokio::join!(held, peer.answer(&Reply::Nil, None)) }).await;
+    assert_eq!(request.key(), b"held");
+    assert!(found.unwrap().is_none());
+}
+
+#[tokio::test]
 async fn what_a_new_session_gets_again_it_gets_in_the_order_of_the_calls() {
     const LARGE: usize = 14 * 1024 * 1024;
     let broker = Broker::start().await;

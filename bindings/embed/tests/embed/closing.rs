@@ -167,7 +167,7 @@ fn a_client_can_be_closed_by_many_threads() {
     unsafe_code,
     reason = "the clock of a thread is read by a foreign function"
 )]
-fn used() -> std::time::Duration {
+pub(crate) fn used() -> std::time::Duration {
     let mut used = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,

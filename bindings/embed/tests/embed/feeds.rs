@@ -1,9 +1,13 @@
 //! Feeds: waited for, looked at, stopped.
+#[cfg(unix)]
+use crate::closing::used;
 use crate::server::{Inbox, PATIENCE, close, connect, start, wait};
 use statestore::{ConnectionState, LostReason, Observation, ObserveOptions, Overflow, SetOptions};
 use statestore_embed::{Client, ErrorKind, Feed, Stopped, Wait};
-use std::sync::mpsc::channel;
-use std::task::Poll;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 fn observe(client: &Client) -> Feed<Observation> {
@@ -267,4 +271,58 @@ fn a_feed_says_why_it_ended() {
     assert_eq!(feed.lost_reason().unwrap(), Some(LostReason::Closed));
     assert_eq!(end.lost_reason(), Some(LostReason::Closed));
     assert!(feed.error().unwrap().is_none());
+}
+
+/// Tells when it is woken.
+struct Bell(Sender<()>);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        // The test may be over.
+        self.0.send(()).unwrap_or_default();
+    }
+}
+
+fn wait_with<F: Future>(next: F, waker: &Waker) -> Pin<Box<F>> {
+    let mut next = Box::pin(next);
+    let polled = next.as_mut().poll(&mut Context::from_waker(waker));
+    assert!(polled.is_pending());
+    next
+}
+
+#[test]
+fn who_waits_no_longer_leaves_others_waiting_that_are_woken_alike() {
+    let server = start();
+    let client = connect(&server);
+    let feed = observe(&client);
+    let (wake, woken) = channel();
+    let waker = Waker::from(Arc::new(Bell(wake)));
+    let (one, other) = (
+        wait_with(feed.next(), &waker),
+        wait_with(feed.next(), &waker),
+    );
+    drop(one);
+    set(&client, "1");
+    woken.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(value(wait(&client, other).unwrap()).as_deref(), Some("1"));
+    close(&client);
+}
+
+#[cfg(unix)]
+#[test]
+fn to_wait_no_longer_costs_the_same_however_many_wait() {
+    let server = start();
+    let client = connect(&server);
+    let feed = observe(&client);
+    let cost = |count| {
+        let waiting: Vec<_> = (0..count)
+            .map(|_| wait_with(feed.next(), &Waker::from(Arc::new(Bell(channel().0)))))
+            .collect();
+        let before = used();
+        drop(waiting);
+        used().saturating_sub(before)
+    };
+    let (few, many) = (cost(1000), cost(16_000));
+    assert!(many < few * 16 * 4, "{few:?}, {many:?}");
+    close(&client);
 }

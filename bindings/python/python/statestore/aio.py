@@ -325,7 +325,7 @@ connect.__wrapped__ = _native.Settings
 
 _tellers = set()
 
-# Seconds until an observer looks again that could not because too many calls were under way.
+# Seconds until a look is tried again that could not be because too many calls were under way.
 _FULL = 0.01
 
 
@@ -379,10 +379,18 @@ def _reported(callback):
         _report(error, callback)
 
 
+async def _lost(guard):
+    """Waits for the loss of a lock, however many calls are under way."""
+    while True:
+        with contextlib.suppress(QueueFullError):
+            return await guard.lost()
+        await asyncio.sleep(_FULL)
+
+
 async def _while_held(guard, work):
     """Awaits ``work``, and cancels it when the lock is lost: that is said when the lock is left."""
     worker = asyncio.ensure_future(_awaited(work, guard))
-    loss = asyncio.ensure_future(guard.lost())
+    loss = asyncio.ensure_future(_lost(guard))
     try:
         await asyncio.wait({worker, loss}, return_when=asyncio.FIRST_COMPLETED)
         if not worker.done() and guard.lost_reason() == "released":

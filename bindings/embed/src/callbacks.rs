@@ -1,0 +1,74 @@
+//! Where the callbacks of a client are called.
+use crate::cause::{self, closed};
+use crate::client::Client;
+use crate::dispatcher::{Dispatcher, Job};
+use crate::error::Error;
+use crate::locking::lock;
+use crate::mailbox::Mailbox;
+use std::sync::Arc;
+
+impl Client {
+    /// The mailbox of the thread that runs the callbacks of this client, one after the other. The thread begins with the
+    /// first call of this. If the client has a [queue](crate::Queue), who runs that runs the callbacks.
+    ///
+    /// A callback may wait. It may not [`close`](Self::close) the client, because that waits for the callbacks.
+    ///
+    /// # Errors
+    /// As [`core`](Self::core); [`ErrorKind::Internal`](crate::ErrorKind::Internal) if the system gives no thread.
+    pub fn callbacks(&self) -> Result<Arc<Mailbox<Job>>, Error> {
+        self.usable()?;
+        self.callbacks_to_close()
+    }
+
+    /// [`callbacks`](Self::callbacks) for the end of [closing](Self::submit_close), which a client needs that is unusable after a
+    /// panic, too.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`](crate::ErrorKind::Forked), [`ErrorKind::Closed`](crate::ErrorKind::Closed);
+    /// [`ErrorKind::Internal`](crate::ErrorKind::Internal) if the system gives no thread.
+    pub fn callbacks_to_close(&self) -> Result<Arc<Mailbox<Job>>, Error> {
+        let inner = self.inner()?;
+        if inner.home.is_closed() {
+            return Err(closed());
+        }
+        if let Some(lane) = &inner.lane {
+            return Ok(Arc::clone(lane.mailbox()));
+        }
+        if let Some(dispatcher) = inner.dispatcher.get() {
+            return Ok(Arc::clone(dispatcher.mailbox()));
+        }
+        let starting = lock(&inner.starting);
+        if inner.dispatcher.get().is_none() {
+            let started = Dispatcher::start(Arc::clone(&inner.home)).map_err(|error| {
+                cause::lacking("starting the thread for callbacks", error.to_string())
+            })?;
+            // Nobody else sets it meanwhile.
+            let _ = inner.dispatcher.set(started);
+        }
+        drop(starting);
+        if inner.home.is_closed() {
+            inner.stop_dispatcher();
+            return Err(closed());
+        }
+        let dispatcher = inner.dispatcher.get().ok_or_else(closed)?;
+        Ok(Arc::clone(dispatcher.mailbox()))
+    }
+
+    /// Whether this thread is the one that runs the callbacks of this client: its own for them, or one that runs its queue
+    /// now.
+    pub fn is_in_callback(&self) -> bool {
+        let Ok(inner) = self.inner() else {
+            return false;
+        };
+        match &inner.lane {
+            Some(lane) => lane.lanes().is_running_here(),
+            None => inner.dispatcher.get().is_some_and(Dispatcher::is_current),
+        }
+    }
+
+    /// Whether its callbacks wait in a [queue](crate::Queue) until the program runs them.
+    pub fn has_queue(&self) -> bool {
+        let inner = self.inner();
+        inner.is_ok_and(|inner| inner.lane.is_some())
+    }
+}
