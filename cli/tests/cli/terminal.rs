@@ -71,9 +71,12 @@ fn values_cannot_steer_it() {
 /// Runs a script of the shell inside of a terminal that is its own, with `statestore` as `$0`.
 fn inside(store: &Store, script: &str) -> (File, Child) {
     let (terminal, inside) = terminal();
-    let mut command = Command::new("setsid");
+    // A shell cannot trap what was ignored when it began, as Ctrl-C is in the background of a script.
+    let mut command = Command::new("env");
     command
         .args([
+            "--default-signal=HUP,INT,QUIT,TSTP",
+            "setsid",
             "--ctty",
             "--wait",
             "sh",
