@@ -14,13 +14,17 @@ Which changes there are says the list of cargo-mutants, and what becomes of one 
 do not compile are taken out. What cannot be changed that way is left to cargo-mutants: constants, `const fn`, and functions that give
 back `impl Trait`, of which each body would give another type.
 
-The tests run once without a change and note which functions each of them comes by; with a change only those run that come by its
-function. A change is caught if a test fails with it, and has no end if the tests take far more processor time with it than without, or ten minutes.
+Each test runs once by itself without a change, and notes which functions it comes by; with a change only those run that come by its
+function, the quickest ones first. A change is caught if a test fails with it, and has no end if tests take far more processor time with
+it than without, or wait for something that does not come.
 """
 
 import argparse
+import contextlib
 import dataclasses
+import fnmatch
 import json
+import math
 import os
 import re
 import resource
@@ -39,7 +43,7 @@ LITERAL = re.compile(
 )
 CONST = re.compile(r"\bconst\s+(unsafe\s+)?fn\b")
 SWITCH = '''
-/// Which change of the code is tried. Notes which test comes by which function, if that is wanted.
+/// Which change of the code is tried. Notes the functions that a test comes by, if that is wanted.
 #[doc(hidden)]
 pub fn mutated(function: u32) -> u32 {
     use std::cell::RefCell;
@@ -61,15 +65,22 @@ pub fn mutated(function: u32) -> u32 {
         && NOTED.try_with(|noted| noted.borrow_mut().insert(function)) != Ok(false)
         && let Ok(mut file) = notes.lock()
     {
-        let thread = std::thread::current();
-        let _ = file.write_all(format!("{function} {}\\n", thread.name().unwrap_or_default()).as_bytes());
+        let _ = file.write_all(format!("{function}\\n").as_bytes());
     }
     *NUMBER
 }
 '''
+# What is denied otherwise, and would not keep a change from being compiled by itself.
+ALLOWED = [
+    "warnings", "missing_docs", "missing_debug_implementations", "unsafe_op_in_unsafe_fn", "arithmetic_overflow", "unconditional_panic",
+]
 # Tests with a change may take so many times as long as without, and so many seconds more, of processor time.
-SLOWER, MORE_S = 5, 20
-# What waits for something that does not come takes no processor time.
+SLOWER, MORE_S = 5, 5
+# How much of it the first tests take together.
+FIRST_S = 0.1
+# What waits for something that does not come does not even want processor time.
+IDLE_S = 30
+# It may also ask again and again.
 WALL_S = 600
 MEMORY = 6 << 30
 
@@ -193,7 +204,6 @@ class Trial:
         }
         self.unviable = {it.number for it in self.mutants if self.known.get(it.name) == "unviable"}
         self.left: set[int] = set()
-        self.environment = os.environ | {"RUSTFLAGS": "--cap-lints=allow"}
 
     def write(self) -> dict[str, Changed]:
         """Writes each file with its changes."""
@@ -225,31 +235,31 @@ class Trial:
         return changed
 
     def cargo(self, *arguments: str) -> tuple[subprocess.CompletedProcess, list[dict]]:
-        command = ["cargo", *arguments, "--package", self.given.package, "--message-format=json"]
-        done = subprocess.run(command, cwd=self.given.tree, env=self.environment, capture_output=True, text=True, check=False)
+        command = ["cargo", *arguments, "--message-format=json"]
+        done = subprocess.run(command, cwd=self.given.tree, capture_output=True, text=True, check=False)
         return done, [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
-    def leave_out_what_does_not_compile(self) -> None:
+    def tests(self) -> list["Test"]:
+        """Compiles the tests, and leaves out the changes that do not compile."""
         while True:
             changed = self.write()
-            done, messages = self.cargo("check", "--lib")
+            done, messages = self.cargo("test", "--no-run", "--package", self.given.package, *self.given.tests)
             if done.returncode == 0:
-                return
+                break
             errors = [it["message"] for it in messages if it.get("message", {}).get("level") == "error"]
             bad = {owner for error in errors if (owner := owner_of(error, changed))}
             if not bad:
                 sys.exit(f"the tree does not compile:\n{done.stderr}" + "\n".join(it["rendered"] for it in errors))
             self.unviable |= bad
-
-    def tests(self) -> list["Test"]:
-        done, messages = self.cargo("test", "--no-run", *self.given.tests)
-        if done.returncode:
-            sys.exit(f"the tests do not compile:\n{done.stderr}")
+        for beyond in self.given.beyond:
+            package, *tests = beyond.split(":")
+            done, more = self.cargo("test", "--no-run", "--package", package, *tests)
+            if done.returncode:
+                sys.exit(f"the tests of {package} do not compile:\n{done.stderr}")
+            messages += more
         built = [it for it in messages if it.get("executable") and it["profile"]["test"]]
-        tests = [Test(it["target"]["name"], it["executable"], Path(it["manifest_path"]).parent) for it in built]
-        for test in tests:
-            test.prepare(self.given.out / f"{test.name}.notes")
-        return sorted(tests, key=lambda test: test.seconds)
+        programs = {it["executable"]: Program(it["executable"], Path(it["manifest_path"]).parent) for it in built}
+        return sorted((test for program in programs.values() for test in program.tests(self.given)), key=lambda test: test.seconds)
 
     def outcomes(self, tests: list["Test"]) -> Iterator[tuple[Mutant, str]]:
         for mutant in self.mutants:
@@ -260,7 +270,8 @@ class Trial:
             elif mutant.number in self.unviable:
                 yield mutant, "unviable"
             else:
-                yield mutant, next(filter(None, (test.outcome(mutant) for test in tests)), "missed")
+                chosen = [test for test in tests if mutant.function in test.functions]
+                yield mutant, next(filter(None, map(lambda group: outcome(mutant, group), groups(chosen))), "missed")
                 # Cases that proptest wants to try first the next time.
                 for path in self.given.tree.rglob("*proptest-regressions*"):
                     shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
@@ -270,8 +281,7 @@ class Trial:
         before = root.read_text(encoding="utf-8")
         if self.given.root in self.sources:
             sys.exit("the root of the crate cannot have changes")
-        root.write_text(before + SWITCH, encoding="utf-8")
-        self.leave_out_what_does_not_compile()
+        root.write_text(f"#![allow({', '.join(ALLOWED)})]\n{before}{SWITCH}", encoding="utf-8")
         tests = self.tests()
         for mutant, outcome in self.outcomes(tests):
             with (self.given.out / f"{outcome}.txt").open("a", encoding="utf-8") as file:
@@ -288,32 +298,27 @@ def owner_of(error: dict, changed: dict[str, Changed]) -> int:
     return next(filter(None, owners), 0)
 
 
-@dataclasses.dataclass
-class Test:
+@dataclasses.dataclass(frozen=True)
+class Program:
     """A program of tests."""
 
-    name: str
-    program: str
+    path: str
     folder: Path
-    # Of processor time, that it takes without a change.
-    seconds: float = 0.0
-    # The tests that come by a function; an empty name is that of a thread which no test is known of.
-    by: dict[int, set[str]] = dataclasses.field(default_factory=dict)
 
-    def prepare(self, notes: Path) -> None:
-        """Runs it without a change."""
-        notes.unlink(missing_ok=True)
-        if self.run({"MUTANT_NOTES": str(notes)}, WALL_S, []):
-            sys.exit(f"{self.name} fails without a change")
-        before = processor_time()
-        if self.run({}, WALL_S, []):
-            sys.exit(f"{self.name} fails without a change the second time")
-        self.seconds = processor_time() - before
-        listed = subprocess.run([self.program, "--list", "--format=terse"], capture_output=True, text=True, check=True).stdout
-        names = {line.removesuffix(": test") for line in listed.splitlines()}
-        for line in notes.read_text(encoding="utf-8").splitlines() if notes.exists() else []:
-            function, name = line.split(" ", 1)
-            self.by.setdefault(int(function), set()).add(name if name in names else "")
+    def tests(self, given: argparse.Namespace) -> Iterator["Test"]:
+        """Its tests, each of which is run once by itself."""
+        listed = subprocess.run([self.path, "--list", "--format=terse"], capture_output=True, text=True, check=True).stdout
+        for name in sorted(line.removesuffix(": test") for line in listed.splitlines() if line.endswith(": test")):
+            if any(fnmatch.fnmatch(name, skipped) for skipped in given.skip):
+                continue
+            notes = given.out / "notes"
+            notes.unlink(missing_ok=True)
+            before = processor_time()
+            if self.run({"MUTANT_NOTES": str(notes)}, math.inf, [name]):
+                sys.exit(f"{name} fails without a change")
+            functions = set(map(int, notes.read_text(encoding="utf-8").split())) if notes.exists() else set()
+            if functions:
+                yield Test(self, name, processor_time() - before, functions)
 
     def run(self, more: dict[str, str], seconds: float, tests: list[str]) -> int | None:
         """How these tests end, or all. `None`: not by themselves."""
@@ -322,29 +327,73 @@ class Test:
             os.setpgid(0, 0)
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 1))
+            if seconds != math.inf:
+                resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 1))
 
         # All bodies of a function have their variables in the same frame.
         environment = os.environ | {"PROPTEST_MAX_SHRINK_ITERS": "0", "RUST_MIN_STACK": str(64 << 20)} | more
         with subprocess.Popen(
-            [self.program, "--quiet", *(["--exact"] if tests else []), *tests], cwd=self.folder, env=environment, preexec_fn=begin,
+            [self.path, "--quiet", "--exact", *tests], cwd=self.folder, env=environment, preexec_fn=begin,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         ) as process:
-            try:
-                code: int | None = process.wait(WALL_S)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-                code = None
+            wanted, since, began = 0, time.monotonic(), time.monotonic()
+            while True:
+                try:
+                    code: int | None = process.wait(1 if time.monotonic() - since > 1 else 0.02)
+                    break
+                except subprocess.TimeoutExpired:
+                    now = wanted_time(process.pid)
+                    if now > wanted + 20_000_000:
+                        wanted, since = now, time.monotonic()
+                    if time.monotonic() - since > IDLE_S or time.monotonic() - began > WALL_S:
+                        os.killpg(process.pid, signal.SIGKILL)
+                        process.wait()
+                        code = None
+                        break
         return None if code in (-signal.SIGXCPU, -signal.SIGKILL) else code
 
-    def outcome(self, mutant: Mutant) -> str | None:
-        tests = self.by.get(mutant.function)
-        if not tests:
-            return None
-        chosen = [] if "" in tests else sorted(tests)
-        code = self.run({"MUTANT": str(mutant.number)}, MORE_S + SLOWER * self.seconds, chosen)
-        return {None: "timeout", 0: None}.get(code, "caught")
+
+@dataclasses.dataclass(frozen=True)
+class Test:
+    """A test."""
+
+    program: Program
+    name: str
+    # Of processor time, that it takes without a change.
+    seconds: float
+    # By which it comes.
+    functions: set[int]
+
+
+def groups(tests: list[Test]) -> Iterator[list[Test]]:
+    """These tests, the quickest first, so that each group takes about as long as those before it."""
+    before = FIRST_S
+    while tests:
+        program, taken, group = tests[0].program, 0.0, []
+        for test in tests:
+            if test.program == program and (not group or taken + test.seconds <= before):
+                group.append(test)
+                taken += test.seconds
+        yield group
+        before += taken
+        tests = [test for test in tests if test not in group]
+
+
+def outcome(mutant: Mutant, tests: list[Test]) -> str | None:
+    """What becomes of a change by these tests of a program; `None` if they do not notice it."""
+    seconds = MORE_S + SLOWER * sum(test.seconds for test in tests)
+    code = tests[0].program.run({"MUTANT": str(mutant.number)}, seconds, [test.name for test in tests])
+    return {None: "timeout", 0: None}.get(code, "caught")
+
+
+def wanted_time(process: int) -> int:
+    """Nanoseconds that a process has run, or waited for a processor."""
+    total = 0
+    for thread in Path(f"/proc/{process}/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError):
+            ran, waited, _ = thread.read_text(encoding="utf-8").split()
+            total += int(ran) + int(waited)
+    return total
 
 
 def processor_time() -> float:
@@ -359,6 +408,8 @@ def main() -> None:
     parser.add_argument("--package", required=True)
     parser.add_argument("--root", required=True, help="the root of the crate in the tree")
     parser.add_argument("--out", type=Path, required=True, help="a folder that gets the names of the changes, by their outcome")
+    parser.add_argument("--beyond", action="append", default=[], metavar="PACKAGE:ARGUMENT…", help="tests of another package")
+    parser.add_argument("--skip", action="append", default=[], metavar="GLOB", help="tests that are not run")
     parser.add_argument("tests", nargs="+", help="what cargo test is given to choose the tests")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)

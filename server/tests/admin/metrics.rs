@@ -4,6 +4,7 @@ use statestore::SetOutcome;
 use statestored::RunningServer;
 use statestored::admin::MetricNames;
 use statestored::config::Config;
+use statestored::storage::{Batch, DurableOptions, DurableStorage, Record, Storage, Write};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The samples of an exposition by name and labels.
@@ -87,6 +88,45 @@ async fn requests_are_counted_by_verb_and_result_and_measured() {
             .unwrap()
             .unwrap();
     }
+}
+
+#[test]
+fn the_lengths_are_those_of_the_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = DurableOptions { log_bytes: 2048 };
+    let mut storage = DurableStorage::open(folder.path(), options).unwrap();
+    let length = |name: &str| {
+        let files = std::fs::read_dir(folder.path())
+            .unwrap()
+            .map(Result::unwrap);
+        let named = files.filter(|file| file.file_name().to_str().unwrap().starts_with(name));
+        let lengths = named.map(|file| file.metadata().unwrap().len());
+        lengths.sum::<u64>().to_string()
+    };
+    let manifest = folder.path().join("statestore.manifest");
+    let is_there = |word| std::fs::read_to_string(&manifest).unwrap().contains(word);
+    // A base, a sealed log, and the current one.
+    while !(is_there("base ") && is_there(" last ")) {
+        let writes = (0..20).map(|key| {
+            Write::Put(Record {
+                key: key.to_string().into(),
+                value: "value".into(),
+                version: (1, 0),
+                fence: None,
+                expiry: None,
+            })
+        });
+        let clock = None;
+        let writes = writes.collect();
+        storage.commit(&[Batch { writes, clock }]).unwrap();
+    }
+    drop(storage);
+    let server = start(Config::durable(folder.path()));
+    let samples = scrape(&server);
+    let said = |name: &str| samples[name].to_string();
+    assert_eq!(said("statestored_log_bytes"), length("log-"));
+    assert_eq!(said("statestored_base_bytes"), length("base-"));
+    server.stop().unwrap();
 }
 
 #[tokio::test]

@@ -31,7 +31,7 @@ fn store() -> Store {
         {
             break files;
         }
-        assert!(last < 100_000, "no merge was installed");
+        assert!(last < 10_000, "no merge was installed");
     };
     drop(storage);
     let closed = read_files(place.path());

@@ -1,5 +1,6 @@
 //! The storages: what each one keeps, and what the durable one does when its files are not well.
 mod backup;
+mod by_hand;
 #[path = "../engine/model.rs"]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod commands;
@@ -17,6 +18,7 @@ mod kill;
 mod load;
 mod model;
 mod names;
+mod pace;
 mod restore;
 #[path = "../engine/simulation.rs"]
 #[allow(

@@ -1,0 +1,258 @@
+//! A store on a machine whose clock and jobs, and on a disk whose room and faults, the test has in its hand.
+use statestored::storage::disk::{Access, Disk, DiskFile, FileSystem, Status};
+use statestored::storage::machine::{Job, Machine, Running};
+use statestored::storage::{DurableOptions, DurableStorage, StorageError};
+use std::ffi::OsString;
+use std::fs::TryLockError;
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+/// A job, until it is over.
+type Work = Arc<Mutex<Option<Box<dyn Job>>>>;
+
+#[derive(Default)]
+struct Held {
+    now: Duration,
+    slept: Vec<Duration>,
+    jobs: Vec<(&'static str, Work)>,
+    reserve_fails: Option<ErrorKind>,
+    calls: Vec<String>,
+}
+
+/// Machine and disk of a store.
+#[derive(Clone, Default)]
+pub(crate) struct Hand(Arc<Mutex<Held>>);
+
+impl std::fmt::Debug for Hand {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Hand")
+    }
+}
+
+impl Hand {
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.0.lock().expect("nobody panicked")
+    }
+
+    /// Opens a store there, which is not loaded yet.
+    pub(crate) fn open(
+        &self,
+        path: &Path,
+        options: DurableOptions,
+    ) -> Result<DurableStorage, StorageError> {
+        let (machine, disk) = (Arc::new(self.clone()), Arc::new(self.clone()));
+        DurableStorage::open_on(machine, disk, path, options)
+    }
+
+    /// Turns the clock on.
+    pub(crate) fn wait(&self, time: Duration) {
+        self.held().now += time;
+    }
+
+    /// What was waited for since the last call.
+    pub(crate) fn slept(&self) -> Vec<Duration> {
+        std::mem::take(&mut self.held().slept)
+    }
+
+    /// How reserving space fails from now on.
+    pub(crate) fn fail_to_reserve(&self, how: Option<ErrorKind>) {
+        self.held().reserve_fails = how;
+    }
+
+    /// How often something was done with a file whose name begins like this, since the last call.
+    pub(crate) fn count(&self, call: &str) -> usize {
+        let calls = &mut self.held().calls;
+        let before = calls.len();
+        calls.retain(|it| !it.starts_with(call));
+        before - calls.len()
+    }
+
+    /// Whether a job with this name is under way.
+    pub(crate) fn is_busy(&self, name: &str) -> bool {
+        let jobs = self.held().jobs.clone();
+        jobs.iter()
+            .any(|(its, work)| *its == name && work.lock().expect("whole").is_some())
+    }
+
+    /// Does the next part of each job with this name.
+    pub(crate) fn step(&self, name: &str) {
+        let jobs = self.held().jobs.clone();
+        for (_, work) in jobs.iter().filter(|(its, _)| *its == name) {
+            step(work);
+        }
+    }
+
+    /// Does all of them.
+    pub(crate) fn end(&self, name: &str) {
+        while self.is_busy(name) {
+            self.step(name);
+        }
+    }
+
+    fn note(&self, call: &str, path: &Path) {
+        let name = path.file_name().unwrap_or_default().display();
+        self.held().calls.push(format!("{call} {name}"));
+    }
+}
+
+fn step(work: &Work) {
+    let mut work = work.lock().expect("whole");
+    if work.as_mut().is_some_and(|job| !job.step()) {
+        *work = None;
+    }
+}
+
+impl Machine for Hand {
+    fn now(&self) -> Duration {
+        self.held().now
+    }
+
+    fn sleep(&self, time: Duration) {
+        self.held().slept.push(time);
+    }
+
+    fn random(&self) -> u64 {
+        7
+    }
+
+    fn start(&self, name: &'static str, job: Box<dyn Job>) -> io::Result<Box<dyn Running>> {
+        let work: Work = Arc::new(Mutex::new(Some(job)));
+        self.held().jobs.push((name, Arc::clone(&work)));
+        Ok(Box::new(Begun(work)))
+    }
+}
+
+struct Begun(Work);
+
+impl std::fmt::Debug for Begun {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Begun")
+    }
+}
+
+impl Running for Begun {
+    fn is_finished(&self) -> bool {
+        self.0.lock().expect("whole").is_none()
+    }
+
+    fn finish(self: Box<Self>) {
+        while !self.is_finished() {
+            step(&self.0);
+        }
+    }
+}
+
+impl Disk for Hand {
+    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
+        let file = FileSystem.open(path, access)?;
+        let name = path.file_name().unwrap_or_default().into();
+        Ok(Box::new(HandFile {
+            file,
+            name,
+            hand: self.clone(),
+        }))
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        FileSystem.read(path)
+    }
+
+    fn status(&self, path: &Path) -> io::Result<Status> {
+        FileSystem.status(path)
+    }
+
+    fn own_status(&self, path: &Path) -> io::Result<Status> {
+        FileSystem.own_status(path)
+    }
+
+    fn names(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        self.note("names", Path::new("."));
+        FileSystem.names(directory)
+    }
+
+    fn create_directory(&self, path: &Path) -> io::Result<()> {
+        FileSystem.create_directory(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        FileSystem.rename(from, to)
+    }
+
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        FileSystem.rename_new(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        FileSystem.remove(path)
+    }
+
+    fn make_private(&self, path: &Path) -> io::Result<()> {
+        FileSystem.make_private(path)
+    }
+
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        FileSystem.sync_directory(path)
+    }
+}
+
+#[derive(Debug)]
+struct HandFile {
+    file: Box<dyn DiskFile>,
+    name: OsString,
+    hand: Hand,
+}
+
+impl Read for HandFile {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.file.read(bytes)
+    }
+}
+
+impl Seek for HandFile {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
+impl Write for HandFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl DiskFile for HandFile {
+    fn status(&self) -> io::Result<Status> {
+        self.file.status()
+    }
+
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        self.file.set_length(length)
+    }
+
+    fn reserve(&self, from: u64, to: u64) -> io::Result<()> {
+        self.hand.note("reserve", Path::new(&self.name));
+        match self.hand.held().reserve_fails {
+            Some(how) => Err(how.into()),
+            None => self.file.reserve(from, to),
+        }
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.hand.note("sync", Path::new(&self.name));
+        self.file.sync_data()
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+
+    fn try_lock(&self) -> Result<(), TryLockError> {
+        self.file.try_lock()
+    }
+}

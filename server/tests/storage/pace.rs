@@ -1,0 +1,200 @@
+//! What a store does while its merges, its clock and the room on its disk stand still.
+use super::by_hand::Hand;
+use super::model::{Model, SMALL_LOGS, after, batch, commit, end_of_frames, put, read_files};
+use bytes::Bytes;
+use statestored::storage::{DurableOptions, DurableStorage, Storage, StorageError};
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// How soon it is tried again to reserve space.
+const AGAIN: Duration = Duration::from_millis(500);
+
+const INSTANT: Duration = Duration::from_millis(1);
+
+fn open(hand: &Hand, path: &Path, options: DurableOptions) -> (DurableStorage, Model) {
+    let mut storage = hand.open(path, options).expect("opens");
+    let model = Model::load(&mut storage).expect("loads");
+    (storage, model)
+}
+
+/// The logs that the manifest calls sealed, each with its length and its first and its last commit.
+fn sealed(place: &Path) -> Vec<(u64, u64, u64)> {
+    let manifest = std::fs::read_to_string(place.join("statestore.manifest")).expect("a manifest");
+    let words = manifest.lines().map(|line| line.split(' ').collect());
+    words
+        .filter_map(|words: Vec<_>| match words[..] {
+            ["log", _, "length", length, "first", first, "last", last] => {
+                let number = |text: &str| text.parse().expect("a number");
+                Some((number(length), number(first), number(last)))
+            }
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn commits_wait_for_a_merge_that_is_behind_the_longer_the_further() {
+    let place = TempDir::new().expect("a temporary directory");
+    let hand = Hand::default();
+    let (mut storage, _) = open(&hand, place.path(), SMALL_LOGS);
+    // Each commit fills a log.
+    let one = [batch(vec![put("key", vec![7; 3000])])];
+    storage.commit(&one).expect("commit");
+    let files = read_files(place.path());
+    let written = end_of_frames(&files["log-1"]) as u64 - 40;
+    let mut through = None;
+    let mut longest = Duration::ZERO;
+    while longest < Duration::from_millis(40) {
+        storage.commit(&one).expect("commit");
+        let sealed = sealed(place.path());
+        let is_behind = |first: u64| through.is_some_and(|through| first > through);
+        let behind = sealed.iter().filter(|(_, first, _)| is_behind(*first));
+        let behind: u64 = behind.map(|(length, ..)| length).sum();
+        let expected = (behind / SMALL_LOGS.log_bytes)
+            .checked_sub(2)
+            .map(|doublings| {
+                let nanoseconds = (written * 15) << doublings.min(10);
+                Duration::from_nanos(nanoseconds).min(Duration::from_millis(40))
+            });
+        let slept = hand.slept();
+        assert_eq!(slept, Vec::from_iter(expected), "{behind} bytes behind");
+        longest = longest.max(expected.unwrap_or_default());
+        if through.is_none() && hand.is_busy("merge") {
+            through = sealed.last().map(|(.., last)| *last);
+        }
+        assert!(sealed.len() < 100, "it never waits long");
+    }
+    // The next merge has everything that this one has not.
+    hand.end("merge");
+    storage.commit(&one).expect("commit");
+    assert!(hand.slept().is_empty());
+    assert!(hand.is_busy("merge"));
+    storage.commit(&one).expect("commit");
+    assert!(hand.slept().is_empty());
+}
+
+#[test]
+fn whether_there_is_room_is_asked_twice_a_second() {
+    let place = TempDir::new().expect("a temporary directory");
+    let hand = Hand::default();
+    let (mut storage, _) = open(&hand, place.path(), SMALL_LOGS);
+    hand.wait(AGAIN * 10);
+    let full = |result| matches!(result, Err(StorageError::Full { .. }));
+    hand.fail_to_reserve(Some(ErrorKind::StorageFull));
+    assert!(full(storage.prepare()));
+    assert_eq!(hand.count("reserve"), 1);
+    hand.fail_to_reserve(None);
+    assert!(full(storage.prepare()));
+    hand.wait(AGAIN - INSTANT);
+    assert!(full(storage.prepare()));
+    assert_eq!(hand.count("reserve"), 0, "asked too soon");
+    hand.wait(INSTANT);
+    storage.prepare().expect("room");
+    assert!(hand.count("reserve") > 0);
+}
+
+#[test]
+fn who_cannot_reserve_for_another_reason_goes_on_without() {
+    let place = TempDir::new().expect("a temporary directory");
+    let hand = Hand::default();
+    let (mut storage, _) = open(&hand, place.path(), SMALL_LOGS);
+    hand.wait(AGAIN * 10);
+    hand.fail_to_reserve(Some(ErrorKind::Other));
+    for _ in 0..3 {
+        storage.prepare().expect("no reason to wait");
+    }
+    assert_eq!(hand.count("reserve"), 1, "asked too soon");
+    hand.fail_to_reserve(None);
+    hand.wait(AGAIN);
+    storage.commit(&commit(1)).expect("commit");
+    storage.prepare().expect("room");
+    drop(storage);
+    assert!(open(&hand, place.path(), SMALL_LOGS).1 == after(1));
+}
+
+#[test]
+fn who_prepares_before_loading_loses_nothing() {
+    let place = TempDir::new().expect("a temporary directory");
+    let hand = Hand::default();
+    let mut storage = hand.open(place.path(), SMALL_LOGS).expect("a new store");
+    storage.prepare().expect("nothing to do");
+    Model::load(&mut storage).expect("loads");
+    for number in 1..=60 {
+        storage.commit(&commit(number)).expect("commit");
+        storage.prepare().expect("room");
+    }
+    drop(storage);
+    assert!(open(&hand, place.path(), SMALL_LOGS).1 == after(60));
+}
+
+/// Files of an image are removed soon after it is let go, and those of a merge under way are not.
+#[test]
+fn what_an_image_held_goes_when_it_is_let_go() {
+    let place = TempDir::new().expect("a temporary directory");
+    let hand = Hand::default();
+    let (mut storage, _) = open(&hand, place.path(), SMALL_LOGS);
+    storage.commit(&commit(1)).expect("commit");
+    let image = storage.image().expect("an image");
+    let mut last = 1;
+    let mut go_on = |storage: &mut DurableStorage, until: &dyn Fn() -> bool| {
+        while !until() {
+            last += 1;
+            storage.commit(&commit(last)).expect("commit");
+            assert!(last < 1000, "it never comes");
+        }
+    };
+    go_on(&mut storage, &|| hand.is_busy("merge"));
+    let first = place.path().join("log-1");
+    let other = storage.image().expect("an image");
+    // The new base is there, and no manifest names it.
+    hand.step("merge");
+    let bases = || {
+        let files = read_files(place.path());
+        files.keys().filter(|it| it.starts_with("base-")).count()
+    };
+    assert_eq!(bases(), 1);
+    drop(other);
+    storage.prepare().expect("room");
+    hand.end("tidy");
+    assert_eq!(bases(), 1, "what a merge writes was removed");
+    hand.end("merge");
+    go_on(&mut storage, &|| sealed(place.path()).is_empty());
+    hand.end("tidy");
+    assert!(first.exists(), "somebody reads it");
+    storage.prepare().expect("room");
+    hand.count("names");
+    storage.prepare().expect("room");
+    assert_eq!(hand.count("names"), 0, "nobody has let go");
+    drop(image);
+    storage.prepare().expect("room");
+    hand.end("tidy");
+    assert!(!first.exists(), "nobody reads it");
+}
+
+#[test]
+fn a_base_is_synced_in_parts() {
+    let place = TempDir::new().expect("a temporary directory");
+    let hand = Hand::default();
+    let (mut storage, _) = open(&hand, place.path(), DurableOptions { log_bytes: 9 << 20 });
+    let writes = (0..9_500).map(|key| put(format!("{key}"), Bytes::from(vec![7; 1 << 10])));
+    storage.commit(&[batch(writes.collect())]).expect("commit");
+    storage.commit(&commit(1)).expect("commit");
+    hand.end("merge");
+    assert_eq!(hand.count("sync base-"), 3, "twice 4 MiB, and the rest");
+}
+
+/// What was reserved for commits that never came.
+#[cfg(unix)]
+#[test]
+fn a_log_that_is_closed_gives_its_space_back() {
+    use std::os::unix::fs::MetadataExt;
+    const OPTIONS: DurableOptions = DurableOptions { log_bytes: 1 << 20 };
+    let place = TempDir::new().expect("a temporary directory");
+    let (mut storage, _) = open(&Hand::default(), place.path(), OPTIONS);
+    storage.prepare().expect("room");
+    drop(storage);
+    let log = std::fs::metadata(place.path().join("log-1")).expect("the log");
+    assert!(log.blocks() * 512 < OPTIONS.log_bytes);
+}
