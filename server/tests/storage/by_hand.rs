@@ -18,6 +18,12 @@ struct Held {
     slept: Vec<Duration>,
     jobs: Vec<(&'static str, Work)>,
     reserve_fails: Option<ErrorKind>,
+    /// Nothing is reserved behind this length.
+    most: Option<u64>,
+    sync_fails: Option<ErrorKind>,
+    zeros_fail: Option<ErrorKind>,
+    /// Every other write is interrupted; whether the last one was.
+    interrupts: Option<bool>,
     calls: Vec<String>,
 }
 
@@ -59,6 +65,26 @@ impl Hand {
     /// How reserving space fails from now on.
     pub(crate) fn fail_to_reserve(&self, how: Option<ErrorKind>) {
         self.held().reserve_fails = how;
+    }
+
+    /// Files can grow to this length.
+    pub(crate) fn have_room(&self, most: u64) {
+        self.held().most = Some(most);
+    }
+
+    /// How syncing content fails from now on.
+    pub(crate) fn fail_to_sync(&self, how: Option<ErrorKind>) {
+        self.held().sync_fails = how;
+    }
+
+    /// How writing nothing but zeros fails from now on.
+    pub(crate) fn fail_to_write_zeros(&self, how: ErrorKind) {
+        self.held().zeros_fail = Some(how);
+    }
+
+    /// Interrupts every other write.
+    pub(crate) fn interrupt(&self) {
+        self.held().interrupts = Some(false);
     }
 
     /// How often something was done with a file whose name begins like this, since the last call.
@@ -218,7 +244,17 @@ impl Seek for HandFile {
 
 impl Write for HandFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
+        let mut held = self.hand.held();
+        if let Some(was_interrupted) = &mut held.interrupts {
+            *was_interrupted = !*was_interrupted;
+            if *was_interrupted {
+                return Err(ErrorKind::Interrupted.into());
+            }
+        }
+        match held.zeros_fail {
+            Some(how) if bytes.iter().all(|byte| *byte == 0) => Err(how.into()),
+            _ => self.file.write(bytes),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -237,15 +273,20 @@ impl DiskFile for HandFile {
 
     fn reserve(&self, from: u64, to: u64) -> io::Result<()> {
         self.hand.note("reserve", Path::new(&self.name));
-        match self.hand.held().reserve_fails {
+        let held = self.hand.held();
+        match held.reserve_fails {
             Some(how) => Err(how.into()),
+            None if held.most.is_some_and(|most| to > most) => Err(ErrorKind::StorageFull.into()),
             None => self.file.reserve(from, to),
         }
     }
 
     fn sync_data(&self) -> io::Result<()> {
         self.hand.note("sync", Path::new(&self.name));
-        self.file.sync_data()
+        match self.hand.held().sync_fails {
+            Some(how) => Err(how.into()),
+            None => self.file.sync_data(),
+        }
     }
 
     fn sync_all(&self) -> io::Result<()> {

@@ -1,6 +1,7 @@
 //! The storages: what each one keeps, and what the durable one does when its files are not well.
 mod backup;
 mod by_hand;
+mod checking;
 #[path = "../engine/model.rs"]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod commands;
@@ -20,6 +21,7 @@ mod model;
 mod names;
 mod pace;
 mod restore;
+mod room;
 #[path = "../engine/simulation.rs"]
 #[allow(
     dead_code,

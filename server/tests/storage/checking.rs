@@ -1,0 +1,116 @@
+//! What a check tells of a store, and which files of a folder are whose.
+use super::format::fixture;
+use super::model::{SMALL_LOGS, after, commit, current_log, open, read_files, write_files};
+use statestored::storage::durable::{self, Checked};
+use statestored::storage::{StoppedStore, Storage};
+use std::fs;
+use std::path::Path;
+use tempfile::TempDir;
+
+fn check(folder: &Path) -> Checked {
+    durable::check(folder, &mut |_| Ok(())).expect("readable")
+}
+
+#[test]
+fn a_check_counts_files_and_bytes_and_names_strangers() {
+    let place = TempDir::new().expect("a temporary directory");
+    let folder = place.path().join("store");
+    let files = fixture();
+    write_files(&folder, &files);
+    let checked = check(&folder);
+    assert_eq!(checked.files, files.len() as u64);
+    let is_data = |name: &str| name.starts_with("log-") || name.starts_with("base-");
+    let frames = files.iter().filter(|(name, _)| is_data(name));
+    let bytes: usize = frames.map(|(_, content)| content.len() - 40).sum();
+    assert_eq!(checked.bytes, bytes as u64);
+    assert!(checked.strangers.is_empty(), "{checked:?}");
+    for name in ["notes.txt", "log-99", "base-98", "unfinished", "lock"] {
+        fs::write(folder.join(name), "more").expect("writable");
+    }
+    fs::create_dir(folder.join("lost+found")).expect("creatable");
+    let strangers = ["base-98", "log-99", "notes.txt", "unfinished"];
+    assert_eq!(
+        check(&folder).strangers,
+        strangers.map(|name| folder.join(name))
+    );
+}
+
+#[test]
+fn who_reads_is_told_how_much_and_can_end_it() {
+    let place = TempDir::new().expect("a temporary directory");
+    let folder = place.path().join("store");
+    write_files(&folder, &fixture());
+    let whole = check(&folder).bytes;
+    let mut told = 0;
+    let mut read = |bytes| {
+        told += bytes;
+        Ok(())
+    };
+    durable::check(&folder, &mut read).expect("readable");
+    assert!(told > whole && told < 2 * whole, "the logs are read twice");
+    let current = current_log(&fixture());
+    let length = fixture()[&current].len() as u64 - 40;
+    told = 0;
+    let mut read = |bytes| {
+        told += bytes;
+        Ok(())
+    };
+    StoppedStore::open(&folder, &mut read).expect("a store");
+    assert_eq!(told, length, "the current log");
+}
+
+#[test]
+fn a_check_names_a_commit_that_was_never_finished() {
+    let place = TempDir::new().expect("a temporary directory");
+    let (mut storage, _) = open(&place.path().join("data"), SMALL_LOGS).expect("a new store");
+    storage.commit(&commit(1)).expect("commit");
+    let files = read_files(&place.path().join("data"));
+    drop(storage);
+    let folder = place.path().join("killed");
+    write_files(&folder, &files);
+    assert_eq!(check(&folder).torn, None, "zeros are no commit");
+    let log = folder.join(current_log(&files));
+    let content = [&files[&current_log(&files)][..], b"torn"].concat();
+    fs::write(&log, content).expect("writable");
+    let checked = check(&folder);
+    assert_eq!(checked.torn, Some(log));
+    assert!(checked.damage.is_empty(), "{checked:?}");
+    assert_eq!(checked.records, Some(after(1).records.len() as u64));
+}
+
+/// Also of files that an older program left readable; whatever else is there is somebody else's.
+#[cfg(unix)]
+#[test]
+fn the_files_of_a_store_are_taken_away_from_others_and_no_others_are() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = TempDir::new().expect("a temporary directory");
+    let path = |name: &str| place.path().join(name);
+    let mode = |name: &str| {
+        fs::metadata(path(name))
+            .expect("there")
+            .permissions()
+            .mode()
+            & 0o777
+    };
+    let open_up = |name: &str, mode| {
+        fs::set_permissions(path(name), fs::Permissions::from_mode(mode)).expect("changed");
+    };
+    write_files(place.path(), &fixture());
+    fs::write(path("notes.txt"), "mine").expect("writable");
+    fs::create_dir(path("log-77")).expect("creatable");
+    std::os::unix::fs::symlink(path("notes.txt"), path("base-88")).expect("linked");
+    let ours: Vec<_> = fixture().into_keys().collect();
+    for name in &ours {
+        open_up(name, 0o644);
+    }
+    open_up("notes.txt", 0o644);
+    open_up("log-77", 0o755);
+    let (storage, _) = open(place.path(), SMALL_LOGS).expect("opens");
+    for name in &ours {
+        assert_eq!(mode(name), 0o600, "{name}");
+    }
+    assert_eq!((mode("notes.txt"), mode("log-77")), (0o644, 0o755));
+    drop(storage);
+    assert!(!path("base-88").exists(), "a leftover");
+    assert_eq!(fs::read(path("notes.txt")).expect("there"), b"mine");
+}
