@@ -1,6 +1,8 @@
 //! What a check tells of a store, and which files of a folder are whose.
 use super::format::fixture;
-use super::model::{SMALL_LOGS, after, commit, current_log, open, read_files, write_files};
+use super::model::{
+    SMALL_LOGS, after, batch, commit, current_log, open, put, read_files, write_files,
+};
 use statestored::storage::durable::{self, Checked};
 use statestored::storage::{StoppedStore, Storage};
 use std::fs;
@@ -76,6 +78,55 @@ fn a_check_names_a_commit_that_was_never_finished() {
     assert_eq!(checked.torn, Some(log));
     assert!(checked.damage.is_empty(), "{checked:?}");
     assert_eq!(checked.records, Some(after(1).records.len() as u64));
+}
+
+#[test]
+fn a_check_names_the_file_that_has_what_no_server_writes() {
+    let place = TempDir::new().expect("a temporary directory");
+    let folder = place.path().join("store");
+    let (mut storage, _) = open(&folder, SMALL_LOGS).expect("a new store");
+    storage.commit(&commit(1)).expect("commit");
+    drop(storage);
+    let mut files = read_files(&folder);
+    // The log, with what it deletes, as a base.
+    let log = files["log-1"].clone();
+    let header = |magic: &[u8], id: u64, first: u64| {
+        let salt = &log[16..24];
+        let fields = [salt, &id.to_le_bytes(), &first.to_le_bytes()].concat();
+        let crc = crc32fast::hash(&fields).to_le_bytes();
+        [magic, &log[8..12], &crc, &fields].concat()
+    };
+    files.insert(
+        "base-2".into(),
+        [&header(b"sst-base", 2, 1)[..], &log[40..]].concat(),
+    );
+    files.insert("log-3".into(), header(b"sst-log\n", 3, 2));
+    files.remove("log-1");
+    let manifest = String::from_utf8(files["statestore.manifest"].clone()).expect("text");
+    let before = &manifest[..manifest.find("log 1 ").expect("a log")];
+    let length = log.len();
+    let manifest = format!("{before}base 2 length {length} through 1\nlog 3 first 2\n");
+    let checksum = crc32fast::hash(manifest.as_bytes());
+    let manifest = format!("{manifest}checksum {checksum:08x}\n");
+    files.insert("statestore.manifest".into(), manifest.into_bytes());
+    write_files(&folder, &files);
+    let damage = check(&folder).damage;
+    assert_eq!(damage.len(), 1, "{damage:?}");
+    assert_eq!(damage[0].path(), folder.join("base-2"));
+    assert!(
+        damage[0].to_string().contains("deletes nothing"),
+        "{damage:?}"
+    );
+
+    let folder = place.path().join("other");
+    let (mut storage, _) = open(&folder, SMALL_LOGS).expect("a new store");
+    let nameless = batch(vec![put("", "value")]);
+    storage.commit(&[nameless]).expect("commit");
+    drop(storage);
+    let damage = check(&folder).damage;
+    assert_eq!(damage.len(), 1, "{damage:?}");
+    assert_eq!(damage[0].path(), folder.join("log-1"));
+    assert!(damage[0].to_string().contains("empty"), "{damage:?}");
 }
 
 /// Also of files that an older program left readable; whatever else is there is somebody else's.

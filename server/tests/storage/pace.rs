@@ -74,6 +74,9 @@ fn commits_wait_for_a_merge_that_is_behind_the_longer_the_further() {
     assert!(hand.is_busy("merge"));
     storage.commit(&one).expect("commit");
     assert!(hand.slept().is_empty());
+    drop(storage);
+    let (_, model) = open(&hand, place.path(), SMALL_LOGS);
+    assert_eq!(model.records.len(), 1);
 }
 
 #[test]
