@@ -47,6 +47,11 @@ where
     }
 }
 
+/// Whether nobody wants colours (<https://no-color.org>).
+fn is_plain_wanted() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+}
+
 /// Writes to standard error from now on.
 pub(crate) fn begin(level: LevelFilter, format: LogFormat) -> LogLevel {
     let (filter, handle) = reload::Layer::new(level);
@@ -54,7 +59,7 @@ pub(crate) fn begin(level: LevelFilter, format: LogFormat) -> LogLevel {
     let lines = match format {
         LogFormat::Text => lines
             .with_target(false)
-            .with_ansi(std::io::stderr().is_terminal())
+            .with_ansi(std::io::stderr().is_terminal() && !is_plain_wanted())
             .boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
         LogFormat::Journal => {

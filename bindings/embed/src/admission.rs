@@ -45,7 +45,7 @@ impl Admission {
         ))
     }
 
-    /// One for what makes an end of something, as closing the client does, however many are out.
+    /// One for what everything that is there has one of, as closing does of a client, however many are out.
     ///
     /// # Errors
     /// [`ErrorKind::Closed`].

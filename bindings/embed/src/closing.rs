@@ -61,7 +61,8 @@ impl Client {
         }))
     }
 
-    /// [`submit`](Self::submit) for what gives something back, as a lock: it does not fail because too many operations are under way.
+    /// [`submit`](Self::submit) for what everything that is held has one of, as giving a lock back and noticing its loss: it does not
+    /// fail because too many operations are under way.
     ///
     /// # Errors
     /// As [`submit`](Self::submit), but for [`ErrorKind::QueueFull`].

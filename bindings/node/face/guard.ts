@@ -56,7 +56,7 @@ export class Guard implements Declared {
       this.#end.abort(new LockLostError(message, { outcome: "not_done", cause }));
     };
     // It fails when the client is closed.
-    this.lost().then(
+    this.#operations.run("lost", undefined, () => this.#native.watch(), results.lost).then(
       (lostReason) => fire(lostReason, this.reason()),
       (error) => fire("closed", error),
     );

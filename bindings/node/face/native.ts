@@ -94,6 +94,7 @@ export interface NativeGuard {
   loss(): Failure | null;
   finish(hasFailed: boolean): Begun;
   lost(): Begun;
+  watch(): Begun;
   renew(): Begun;
   set(key: Uint8Array, value: Uint8Array, options?: SetInput): Begun;
   del(key: Uint8Array, options?: DelInput): Begun;

@@ -74,7 +74,7 @@ impl Desk {
         self.begin(action, |_| future, reply)
     }
 
-    /// [`submit`](Self::submit) for what gives something back, however many operations are under way.
+    /// [`submit`](Self::submit) for what everything that is held has one of, as giving it back, however many operations are under way.
     pub(crate) fn submit_return<T: Send + 'static>(
         &self,
         action: &'static str,

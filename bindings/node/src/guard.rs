@@ -11,6 +11,8 @@ use statestore::LostReason;
 use statestore_embed::{Guard, Work};
 use std::rc::Rc;
 
+const WAITING_FOR_THE_END: &str = "waiting for the end of a lease";
+
 /// A guard.
 #[napi]
 pub struct NativeGuard {
@@ -78,11 +80,15 @@ impl NativeGuard {
     /// Begins to wait until it is not valid any more.
     #[napi]
     pub fn lost(&self) -> Begun {
-        self.desk.submit(
-            "waiting for the end of a lease",
-            self.guard.lost(),
-            Reply::Lost,
-        )
+        self.desk
+            .submit(WAITING_FOR_THE_END, self.guard.lost(), Reply::Lost)
+    }
+
+    /// [`lost`](Self::lost), once for each guard, however many operations are under way.
+    #[napi]
+    pub fn watch(&self) -> Begun {
+        self.desk
+            .submit_return(WAITING_FOR_THE_END, self.guard.lost(), Reply::Lost)
     }
 
     #[napi]

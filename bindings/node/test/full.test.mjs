@@ -66,3 +66,18 @@ test("a lock is given back when too many calls are under way", async (t) => {
   assert.equal(await client.withLock("door", work), "done");
   assert.equal(await other.lease("door").holder(), null);
 });
+
+test("the signal of a guard that comes when too many calls are under way fires at its end", async (t) => {
+  const client = await clientOf(t, await serverOf(t));
+  const observer = await client.observe("silent");
+  const locking = client.lock("door");
+  // In one turn of the event loop, so that the guard comes after them.
+  const calls = Array.from({ length: 2 ** 18 }, () => observer.next().catch(({ code }) => code));
+  const guard = await locking;
+  assert.equal(await calls.at(-1), "QueueFull");
+  assert(guard.isValid());
+  assert(!guard.signal.aborted, guard.signal.reason?.message);
+  await guard.release();
+  await new Promise((done) => guard.signal.aborted ? done() : guard.signal.addEventListener("abort", done));
+  assert.match(guard.signal.reason.message, /given back/);
+});

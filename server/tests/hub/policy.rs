@@ -23,6 +23,9 @@ rules:
   brokerResources: [{method: Connect}]
 ";
 
+/// More clients than a change reaches at once.
+const MANY: usize = 200;
+
 const NOT_AUTHORIZED: &[u8] = b"-ERR not authorized\r\n";
 
 fn policy(rules: &str) -> Arc<Policy> {
@@ -294,7 +297,6 @@ fn a_new_policy_ends_what_it_does_not_allow_and_nothing_else() {
 
 #[test]
 fn a_change_holds_for_who_comes_at_once_and_reaches_all_others_before_it_is_said_to() {
-    const MANY: usize = 200;
     let mut world = World::new();
     let clients: Vec<_> = (0..MANY)
         .map(|number| world.client(&format!("client-{number}")))
@@ -317,29 +319,43 @@ fn a_change_holds_for_who_comes_at_once_and_reaches_all_others_before_it_is_said
     }
 }
 
-#[test]
-fn a_change_that_comes_before_another_one_has_reached_all_leaves_nobody_out() {
-    const MANY: usize = 200;
-    let users = |password: &[u8]| {
-        let mut users = Users::default();
-        users.add("ann", password);
-        Authenticator::from(users)
-    };
-    let mut world = World::with(HubConfig {
-        authenticator: users(b"old"),
-        ..HubConfig::default()
-    });
-    let ann = |number: usize, password: &'static str| Connect {
+fn only_ann(password: &[u8]) -> Authenticator {
+    let mut users = Users::default();
+    users.add("ann", password);
+    Authenticator::from(users)
+}
+
+/// One of her clients.
+fn ann(number: usize, password: &'static str) -> Connect {
+    Connect {
         user_name: Some("ann".into()),
         password: Some(password.into()),
         ..resume(&format!("client-{number}"))
-    };
+    }
+}
+
+/// All of her clients are connected with her old password.
+fn many_of_ann() -> World {
+    let mut world = World::with(HubConfig {
+        authenticator: only_ann(b"old"),
+        ..HubConfig::default()
+    });
     for number in 0..MANY {
         world.join(&ann(number, "old"));
     }
-    world.hub.begin_change(Some(users(b"new")), None, world.now);
+    world
+}
+
+#[test]
+fn a_change_that_comes_before_another_one_has_reached_all_leaves_nobody_out() {
+    let mut world = many_of_ann();
+    world
+        .hub
+        .begin_change(Some(only_ann(b"new")), None, world.now);
     // To this one nobody has another password than before.
-    world.hub.begin_change(Some(users(b"new")), None, world.now);
+    world
+        .hub
+        .begin_change(Some(only_ann(b"new")), None, world.now);
     while world.hub.has_work() {
         world.hub.work(world.now);
     }
@@ -353,25 +369,10 @@ fn a_change_that_comes_before_another_one_has_reached_all_leaves_nobody_out() {
 
 #[test]
 fn who_has_shown_the_new_password_meanwhile_stays() {
-    const MANY: usize = 200;
-    let users = |password: &[u8]| {
-        let mut users = Users::default();
-        users.add("ann", password);
-        Authenticator::from(users)
-    };
-    let mut world = World::with(HubConfig {
-        authenticator: users(b"old"),
-        ..HubConfig::default()
-    });
-    let ann = |number: usize, password: &'static str| Connect {
-        user_name: Some("ann".into()),
-        password: Some(password.into()),
-        ..resume(&format!("client-{number}"))
-    };
-    for number in 0..MANY {
-        world.join(&ann(number, "old"));
-    }
-    world.hub.begin_change(Some(users(b"new")), None, world.now);
+    let mut world = many_of_ann();
+    world
+        .hub
+        .begin_change(Some(only_ann(b"new")), None, world.now);
     let mut back: Vec<_> = (0..MANY)
         .map(|number| world.join(&ann(number, "new")).0)
         .collect();

@@ -1,6 +1,8 @@
 //! Errors are one line that says what to do.
 use crate::peer::{Daemon, Peer, statestored};
-use std::io::{BufRead, BufReader};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Output, Stdio};
 
 /// Runs it with arguments that it cannot start with.
@@ -164,4 +166,39 @@ fn each_listener_is_one_line_on_standard_output() {
     assert_eq!(second.request(1, &[b"GET", b"k"]), b"$1\r\nv\r\n");
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+#[test]
+fn nobody_gets_colours_who_does_not_want_them() {
+    for (no_color, has_colours) in [(None, true), (Some(""), true), (Some("1"), false)] {
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&terminal).unwrap();
+        unlockpt(&terminal).unwrap();
+        let path = ptsname(&terminal, Vec::new()).unwrap().into_string();
+        let inside = File::options().read(true).write(true).open(path.unwrap());
+        let mut process = statestored(&["--storage", "memory", "--listen", "tcp://127.0.0.1:0"])
+            .env_remove("NO_COLOR")
+            .envs(no_color.map(|value| ("NO_COLOR", value)))
+            .stdout(Stdio::piped())
+            .stderr(inside.unwrap())
+            .spawn()
+            .unwrap();
+        let mut ready = String::new();
+        BufReader::new(process.stdout.as_mut().unwrap())
+            .read_line(&mut ready)
+            .unwrap();
+        assert!(ready.starts_with("listening on "), "{ready:?}");
+        process.kill().unwrap();
+        process.wait().unwrap();
+        let mut shown = Vec::new();
+        // A terminal without an inner end is a read error, not an end of file.
+        let _ = File::from(terminal).read_to_end(&mut shown);
+        let shown = String::from_utf8(shown).unwrap();
+        assert!(shown.contains("INFO"), "{shown:?}");
+        assert_eq!(
+            shown.contains('\x1b'),
+            has_colours,
+            "{no_color:?} {shown:?}"
+        );
+    }
 }
