@@ -1,0 +1,349 @@
+//! One call of the library: arguments that the fuzzer chooses, and what holds for every result.
+use crate::choices::Choices;
+use crate::context::{Context, HAS_CLOSED};
+use crate::handles::{DATA, handles, kind};
+use crate::header::{FUNCTIONS, sst_error_free, sst_error_status};
+use crate::kept;
+use crate::outcome::{INVALID_ARGUMENT, INVALID_HANDLE, Value, is_known};
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{LazyLock, PoisonError, RwLockReadGuard, RwLockWriteGuard};
+
+/// How many calls began or ended.
+pub(crate) static STEPS: AtomicUsize = AtomicUsize::new(0);
+/// How many calls that connect began in an input.
+pub(crate) static CONNECTS: AtomicUsize = AtomicUsize::new(0);
+
+/// What stands in the place of a result before.
+const POISON: usize = usize::from_ne_bytes([0x5a; size_of::<usize>()]);
+
+/// Whether to print each call with its first handle and its status, for who looks at an input: `CALLS_TOLD=1`.
+static IS_TOLD: LazyLock<bool> = LazyLock::new(|| std::env::var_os("CALLS_TOLD").is_some());
+
+/// Who calls.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Scope {
+    Program,
+    Callback,
+}
+
+/// Makes the next call.
+pub(crate) fn make(choices: &mut Choices<'_>, scope: Scope) {
+    let at = choices.byte();
+    let choices = choices.piece();
+    match FUNCTIONS.get(at) {
+        Some((name, function)) => function(&mut Call::new(name, choices, scope)),
+        None if scope == Scope::Program => kept::check(at - FUNCTIONS.len(), choices),
+        None => {}
+    }
+}
+
+/// Makes a call of the program with a name.
+pub(crate) fn make_named(name: &str, bytes: &[u8]) {
+    let found = FUNCTIONS.iter().find(|known| known.0 == name);
+    let (name, function) = found.expect("a function of the header");
+    function(&mut Call::new(name, Choices(bytes), Scope::Program));
+}
+
+/// Where a result goes.
+enum Place {
+    Handle(usize, Box<*mut c_void>),
+    /// Its size, and what stands for none.
+    Number(usize, u64, Box<u64>),
+    Error(Box<*mut c_void>),
+    /// A struct that is filled, as it was before, and how much of it is known.
+    Filled(Box<[u64]>, Vec<u64>, usize),
+}
+
+enum Guard {
+    None,
+    Reading {
+        _guard: RwLockReadGuard<'static, ()>,
+    },
+    Freeing {
+        _guard: RwLockWriteGuard<'static, ()>,
+    },
+}
+
+pub(crate) struct Call<'a> {
+    pub(crate) name: &'static str,
+    pub(crate) choices: Choices<'a>,
+    scope: Scope,
+    /// What the arguments point to. It is gone after the call, so that nobody can go on using it.
+    pub(crate) bytes: Vec<Box<[u8]>>,
+    pub(crate) words: Vec<Box<[u64]>>,
+    /// The first handle, with its kind, and whether it is certainly not good.
+    first: Option<(usize, usize, bool)>,
+    places: Vec<Place>,
+    contexts: Vec<&'static Context>,
+    guard: Guard,
+}
+
+impl<'a> Call<'a> {
+    fn new(name: &'static str, choices: Choices<'a>, scope: Scope) -> Self {
+        Self {
+            name,
+            choices,
+            scope,
+            bytes: Vec::new(),
+            words: Vec::new(),
+            first: None,
+            places: Vec::new(),
+            contexts: Vec::new(),
+            guard: Guard::None,
+        }
+    }
+
+    /// A handle, and whether it certainly is none of this kind.
+    fn pick(&mut self, of: usize) -> (usize, bool) {
+        let how = self.choices.byte();
+        let handles = handles();
+        let good: Vec<_> = handles.of_kind(of).collect();
+        let other = handles.good.iter().find(|known| known.0 != of);
+        let freed = handles.freed.iter().rev().find(|known| known.0 == of);
+        match how {
+            0..200 if !good.is_empty() => (good[how % good.len()], false),
+            0..220 => (0, true),
+            220..230 => freed.map_or((0, true), |known| (known.1, true)),
+            230..245 => other.map_or((0, true), |known| (known.1, true)),
+            _ => {
+                drop(handles);
+                let word = usize::try_from(self.choices.word()).unwrap_or(usize::MAX);
+                (word, word == 0)
+            }
+        }
+    }
+
+    pub(crate) fn handle(&mut self, of: usize) -> *mut c_void {
+        let (handle, is_bad) = self.pick(of);
+        self.first.get_or_insert((of, handle, is_bad));
+        ptr::without_provenance_mut(handle)
+    }
+
+    pub(crate) fn handle_or_null(&mut self, of: usize) -> *mut c_void {
+        match self.choices.byte() {
+            0 => ptr::null_mut(),
+            _ => ptr::without_provenance_mut(self.pick(of).0),
+        }
+    }
+
+    /// Nobody wants the result.
+    fn is_unwanted(&mut self) -> bool {
+        self.choices.byte() >= 240
+    }
+
+    pub(crate) fn error(&mut self) -> *mut c_void {
+        if self.is_unwanted() {
+            return ptr::null_mut();
+        }
+        let mut place: Box<*mut c_void> = Box::new(ptr::without_provenance_mut(POISON));
+        let address = (&raw mut *place).cast();
+        self.places.push(Place::Error(place));
+        address
+    }
+
+    pub(crate) fn place_of_handle(&mut self, of: usize) -> *mut c_void {
+        if self.is_unwanted() {
+            return ptr::null_mut();
+        }
+        let mut place: Box<*mut c_void> = Box::new(ptr::without_provenance_mut(POISON));
+        let address = (&raw mut *place).cast();
+        self.places.push(Place::Handle(of, place));
+        address
+    }
+
+    pub(crate) fn place_of<T>(&mut self, name: &str) -> *mut c_void {
+        if self.is_unwanted() {
+            return ptr::null_mut();
+        }
+        let none = if name == "fd" { 0xffff_ffff } else { 0 };
+        let mut place = Box::new(POISON as u64);
+        let address = (&raw mut *place).cast();
+        self.places.push(Place::Number(size_of::<T>(), none, place));
+        address
+    }
+
+    pub(crate) fn place_of_struct(&mut self, mut place: Box<[u64]>, known: usize) -> *mut c_void {
+        let address = place.as_mut_ptr().cast();
+        let before = place.to_vec();
+        self.places.push(Place::Filled(place, before, known));
+        address
+    }
+
+    pub(crate) fn closure(&mut self, of: &'static str) -> Closure {
+        let how = self.choices.byte();
+        let plan = self.choices.piece();
+        let is_told_again = matches!(of, "sst_on_holding" | "sst_on_leader");
+        let is_once = self.name.ends_with("_async")
+            && of != "sst_changer"
+            && !(is_told_again && self.name.ends_with("_observe_async"));
+        let context = Context::new(of, how, is_once, plan.0);
+        self.contexts.push(context);
+        Closure {
+            context: context.address(),
+            has_call: context.has_call,
+            drop: context.has_drop.then_some(crate::context::on_drop as _),
+        }
+    }
+
+    /// Whether this call may be made now.
+    pub(crate) fn begins(&mut self) -> bool {
+        // What waits for a callback must not be waited for by it, which with one client it cannot be.
+        let waits = [
+            "sst_client_close",
+            "sst_client_close_within",
+            "sst_operation_close",
+            "sst_subscription_close",
+        ];
+        let is_refused = self.scope == Scope::Callback
+            && waits.contains(&self.name)
+            && CONNECTS.load(SeqCst) > 1;
+        if is_refused {
+            for context in self.contexts.drain(..) {
+                // Nobody was given it.
+                context.drops.store(usize::from(context.has_drop), SeqCst);
+            }
+            return false;
+        }
+        if self.name.starts_with("sst_connect") {
+            CONNECTS.fetch_add(1, SeqCst);
+        }
+        if self.name == "sst_operation_close" {
+            HAS_CLOSED.store(true, SeqCst);
+        }
+        if self.name.ends_with("_free") {
+            let (of, handle, _) = self.first.expect("what is freed");
+            let was_good = handles().give_up(of, handle);
+            if was_good && of != kind("client") && of != kind("queue") {
+                self.guard = Guard::Freeing {
+                    _guard: DATA.write().unwrap_or_else(PoisonError::into_inner),
+                };
+            }
+        } else if self.places.is_empty() {
+            self.guard = Guard::Reading {
+                _guard: DATA.read().unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+        STEPS.fetch_add(1, SeqCst);
+        true
+    }
+
+    /// A function returned that gives nothing.
+    pub(crate) fn ended(&mut self, (): ()) {
+        STEPS.fetch_add(1, SeqCst);
+        self.guard = Guard::None;
+        if self.name.ends_with("_free") {
+            let (of, handle, _) = self.first.expect("what is freed");
+            if handle != 0 && !handles().is_good(of, handle) {
+                handles().freed.push((of, handle));
+            }
+        }
+        for context in &self.contexts {
+            context.was_taken.store(true, SeqCst);
+        }
+    }
+
+    pub(crate) fn value(&mut self, value: impl Value) {
+        STEPS.fetch_add(1, SeqCst);
+        let is_none = value.is_none(self.name);
+        if self.first.is_some_and(|(_, _, is_bad)| is_bad) {
+            assert!(is_none, "{} of no handle", self.name);
+        }
+        self.guard = Guard::None;
+    }
+
+    pub(crate) fn given(&mut self, of: usize, handle: *mut c_void) {
+        STEPS.fetch_add(1, SeqCst);
+        self.guard = Guard::None;
+        if !handle.is_null() {
+            assert!(!self.first.is_some_and(|(_, _, is_bad)| is_bad));
+            handles().take(of, handle);
+        }
+    }
+
+    pub(crate) fn status(&mut self, status: u32) {
+        STEPS.fetch_add(1, SeqCst);
+        self.guard = Guard::None;
+        let name = self.name;
+        if *IS_TOLD {
+            eprintln!("{:?} {name} {:?}: {status}", self.scope, self.first);
+        }
+        assert!(is_known(status), "{name} gives {status}");
+        if self.first.is_some_and(|(_, _, is_bad)| is_bad) {
+            let expected = [INVALID_ARGUMENT, INVALID_HANDLE];
+            assert!(expected.contains(&status), "{name} gives {status}");
+        }
+        for place in self.places.drain(..) {
+            place.check(name, status);
+        }
+        for context in self.contexts.drain(..) {
+            context.was_taken.store(status == 0, SeqCst);
+            let is_over = status != 0 || name == "sst_update";
+            if context.has_drop && is_over {
+                assert_eq!(context.drops(), 1, "{name} gives {status}");
+            }
+            if status != 0 && context.is_once {
+                assert_eq!(context.calls.load(SeqCst), 0, "{name} gives {status}");
+            }
+        }
+    }
+}
+
+impl Place {
+    fn check(self, name: &str, status: u32) {
+        let is_ok = status == 0;
+        match self {
+            Self::Error(error) => {
+                assert_eq!(is_ok, error.is_null(), "{name} gives {status}");
+                // SAFETY: handles are numbers.
+                unsafe {
+                    assert!(is_ok || sst_error_status(*error) == status, "{name}");
+                    // Some stay, to be used.
+                    if !is_ok && handles().of_kind(kind("error")).count() < 4 {
+                        handles().take(kind("error"), *error);
+                    } else {
+                        sst_error_free(*error);
+                    }
+                }
+            }
+            Self::Handle(of, handle) => {
+                assert_ne!(handle.addr(), POISON, "{name} gives {status}");
+                assert!(is_ok || handle.is_null(), "{name} gives {status}");
+                let is_begun = of == kind("operation") || of == kind("subscription");
+                assert!(!is_ok || !is_begun || !handle.is_null(), "{name}");
+                if !handle.is_null() {
+                    handles().take(of, *handle);
+                }
+            }
+            Self::Number(size, none, number) => {
+                let bytes = number.to_ne_bytes();
+                if !is_ok {
+                    assert_eq!(
+                        bytes[..size],
+                        none.to_ne_bytes()[..size],
+                        "{name}: {status}"
+                    );
+                }
+                if size == 1 {
+                    assert!(bytes[0] <= 1, "{name}");
+                }
+                assert!(bytes[size..].iter().all(|byte| *byte == 0x5a), "{name}");
+            }
+            Self::Filled(now, before, known) => {
+                if is_ok {
+                    assert!(now.iter().skip(known / 8).all(|word| *word == 0), "{name}");
+                } else {
+                    assert_eq!(*now, *before, "{name} gives {status}");
+                }
+            }
+        }
+    }
+}
+
+/// The words of a callback.
+pub(crate) struct Closure {
+    pub(crate) context: *mut c_void,
+    pub(crate) has_call: bool,
+    pub(crate) drop: Option<unsafe extern "C" fn(*mut c_void)>,
+}

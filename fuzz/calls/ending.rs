@@ -1,0 +1,148 @@
+//! The end of an input: everything is closed and freed, and nothing is left.
+use crate::call::{CONNECTS, STEPS};
+use crate::context::{self, HAS_CLOSED, IS_ENDING};
+use crate::handles::{handles, kind};
+use crate::header::{
+    FREES, sst_client_close, sst_client_interrupt, sst_client_state, sst_log_off, sst_on_thread,
+    sst_operation_cancel, sst_queue_run, sst_thread_set,
+};
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{LazyLock, Once};
+use std::time::{Duration, Instant};
+use std::{fs, ptr, thread};
+
+/// Less than an input may take.
+const LONG: Duration = Duration::from_secs(4);
+
+/// What a process without clients has open.
+static OPEN: LazyLock<usize> = LazyLock::new(|| open().len());
+static IS_RUNNING: AtomicBool = AtomicBool::new(false);
+
+/// What is open, but for pipes to another process: libFuzzer begins one that names functions.
+fn open() -> Vec<String> {
+    let all = fs::read_dir("/proc/self/fd").expect("there are some");
+    let all = all.flatten().flat_map(|one| fs::read_link(one.path()));
+    let all: Vec<_> = all.map(|name| name.display().to_string()).collect();
+    let times = |name: &String| all.iter().filter(|other| **other == *name).count();
+    let both = all
+        .iter()
+        .filter(|name| !name.starts_with("pipe:") || times(name) > 1);
+    both.cloned().collect()
+}
+
+/// The threads of the library.
+fn threads() -> Vec<String> {
+    let tasks = fs::read_dir("/proc/self/task").expect("there are some");
+    let names = tasks
+        .flatten()
+        .flat_map(|task| fs::read_to_string(task.path().join("comm")));
+    names
+        .filter(|name| name.starts_with("statestore") && name.trim() != "statestored")
+        .collect()
+}
+
+fn handle(number: usize) -> *mut c_void {
+    ptr::without_provenance_mut(number)
+}
+
+/// An input begins. Whatever waits for long meanwhile is interrupted.
+pub(crate) fn prepare() {
+    static INTERRUPTER: Once = Once::new();
+    INTERRUPTER.call_once(|| {
+        thread::spawn(interrupt);
+        LazyLock::force(&OPEN);
+    });
+    IS_ENDING.store(false, SeqCst);
+    HAS_CLOSED.store(false, SeqCst);
+    CONNECTS.store(0, SeqCst);
+    IS_RUNNING.store(true, SeqCst);
+}
+
+fn interrupt() {
+    static SEEN: AtomicUsize = AtomicUsize::new(0);
+    loop {
+        thread::sleep(Duration::from_millis(40));
+        let steps = STEPS.load(SeqCst);
+        if SEEN.swap(steps, SeqCst) != steps || !IS_RUNNING.load(SeqCst) {
+            continue;
+        }
+        let clients: Vec<_> = handles().of_kind(kind("client")).collect();
+        for client in clients {
+            // SAFETY: handles are numbers.
+            unsafe { sst_client_interrupt(handle(client), ptr::null_mut()) };
+        }
+    }
+}
+
+/// Waits for what ends by itself.
+fn until(what: impl Fn() -> bool, left: impl Fn() -> String) {
+    let began = Instant::now();
+    while !what() {
+        assert!(began.elapsed() < LONG, "left: {}", left());
+        thread::sleep(Duration::from_micros(200));
+    }
+}
+
+pub(crate) fn end(how: usize) {
+    IS_ENDING.store(true, SeqCst);
+    // SAFETY: handles are numbers, and the callback has no function.
+    unsafe {
+        sst_log_off();
+        sst_thread_set(sst_on_thread {
+            context: ptr::null_mut(),
+            call: None,
+            drop: None,
+        });
+    }
+    let began = Instant::now();
+    loop {
+        free_all(how);
+        let is_over = context::waiting().is_empty() && handles().good.is_empty();
+        if is_over && threads().is_empty() {
+            break;
+        }
+        let left = || format!("{:?} {:?}", context::waiting(), threads());
+        assert!(began.elapsed() < LONG, "left: {}", left());
+        thread::sleep(Duration::from_micros(200));
+    }
+    until(|| open().len() <= *OPEN, || format!("{:?}", open()));
+    IS_RUNNING.store(false, SeqCst);
+    let freed = std::mem::take(&mut handles().freed);
+    for (_, client) in freed.iter().filter(|(of, _)| *of == kind("client")) {
+        let mut state = u32::MAX;
+        // SAFETY: handles are numbers, and there is a place for the state.
+        let status =
+            unsafe { sst_client_state(handle(*client), (&raw mut state).cast(), ptr::null_mut()) };
+        assert_eq!((status, state), (3, 0));
+    }
+    context::end();
+}
+
+/// Ends and frees all handles that there are, in an order that the input chose.
+fn free_all(how: usize) {
+    let mut all = handles().good.clone();
+    if how & 1 == 1 {
+        all.reverse();
+    }
+    // SAFETY: handles are numbers.
+    unsafe {
+        for (of, number) in &all {
+            let number = handle(*number);
+            if *of == kind("operation") && how & 2 == 0 {
+                sst_operation_cancel(number, ptr::null_mut());
+            }
+            if *of == kind("queue") && how & 4 == 4 {
+                sst_queue_run(number, usize::MAX, ptr::null_mut(), ptr::null_mut());
+            }
+            if *of == kind("client") && how & 8 == 0 {
+                sst_client_close(number, ptr::null_mut());
+            }
+        }
+        for (of, number) in all {
+            handles().give_up(of, number);
+            FREES[of](handle(number));
+            handles().freed.push((of, number));
+        }
+    }
+}

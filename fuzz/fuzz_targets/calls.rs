@@ -1,0 +1,69 @@
+//! A program that calls every function of `include/statestore.h`, in any order and with whatever arguments the header has an answer
+//! for: handles that are good, freed, of another kind or none, options of any size, callbacks that call back. `build.rs` makes the
+//! calls of the header. What holds for all of them is checked, and at the end of an input that nothing of it is left.
+//!
+//! An input is how it begins and ends, and then calls: the number of one, how long its choices are, and these.
+#![no_main]
+#![allow(clippy::undocumented_unsafe_blocks)]
+#[path = "../calls/arguments.rs"]
+mod arguments;
+#[path = "../calls/call.rs"]
+mod call;
+#[path = "../calls/choices.rs"]
+mod choices;
+#[path = "../calls/context.rs"]
+mod context;
+#[path = "../calls/ending.rs"]
+mod ending;
+#[path = "../calls/handles.rs"]
+mod handles;
+#[path = "../calls/kept.rs"]
+mod kept;
+#[path = "../calls/outcome.rs"]
+mod outcome;
+#[path = "../calls/server.rs"]
+mod server;
+
+/// What `build.rs` made.
+#[allow(non_camel_case_types, unused, clippy::all)]
+mod header {
+    use crate::arguments::Sized_;
+    use crate::call::Call;
+    use crate::context::Told;
+    use std::ffi::c_void;
+    include!(concat!(env!("OUT_DIR"), "/calls.rs"));
+}
+
+use call::{Scope, make, make_named};
+use choices::Choices;
+use libfuzzer_sys::fuzz_target;
+// Whose functions the header declares.
+use statestore_abi as _;
+
+/// As many calls as a moment is enough for.
+const MOST: usize = 40;
+
+fuzz_target!(|input: &[u8]| {
+    let mut choices = Choices(input);
+    let (begins, ends) = (choices.byte(), choices.byte());
+    server::begin();
+    ending::prepare();
+    // The server, settings of the right size, ten fields that are not there, and the queue.
+    let with_queue: &[u8] = &[0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0];
+    for at in 0..begins % 3 {
+        if begins & 4 == 4 && at == 0 {
+            make_named("sst_queue_new", &[]);
+        }
+        make_named(
+            "sst_connect",
+            if begins & 4 == 4 { with_queue } else { &[] },
+        );
+    }
+    for _ in 0..MOST {
+        if choices.0.is_empty() {
+            break;
+        }
+        make(&mut choices, Scope::Program);
+    }
+    ending::end(ends);
+});
