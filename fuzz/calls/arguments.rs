@@ -22,11 +22,17 @@ impl Call<'_> {
 
     pub(crate) fn bytes(&mut self, name: &str) -> (*mut c_void, usize) {
         let how = self.choices.byte();
-        let known: [&[u8]; 4] = match name {
-            "pattern" => [b"*", b"a*", b"[a-b]?", b"\\"],
-            "text" => [b"1696374425000:1:a", b"9999999999999:0:b", b"1:2", b""],
-            "password" | "holder" => [b"", b"me", b"you", b"\xff"],
-            _ => [b"a", b"b", b"c", b"a/leader"],
+        let of_input = |name: &str| format!("{}/{name}", server::input()).into_bytes();
+        let known = match name {
+            "pattern" => [
+                of_input("*"),
+                b"*".to_vec(),
+                of_input("[a-b]?"),
+                b"\\".to_vec(),
+            ],
+            "text" => [&b"1696374425000:1:a"[..], b"9999999999999:0:b", b"1:2", b""].map(Vec::from),
+            "password" | "holder" => [&b""[..], b"me", b"you", b"\xff"].map(Vec::from),
+            _ => ["a", "b", "c", "a/leader"].map(of_input),
         };
         match how % 32 {
             0 if ["password", "holder"].contains(&name) => (ptr::null_mut(), 0),
@@ -41,7 +47,7 @@ impl Call<'_> {
                 (self.keep(bytes), bytes.len())
             }
             other => {
-                let bytes = known[other % 4];
+                let bytes = &known[other % 4];
                 (self.keep(bytes), bytes.len())
             }
         }

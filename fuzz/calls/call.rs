@@ -2,18 +2,32 @@
 use crate::choices::Choices;
 use crate::context::{Context, HAS_CLOSED};
 use crate::handles::{DATA, handles, kind};
-use crate::header::{FUNCTIONS, sst_error_free, sst_error_status};
+use crate::header::{
+    FUNCTIONS, sst_client_close_async, sst_error_free, sst_error_status, sst_on_done,
+};
 use crate::kept;
 use crate::outcome::{INVALID_ARGUMENT, INVALID_HANDLE, Value, is_known};
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{LazyLock, PoisonError, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{LazyLock, Mutex, PoisonError, RwLockReadGuard, RwLockWriteGuard};
 
 /// How many calls began or ended.
 pub(crate) static STEPS: AtomicUsize = AtomicUsize::new(0);
 /// How many calls that connect began in an input.
 pub(crate) static CONNECTS: AtomicUsize = AtomicUsize::new(0);
+
+/// What keeps a client open although nobody has it any more, and so can close it.
+pub(crate) static LOST: Mutex<Lost> = Mutex::new(Lost::Nothing);
+
+#[derive(PartialEq)]
+pub(crate) enum Lost {
+    Nothing,
+    /// A subscription, which goes on until its client is closed.
+    Subscription,
+    /// A client that is closed as soon as nothing of it is left.
+    Client,
+}
 
 /// What stands in the place of a result before.
 const POISON: usize = usize::from_ne_bytes([0x5a; size_of::<usize>()]);
@@ -103,7 +117,7 @@ impl<'a> Call<'a> {
         let other = handles.good.iter().find(|known| known.0 != of);
         let freed = handles.freed.iter().rev().find(|known| known.0 == of);
         match how {
-            0..200 if !good.is_empty() => (good[how % good.len()], false),
+            0..200 if !good.is_empty() => (good[good.len() - 1 - how % good.len()], false),
             0..220 => (0, true),
             220..230 => freed.map_or((0, true), |known| (known.1, true)),
             230..245 => other.map_or((0, true), |known| (known.1, true)),
@@ -187,6 +201,35 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// Whether nobody could ever end what this begins. A client that is freed is closed for that.
+    fn would_be_lost(&self) -> bool {
+        let mut lost = LOST.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut contexts = self.contexts.iter();
+        if contexts.any(|context| context.is_subscription()) {
+            if *lost == Lost::Client {
+                return true;
+            }
+            *lost = Lost::Subscription;
+        }
+        let is_client = self.name == "sst_client_free";
+        if let Some((of, client, _)) = self.first.filter(|_| is_client)
+            && handles().is_good(of, client)
+        {
+            if *lost != Lost::Subscription {
+                *lost = Lost::Client;
+                return false;
+            }
+            let callback = sst_on_done {
+                context: ptr::null_mut(),
+                call: None,
+                drop: None,
+            };
+            let client = ptr::without_provenance_mut(client);
+            unsafe { sst_client_close_async(client, callback, ptr::null_mut(), ptr::null_mut()) };
+        }
+        false
+    }
+
     /// Whether this call may be made now.
     pub(crate) fn begins(&mut self) -> bool {
         // What waits for a callback must not be waited for by it, which with one client it cannot be.
@@ -199,7 +242,7 @@ impl<'a> Call<'a> {
         let is_refused = self.scope == Scope::Callback
             && waits.contains(&self.name)
             && CONNECTS.load(SeqCst) > 1;
-        if is_refused {
+        if is_refused || self.would_be_lost() {
             for context in self.contexts.drain(..) {
                 // Nobody was given it.
                 context.drops.store(usize::from(context.has_drop), SeqCst);

@@ -56,6 +56,17 @@ impl Context {
         ptr::from_ref(self).cast_mut().cast()
     }
 
+    /// It is called until somebody ends that.
+    pub(crate) fn is_subscription(&self) -> bool {
+        let names = [
+            "sst_on_state",
+            "sst_on_observation",
+            "sst_on_holding",
+            "sst_on_leader",
+        ];
+        !self.is_once && names.contains(&self.name)
+    }
+
     pub(crate) fn drops(&self) -> usize {
         self.drops.load(SeqCst)
     }

@@ -1,5 +1,5 @@
 //! The end of an input: everything is closed and freed, and nothing is left.
-use crate::call::{CONNECTS, STEPS};
+use crate::call::{CONNECTS, LOST, Lost, STEPS};
 use crate::context::{self, HAS_CLOSED, IS_ENDING};
 use crate::handles::{handles, kind};
 use crate::header::{
@@ -8,7 +8,7 @@ use crate::header::{
 };
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{LazyLock, Once};
+use std::sync::{LazyLock, Once, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fs, ptr, thread};
 
@@ -56,6 +56,7 @@ pub(crate) fn prepare() {
     IS_ENDING.store(false, SeqCst);
     HAS_CLOSED.store(false, SeqCst);
     CONNECTS.store(0, SeqCst);
+    *LOST.lock().unwrap_or_else(PoisonError::into_inner) = Lost::Nothing;
     IS_RUNNING.store(true, SeqCst);
 }
 
@@ -125,6 +126,9 @@ fn free_all(how: usize) {
     if how & 1 == 1 {
         all.reverse();
     }
+    let lost = LOST.lock().unwrap_or_else(PoisonError::into_inner);
+    let must_close = how & 8 == 0 || *lost == Lost::Subscription;
+    drop(lost);
     // SAFETY: handles are numbers.
     unsafe {
         for (of, number) in &all {
@@ -135,7 +139,7 @@ fn free_all(how: usize) {
             if *of == kind("queue") && how & 4 == 4 {
                 sst_queue_run(number, usize::MAX, ptr::null_mut(), ptr::null_mut());
             }
-            if *of == kind("client") && how & 8 == 0 {
+            if *of == kind("client") && must_close {
                 sst_client_close(number, ptr::null_mut());
             }
         }

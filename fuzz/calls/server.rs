@@ -6,7 +6,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
 
 /// After so many inputs there is a new one: what they leave at their keys would become too much.
-const INPUTS: usize = 1_000;
+const INPUTS: usize = 300;
 
 static SERVER: Mutex<Option<(RunningServer, usize)>> = Mutex::new(None);
 
@@ -27,6 +27,12 @@ pub(crate) fn begin() {
         (RunningServer::start(config).expect("it starts"), 0)
     });
     *server = Some((running, inputs + 1));
+}
+
+/// The number of the input, which is a part of its keys: what another one stored is not seen.
+pub(crate) fn input() -> usize {
+    let server = SERVER.lock().unwrap_or_else(PoisonError::into_inner);
+    server.as_ref().map_or(0, |(_, inputs)| *inputs)
 }
 
 /// The address of the server, with a scheme.
