@@ -201,7 +201,7 @@ impl Call<'_> {
                 _ => usize::MAX,
             },
         };
-        let is_possible = size >= 8 && size <= 4_096;
+        let is_possible = (8..=4_096).contains(&size);
         (size, if is_possible { size.div_ceil(8) } else { 1 })
     }
 

@@ -1,6 +1,6 @@
 //! One call of the library: arguments that the fuzzer chooses, and what holds for every result.
 use crate::choices::Choices;
-use crate::context::{Context, HAS_CLOSED};
+use crate::context::{Context, HAS_CLOSED, HAS_QUEUE};
 use crate::handles::{DATA, handles, kind};
 use crate::header::{
     FUNCTIONS, sst_client_close_async, sst_error_free, sst_error_status, sst_on_done,
@@ -192,7 +192,7 @@ impl<'a> Call<'a> {
         let is_once = self.name.ends_with("_async")
             && of != "sst_changer"
             && !(is_told_again && self.name.ends_with("_observe_async"));
-        let context = Context::new(of, how, is_once, plan.0);
+        let context = Context::new(of, how, is_once, self.scope == Scope::Callback, plan.0);
         self.contexts.push(context);
         Closure {
             context: context.address(),
@@ -251,6 +251,9 @@ impl<'a> Call<'a> {
         }
         if self.name.starts_with("sst_connect") {
             CONNECTS.fetch_add(1, SeqCst);
+        }
+        if self.name == "sst_queue_new" {
+            HAS_QUEUE.store(true, SeqCst);
         }
         if self.name == "sst_operation_close" {
             HAS_CLOSED.store(true, SeqCst);

@@ -11,11 +11,14 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
+use std::thread::ThreadId;
 
 /// All of an input. They live until everything is closed at its end.
 static CONTEXTS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 /// Callbacks only take what they are given.
 pub(crate) static IS_ENDING: AtomicBool = AtomicBool::new(false);
+/// There is a queue, so that callbacks may run on the thread of the program.
+pub(crate) static HAS_QUEUE: AtomicBool = AtomicBool::new(false);
 /// An operation was closed, so that its callback is not called.
 pub(crate) static HAS_CLOSED: AtomicBool = AtomicBool::new(false);
 
@@ -26,6 +29,9 @@ pub(crate) struct Context {
     /// It is the callback of an operation.
     pub(crate) is_once: bool,
     pub(crate) was_taken: AtomicBool,
+    /// Who handed it over, and whether that was another callback.
+    thread: ThreadId,
+    is_nested: bool,
     is_called: AtomicBool,
     pub(crate) calls: AtomicUsize,
     pub(crate) drops: AtomicUsize,
@@ -35,13 +41,21 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    pub(crate) fn new(name: &'static str, how: usize, is_once: bool, plan: &[u8]) -> &'static Self {
+    pub(crate) fn new(
+        name: &'static str,
+        how: usize,
+        is_once: bool,
+        is_nested: bool,
+        plan: &[u8],
+    ) -> &'static Self {
         let context = Box::leak(Box::new(Self {
             name,
             has_call: how % 16 != 15,
             has_drop: how / 16 != 15,
             is_once,
             was_taken: AtomicBool::new(false),
+            thread: std::thread::current().id(),
+            is_nested,
             is_called: AtomicBool::new(false),
             calls: AtomicUsize::new(0),
             drops: AtomicUsize::new(0),
@@ -140,6 +154,13 @@ impl Told {
             "called twice at once"
         );
         assert_eq!(context.drops(), 0, "{} is called after all", context.name);
+        let is_elsewhere = context.thread != std::thread::current().id();
+        let may_be_here = HAS_QUEUE.load(SeqCst) || context.name == "sst_changer";
+        assert!(
+            is_elsewhere || may_be_here || context.is_nested,
+            "{}",
+            context.name
+        );
         let calls = context.calls.fetch_add(1, SeqCst);
         assert!(calls == 0 || !context.is_once, "{} again", context.name);
         Self {

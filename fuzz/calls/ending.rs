@@ -1,6 +1,6 @@
 //! The end of an input: everything is closed and freed, and nothing is left.
 use crate::call::{CONNECTS, LOST, Lost, STEPS};
-use crate::context::{self, HAS_CLOSED, IS_ENDING};
+use crate::context::{self, HAS_CLOSED, HAS_QUEUE, IS_ENDING};
 use crate::handles::{handles, kind};
 use crate::header::{
     FREES, sst_client_close, sst_client_interrupt, sst_client_state, sst_log_off, sst_on_thread,
@@ -55,6 +55,7 @@ pub(crate) fn prepare() {
     });
     IS_ENDING.store(false, SeqCst);
     HAS_CLOSED.store(false, SeqCst);
+    HAS_QUEUE.store(false, SeqCst);
     CONNECTS.store(0, SeqCst);
     *LOST.lock().unwrap_or_else(PoisonError::into_inner) = Lost::Nothing;
     IS_RUNNING.store(true, SeqCst);
