@@ -3,9 +3,13 @@ use crate::call::{CONNECTS, LOST, Lost, STEPS};
 use crate::context::{self, HAS_CLOSED, HAS_QUEUE, IS_ENDING};
 use crate::handles::{handles, kind};
 use crate::header::{
-    FREES, sst_client_close, sst_client_interrupt, sst_client_state, sst_log_off, sst_on_thread,
-    sst_operation_cancel, sst_queue_run, sst_thread_set,
+    FREES, KINDS, sst_bytes_slice, sst_client_close, sst_client_interrupt, sst_client_state,
+    sst_entries_len, sst_entry_clone, sst_error_status, sst_guard_holder, sst_hlc_clone,
+    sst_holding_holder, sst_keys_len, sst_leader_holder, sst_log_off, sst_observation_clone,
+    sst_on_thread, sst_operation_cancel, sst_queue_run, sst_results_len, sst_thread_set,
+    sst_transaction_len,
 };
+use crate::outcome::INVALID_HANDLE;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{LazyLock, Once, PoisonError};
@@ -88,17 +92,9 @@ fn until(what: impl Fn() -> bool, left: impl Fn() -> String) {
 
 pub(crate) fn end(how: usize) {
     IS_ENDING.store(true, SeqCst);
-    // SAFETY: handles are numbers, and the callback has no function.
-    unsafe {
-        sst_log_off();
-        sst_thread_set(sst_on_thread {
-            context: ptr::null_mut(),
-            call: None,
-            drop: None,
-        });
-    }
     let began = Instant::now();
     loop {
+        tell_nobody();
         free_all(how);
         let is_over = context::waiting().is_empty() && handles().good.is_empty();
         if is_over && threads().is_empty() {
@@ -110,13 +106,8 @@ pub(crate) fn end(how: usize) {
     }
     until(|| open().len() <= *OPEN, || format!("{:?}", open()));
     IS_RUNNING.store(false, SeqCst);
-    let freed = std::mem::take(&mut handles().freed);
-    for (_, client) in freed.iter().filter(|(of, _)| *of == kind("client")) {
-        let mut state = u32::MAX;
-        // SAFETY: handles are numbers, and there is a place for the state.
-        let status =
-            unsafe { sst_client_state(handle(*client), (&raw mut state).cast(), ptr::null_mut()) };
-        assert_eq!((status, state), (3, 0));
+    for (of, freed) in std::mem::take(&mut handles().freed) {
+        assert!(is_gone(of, handle(freed)), "{} {freed:#x}", KINDS[of]);
     }
     context::end();
 }
@@ -148,6 +139,47 @@ fn free_all(how: usize) {
             handles().give_up(of, number);
             FREES[of](handle(number));
             handles().freed.push((of, number));
+        }
+    }
+}
+
+/// A callback may have begun to be told meanwhile.
+fn tell_nobody() {
+    // SAFETY: handles are numbers, and the callback has no function.
+    unsafe {
+        sst_log_off();
+        sst_thread_set(sst_on_thread {
+            context: ptr::null_mut(),
+            call: None,
+            drop: None,
+        });
+    }
+}
+
+/// Whether a handle that was freed, or lent for a call that is over, stands for nothing.
+fn is_gone(of: usize, handle: *mut c_void) -> bool {
+    // SAFETY: handles are numbers, and there is a place for the state.
+    unsafe {
+        match KINDS[of] {
+            "error" => sst_error_status(handle) == INVALID_HANDLE,
+            "hlc" => sst_hlc_clone(handle).is_null(),
+            "entry" => sst_entry_clone(handle).is_null(),
+            "observation" => sst_observation_clone(handle).is_null(),
+            "bytes" => sst_bytes_slice(handle).len == 0,
+            "holding" => sst_holding_holder(handle).len == 0,
+            "leader" => sst_leader_holder(handle).len == 0,
+            "guard" => sst_guard_holder(handle).len == 0,
+            "keys" => sst_keys_len(handle) == 0,
+            "entries" => sst_entries_len(handle) == 0,
+            "results" => sst_results_len(handle) == 0,
+            "transaction" => sst_transaction_len(handle) == 0,
+            "client" => {
+                let mut state = u32::MAX;
+                let place = (&raw mut state).cast();
+                let status = sst_client_state(handle, place, ptr::null_mut());
+                (status, state) == (INVALID_HANDLE, 0)
+            }
+            _ => true,
         }
     }
 }
