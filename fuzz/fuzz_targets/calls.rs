@@ -4,7 +4,6 @@
 //!
 //! An input is how it begins and ends, and then calls: the number of one, how long its choices are, and these.
 #![no_main]
-#![allow(clippy::undocumented_unsafe_blocks)]
 #[path = "../calls/arguments.rs"]
 mod arguments;
 #[path = "../calls/call.rs"]
