@@ -4,6 +4,7 @@ use std::ffi::{CStr, c_void};
 
 pub(crate) const INVALID_ARGUMENT: u32 = 1;
 pub(crate) const INVALID_HANDLE: u32 = 3;
+pub(crate) const FORKED: u32 = 16;
 
 /// A status of the header that there is a reason for here: no bug was met, and nothing was forked.
 pub(crate) fn is_known(status: u32) -> bool {
