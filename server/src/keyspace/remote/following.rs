@@ -109,9 +109,11 @@ impl Following {
     /// Nothing will be known soon. Gives those who wait, whose keys are not followed for them.
     pub(super) fn give_up(&mut self) -> Vec<Ticket> {
         let waiting = self.keys.values_mut();
+        let waiting = waiting.flat_map(|followed| std::mem::take(&mut followed.waiting));
+        let mut waiting: Vec<_> = waiting.collect();
+        // In an order that is the same in each run of a seed.
+        waiting.sort_unstable();
         waiting
-            .flat_map(|followed| std::mem::take(&mut followed.waiting))
-            .collect()
     }
 
     /// Nobody follows the key any more. Who still waited for that has to be told an end as well.

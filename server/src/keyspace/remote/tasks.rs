@@ -384,7 +384,9 @@ impl Tasks {
             Stage::ToCommit(attempt) => !attempt.is_open,
             Stage::Committing(_) | Stage::CommitLater(_) | Stage::Settling(..) => false,
         });
-        let unsent: Vec<_> = unsent.map(|(id, _)| *id).collect();
+        let mut unsent: Vec<_> = unsent.map(|(id, _)| *id).collect();
+        // In an order that is the same in each run of a seed.
+        unsent.sort_unstable();
         for id in unsent {
             self.end(id, End::Away);
         }

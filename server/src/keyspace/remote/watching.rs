@@ -164,7 +164,9 @@ impl<L: Link> Remote<L> {
         for key in known.iter().filter(|key| !ending.contains(*key)) {
             self.sights.saw_none(key, at);
         }
-        let keys: Vec<_> = self.following.keys().cloned().collect();
+        let mut keys: Vec<_> = self.following.keys().cloned().collect();
+        // In an order that is the same in each run of a seed.
+        keys.sort_unstable();
         for key in keys {
             // Who began to follow it meanwhile may have begun behind its place in the snapshot.
             if self.following.is_waited_for(&key) {

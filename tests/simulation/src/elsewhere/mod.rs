@@ -171,7 +171,8 @@ pub(crate) struct World {
     chance: Chance,
     /// Versions that clients were told, to ask under.
     versions: Vec<(Bytes, Version)>,
-    restarts: usize,
+    /// When nodes began anew.
+    restarts_ms: Vec<u64>,
     /// Requests that were delivered a second time.
     again: usize,
     /// How often the engine lost changes, if that may happen.
@@ -212,7 +213,7 @@ impl World {
             asked: Vec::new(),
             chance,
             versions: Vec::new(),
-            restarts: 0,
+            restarts_ms: Vec::new(),
             again: 0,
             reversions: None,
             skew: None,
@@ -437,7 +438,7 @@ impl World {
     }
 
     fn restart(&mut self, index: usize) {
-        self.restarts += 1;
+        self.restarts_ms.push(self.now_ms);
         self.nodes[index].restart(&self.engine, &mut self.chance);
         let open = self.asked.iter().enumerate();
         let open = open.filter(|(_, it)| it.node == index && it.end.is_none());
@@ -462,7 +463,7 @@ impl World {
             lost: ways().map(|way| way.lock().lost).sum(),
             doubled: ways().map(|way| way.lock().late).sum(),
             gaps: ways().map(|way| way.lock().gaps).sum(),
-            restarts: self.restarts,
+            restarts: self.restarts_ms.len(),
             again: self.again,
             told: self.nodes.iter().map(Node::told_count).sum(),
             transactions: counts::transactions(&self.asked),
