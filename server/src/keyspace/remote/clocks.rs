@@ -10,6 +10,7 @@
 //! ```
 //!
 //! What this node knows of the others moves with its own clock: a step shows at once, by the clock that never jumps.
+use super::sights::Age;
 use crate::clock::Now;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -262,11 +263,12 @@ impl Clocks {
         u64::try_from(ahead_ms.unwrap_or_else(alone)).unwrap_or_default()
     }
 
-    /// What the wall clock that is furthest behind may show.
-    pub(super) fn earliest_ms(&self, now: Now) -> u64 {
+    /// How old a record may be that was seen: by the wall clock that is furthest behind.
+    pub(super) fn age(&self, now: Now) -> Age {
         match self.passed {
-            Some(passed) if passed.now == now => passed.earliest_ms,
-            _ => self.earliest(now),
+            _ if !self.is_compared => Age::Unknown,
+            Some(passed) if passed.now == now => Age::By(passed.earliest_ms),
+            _ => Age::By(self.earliest(now)),
         }
     }
 

@@ -76,7 +76,7 @@ use following::Following;
 use guesses::Guesses;
 use pages::Page;
 use plan::Work;
-use sights::Sights;
+use sights::{Age, Sights};
 use smallvec::smallvec;
 use standing::Standing;
 use statestore_protocol::{Capabilities, Reply, ServiceError};
@@ -243,7 +243,7 @@ impl<L: Link> Remote<L> {
         match &verdict {
             Verdict::Done(revision) => {
                 for (key, record) in self.tasks.records_of(ask) {
-                    self.saw(&key, &record, *revision, now, None);
+                    self.saw(&key, &record, *revision, now, Age::New);
                 }
             }
             Verdict::Refused(seen) => self.saw_keys(ask, &self.tasks.keys_of(ask), seen, now),

@@ -56,14 +56,14 @@ impl<L: Link> Remote<L> {
         let glob = Glob::new(&page.pattern);
         told.worked(records.len());
         // A node that has just begun reads before it knows all.
-        let earliest_ms = Some(self.clocks.earliest_ms(now));
+        let age = self.clocks.age(now);
         for found in records {
             let Found {
                 key,
                 record,
                 revision,
             } = found;
-            self.saw(&key, &record, revision, now, earliest_ms);
+            self.saw(&key, &record, revision, now, age);
             page.after = Some((bucket_of(&key), key.clone()));
             if record.is_entry() && self.sights.is_live(&key, now) && glob.matches(&key) {
                 page.keys.push(key);

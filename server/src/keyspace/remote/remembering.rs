@@ -7,6 +7,7 @@ use super::Remote;
 use super::engine::{AskId, Link, Revision, Seen, UNKNOWN_FLOOR};
 use super::plan::{Circumstances, Decision, Work};
 use super::record::{Record, WriteId};
+use super::sights::Age;
 use crate::clock::Now;
 use crate::keyspace::rules::Operation;
 use crate::keyspace::{End, OwnedOperation};
@@ -56,7 +57,7 @@ impl<L: Link> Remote<L> {
 
     /// An answer to `ask` says what keys hold.
     pub(super) fn saw_keys(&mut self, ask: AskId, keys: &[Bytes], seen: &[Seen], now: Now) {
-        let earliest_ms = Some(self.clocks.earliest_ms(now));
+        let age = self.clocks.age(now);
         for (key, seen) in keys.iter().zip(seen) {
             match &seen.record {
                 Some((record, revision)) => {
@@ -64,7 +65,7 @@ impl<L: Link> Remote<L> {
                     if !self.guesses.saw(ask, key, seen) {
                         self.guesses.changed(key, record, *revision);
                     }
-                    self.sights.saw(key, record, *revision, now, earliest_ms);
+                    self.sights.saw(key, record, *revision, now, age);
                 }
                 // Of which moment that is nobody knows.
                 None if seen.floor == UNKNOWN_FLOOR => {}
@@ -76,18 +77,18 @@ impl<L: Link> Remote<L> {
         }
     }
 
-    /// A record was seen, which may have been there for long if it is said what the wall clock that is furthest behind shows.
+    /// A record was seen.
     pub(super) fn saw(
         &mut self,
         key: &Bytes,
         record: &Record,
         revision: Revision,
         now: Now,
-        earliest_ms: Option<u64>,
+        age: Age,
     ) {
         self.highest = self.highest.max(record.version);
         self.guesses.changed(key, record, revision);
-        self.sights.saw(key, record, revision, now, earliest_ms);
+        self.sights.saw(key, record, revision, now, age);
     }
 }
 

@@ -16,6 +16,17 @@ const LONG_TTL_MS: u64 = 10 * 60 * 1000;
 /// By how much two wall clocks may differ.
 const SKEW_MS: u64 = 60 * 1000;
 
+/// How long a record may have been there when it is seen.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Age {
+    /// It was just written.
+    New,
+    /// For long, and the clocks of others are not known yet.
+    Unknown,
+    /// For long; what the wall clock that is furthest behind shows.
+    By(u64),
+}
+
 /// Records that end some day: entries by their time, tombstones when they are purged.
 #[derive(Debug, Default)]
 pub(super) struct Sights {
@@ -31,6 +42,8 @@ struct Sight {
     revision: Revision,
     /// It may have been lost, and what is there now may be older.
     is_doubtful: bool,
+    /// It has its whole time until it is seen when the clocks of others are known.
+    is_of_unknown_age: bool,
     ends_ms: u64,
     /// When it is to be ended if nobody asks for it: it is in `due` then.
     due_ms: u64,
@@ -45,27 +58,30 @@ impl Sights {
         }
     }
 
-    /// A record was seen, perhaps not for the first time and perhaps after a later one. If it may have been there for long, with what
-    /// the wall clock that is furthest behind shows.
+    /// A record was seen, perhaps not for the first time and perhaps after a later one.
     pub(super) fn saw(
         &mut self,
         key: &Bytes,
         record: &Record,
         revision: Revision,
         now: Now,
-        earliest_ms: Option<u64>,
+        age: Age,
     ) {
         if let Some(sight) = self.by_key.get_mut(key) {
+            let mut is_told_more = false;
             if sight.revision == revision {
                 sight.is_doubtful = false;
+                is_told_more = sight.is_of_unknown_age && matches!(age, Age::By(_));
             }
-            if sight.revision == revision || (sight.revision > revision && !sight.is_doubtful) {
+            if sight.revision == revision && !is_told_more
+                || (sight.revision > revision && !sight.is_doubtful)
+            {
                 return;
             }
         }
         self.forget(key);
-        let left_ms = match (record.expiry(), earliest_ms) {
-            (Some(expiry), Some(earliest_ms)) if expiry.ttl_ms > LONG_TTL_MS => {
+        let left_ms = match (record.expiry(), age) {
+            (Some(expiry), Age::By(earliest_ms)) if expiry.ttl_ms > LONG_TTL_MS => {
                 let left = expiry.at_wall_ms.saturating_sub(earliest_ms);
                 left.saturating_add(SKEW_MS).min(expiry.ttl_ms)
             }
@@ -78,6 +94,7 @@ impl Sights {
         let sight = Sight {
             revision,
             is_doubtful: false,
+            is_of_unknown_age: matches!(age, Age::Unknown),
             ends_ms,
             due_ms,
         };

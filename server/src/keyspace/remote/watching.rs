@@ -1,6 +1,7 @@
 //! Following the changes of the engine: a snapshot, and then each of them, until some may have been missed; then again.
 use super::engine::{Ask, AskId, EngineError, Found, Link, Revision, Seen};
 use super::record::Record;
+use super::sights::Age;
 use super::{ASK_AGAIN_MS, Again, Remote, bucket_of, plan};
 use crate::clock::Now;
 use crate::keyspace::rules::Version;
@@ -91,7 +92,7 @@ impl<L: Link> Remote<L> {
                 self.guesses.purged(&key, at);
                 continue;
             };
-            self.saw(&key, &record, at, now, None);
+            self.saw(&key, &record, at, now, Age::New);
             self.tasks.saw_write(record.write);
             self.following.changed(&key, &record, told);
         }
@@ -118,9 +119,8 @@ impl<L: Link> Remote<L> {
                 revision,
             } = found;
             self.highest = self.highest.max(record.version);
-            let earliest_ms = self.clocks.earliest_ms(now);
-            self.sights
-                .saw(&key, &record, revision, now, Some(earliest_ms));
+            let age = self.clocks.age(now);
+            self.sights.saw(&key, &record, revision, now, age);
             if record.expiry().is_some() || !record.is_entry() {
                 ending.insert(key.clone());
             }
