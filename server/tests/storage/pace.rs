@@ -11,6 +11,8 @@ use tempfile::TempDir;
 /// How soon it is tried again to reserve space.
 const AGAIN: Duration = Duration::from_millis(500);
 
+/// Just not so long, and the rest.
+const ALMOST: Duration = Duration::from_millis(499);
 const INSTANT: Duration = Duration::from_millis(1);
 
 fn open(hand: &Hand, path: &Path, options: DurableOptions) -> (DurableStorage, Model) {
@@ -91,7 +93,7 @@ fn whether_there_is_room_is_asked_twice_a_second() {
     assert_eq!(hand.count("reserve"), 1);
     hand.fail_to_reserve(None);
     assert!(full(storage.prepare()));
-    hand.wait(AGAIN - INSTANT);
+    hand.wait(ALMOST);
     assert!(full(storage.prepare()));
     assert_eq!(hand.count("reserve"), 0, "asked too soon");
     hand.wait(INSTANT);

@@ -183,6 +183,14 @@ fn a_machine_that_has_slept_is_believed_once_others_say_so() {
 }
 
 #[test]
+fn before_the_clocks_of_others_are_known_no_age_is_told_by_the_own() {
+    let mut node = Node::new(i64::try_from(HOUR_MS).unwrap());
+    assert!(matches!(node.clocks.age(node.now()), Age::Unknown));
+    node.look(None, &[]);
+    assert!(matches!(node.clocks.age(node.now()), Age::By(_)));
+}
+
+#[test]
 fn ends_are_counted_by_the_clock_that_lets_entries_live_longest() {
     let hour = i64::try_from(HOUR_MS).unwrap();
     let mut node = Node::new(hour);
