@@ -168,3 +168,47 @@ impl Sights {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyspace::remote::{Content, WriteId};
+    use crate::storage::Expiry;
+
+    #[test]
+    fn an_entry_of_unknown_age_has_its_whole_time_until_the_clocks_are_known() {
+        const WALL_MS: u64 = 1_700_000_000_000;
+        let ttl_ms = 2 * LONG_TTL_MS;
+        let record = Record {
+            version: (WALL_MS, 0),
+            write: WriteId {
+                process: 1,
+                number: 1,
+            },
+            content: Content::Entry {
+                value: Bytes::new(),
+                token: None,
+                expiry: Some(Expiry {
+                    at_wall_ms: WALL_MS + 1_000,
+                    ttl_ms,
+                }),
+            },
+        };
+        let (key, revision) = (Bytes::from_static(b"key"), Revision(7));
+        let now = Now {
+            wall_ms: WALL_MS,
+            mono_ms: 50,
+        };
+        let mut sights = Sights::new(0, 0);
+        let mut left_ms = |age| {
+            sights.saw(&key, &record, revision, now, age);
+            sights.left_ms(&key, revision, now)
+        };
+        assert_eq!(left_ms(Age::Unknown), Some(ttl_ms));
+        assert_eq!(left_ms(Age::Unknown), Some(ttl_ms));
+        assert_eq!(left_ms(Age::By(WALL_MS)), Some(1_000 + SKEW_MS));
+        // By then it is known, and keeps its time.
+        assert_eq!(left_ms(Age::Unknown), Some(1_000 + SKEW_MS));
+        assert_eq!(left_ms(Age::By(0)), Some(1_000 + SKEW_MS));
+    }
+}

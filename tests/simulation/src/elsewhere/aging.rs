@@ -2,8 +2,7 @@
 //!
 //! Nodes begin anew, one of them or all, and clocks are set: those that are right to something else that is right, and in a part of the
 //! runs one at a time far off, of a node that goes on or begins. Nothing ends early, whatever the clocks show. Where none is ever far off,
-//! nothing lasts much longer than it should either, but for a minute after the last node has begun: by then it has heard of the clocks
-//! of others.
+//! nothing lasts much longer than it should either, but for a minute after the last node has begun, which gives that at least.
 use super::engine::CLOCK_LIFETIME_MS;
 use super::skewed::{Skew, USUAL_MS};
 use super::truth::Truth;
