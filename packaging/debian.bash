@@ -1,7 +1,8 @@
 # Debian packages. Sourced by scripts/package.
 
 make_debian() {
-  local made="$work/debian" source tree libdir abi shell
+  # Whoever runs a service may want it on more than one machine.
+  local made="$work/debian" source tree libdir abi shell server=statestored:etcd,redis
   source="$made/libstatestore-$version"
   tree="$source/tree"
   rm -rf "$made"
@@ -9,13 +10,13 @@ make_debian() {
   libdir="lib/$(dpkg-architecture --host-arch "$(debian_arch)" --query DEB_HOST_MULTIARCH)"
   install_library "$tree" /usr "$libdir"
   abi=$(basename "$(echo "$tree/usr/$libdir"/libstatestore.so.*.*.*)" | sed -E 's/.*\.so\.(0\.[0-9]+|[1-9][0-9]*).*/\1/')
-  compile statestored statestore-cli statestore-dapr
+  compile "$server" statestore-cli statestore-dapr
   stripped "$(built)/statestored" "$tree/usr/bin/statestored"
   stripped "$(built)/statestore" "$tree/usr/bin/statestore"
   stripped "$(built)/statestore-dapr" "$tree/usr/bin/statestore-dapr"
-  for package in statestore-ffi statestored statestore-cli statestore-dapr; do
-    materials "$package" "$tree/notices/$package"
-    mv "$tree/notices/$package"/THIRD-PARTY-NOTICES{.txt,}
+  for package in statestore-ffi "$server" statestore-cli statestore-dapr; do
+    materials "$package" "$tree/notices/${package%:*}"
+    mv "$tree/notices/${package%:*}"/THIRD-PARTY-NOTICES{.txt,}
   done
   # For whatever target: these run here.
   cargo run --quiet --locked --package statestore-manual -- "$tree/man"

@@ -27,15 +27,17 @@ built() {
   if [[ -n "$native" ]]; then echo "$CARGO_TARGET_DIR/$folder"; else echo "$CARGO_TARGET_DIR/$target/$folder"; fi
 }
 
-# compile PACKAGE...: each by itself, so that none has what another one needs.
+# compile PACKAGE[:FEATURES]...: each by itself, so that none has what another one needs.
 compile() {
   compilers
-  local package
-  for package in "$@"; do
+  local wanted options
+  for wanted in "$@"; do
+    options=(--locked --profile "$profile" --package "${wanted%:*}")
+    [[ "$wanted" != *:* ]] || options+=(--features "${wanted#*:}")
     if [[ -n "$native" ]]; then
-      cargo build --locked --profile "$profile" --package "$package"
+      cargo build "${options[@]}"
     else
-      cargo zigbuild --locked --profile "$profile" --package "$package" --target "$target$([[ "$target" != *-gnu ]] || echo ".$glibc")"
+      cargo zigbuild "${options[@]}" --target "$target$([[ "$target" != *-gnu ]] || echo ".$glibc")"
     fi
   done
 }
@@ -54,11 +56,13 @@ stripped() {
   if [[ "$profile" == dev && "$target" == "$host" && "$target" == *-linux-* ]]; then strip -o "$2" "$1"; else cp "$1" "$2"; fi
 }
 
-# materials PACKAGE FOLDER: the notices and the bill of materials of what PACKAGE is compiled to.
+# materials PACKAGE[:FEATURES] FOLDER: the notices and the bill of materials of what PACKAGE is compiled to.
 materials() {
+  local package=${1%:*} options=()
+  [[ "$1" != *:* ]] || options=(--features "${1#*:}")
   mkdir -p "$2"
-  packaging/materials.py notices "$1" "$target" >"$2/THIRD-PARTY-NOTICES.txt"
-  packaging/materials.py sbom "$1" "$target" >"$2/$1.cdx.json"
+  packaging/materials.py notices "$package" "$target" "${options[@]}" >"$2/THIRD-PARTY-NOTICES.txt"
+  packaging/materials.py sbom "$package" "$target" "${options[@]}" >"$2/$package.cdx.json"
 }
 
 # A bill of materials is what the standard says.

@@ -18,11 +18,17 @@ systemd-analyze verify --man=no /lib/systemd/system/statestored.service
 systemctl is-enabled --quiet statestored
 systemd-analyze security --offline=yes --threshold=20 --no-pager statestored.service | tail -n 1
 
+# With an engine in place of the folder, as the file says.
+for storage in etcd://127.0.0.1:1/trial redis://127.0.0.1:1; do
+  sed "s#^data-dir = .*#storage = \"$storage\"#" /etc/statestored/statestored.toml >cluster.toml
+  statestored --config cluster.toml --check
+done
+
 # As the service starts it; on a free port.
 install -d -o statestored -g statestored -m 700 /var/lib/statestored
 mkfifo ready
 setpriv --reuid=statestored --regid=statestored --clear-groups --no-new-privs \
-  statestored --config /etc/statestored/statestored.toml --data-dir /var/lib/statestored --listen tcp://127.0.0.1:0 \
+  statestored --config /etc/statestored/statestored.toml --listen tcp://127.0.0.1:0 \
   --http http://127.0.0.1:0 >ready 2>log &
 server=$!
 exec 3<ready
