@@ -1,7 +1,14 @@
 //! The log of the process.
+mod lines;
+
+use lines::Lines;
 use statestored::config::LogFormat;
+use std::error::Error;
 use std::fmt;
-use std::io::IsTerminal;
+use std::fs::File;
+use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
+use std::time::Duration;
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::{Format, Full, Writer};
@@ -11,6 +18,26 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::reload::{self, Handle};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry};
+
+/// How long the end of the process waits for who reads the log.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Waits for the last lines when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Log(Lines);
+
+impl Log {
+    /// Says why the process ends, as its last line.
+    pub(crate) fn say(&self, error: &dyn Error) {
+        self.0.add(format!("statestored: {error}\n").as_bytes());
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.0.flush(PATIENCE);
+    }
+}
 
 /// What is logged, to be changed while the process runs.
 pub(crate) struct LogLevel(Handle<LevelFilter, Registry>);
@@ -53,24 +80,30 @@ fn is_plain_wanted() -> bool {
 }
 
 /// Writes to standard error from now on.
-pub(crate) fn begin(level: LevelFilter, format: LogFormat) -> LogLevel {
+///
+/// # Errors
+/// There can be no more files or threads.
+pub(crate) fn begin(level: LevelFilter, format: LogFormat) -> io::Result<(Log, LogLevel)> {
     let (filter, handle) = reload::Layer::new(level);
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    let lines = match format {
-        LogFormat::Text => lines
+    // Not behind the lock of `std::io::stderr`, which is held as long as nobody reads, and which a panic would wait for.
+    let output = File::from(io::stderr().as_fd().try_clone_to_owned()?);
+    let lines = Lines::to(output)?;
+    let layer = tracing_subscriber::fmt::layer().with_writer(lines.clone());
+    let layer = match format {
+        LogFormat::Text => layer
             .with_target(false)
-            .with_ansi(std::io::stderr().is_terminal() && !is_plain_wanted())
+            .with_ansi(io::stderr().is_terminal() && !is_plain_wanted())
             .boxed(),
-        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+        LogFormat::Json => layer.json().flatten_event(true).boxed(),
         LogFormat::Journal => {
             let plain = Format::default().without_time();
             let plain = plain.with_level(false).with_target(false).with_ansi(false);
-            lines.with_ansi(false).event_format(Journal(plain)).boxed()
+            layer.with_ansi(false).event_format(Journal(plain)).boxed()
         }
     };
     tracing_subscriber::registry()
         .with(filter)
-        .with(lines)
+        .with(layer)
         .init();
-    LogLevel(handle)
+    Ok((Log(lines), LogLevel(handle)))
 }

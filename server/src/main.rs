@@ -22,20 +22,22 @@ fn main() -> ExitCode {
         Err(LayersError::CommandLine(error)) => error.exit(),
         Err(error) => return fail(&error),
     };
-    let level = log::begin(arguments.log_level(), arguments.log_format());
-    let is_check = arguments.only_checks();
-    if let Some(tool) = arguments.take_tool() {
+    let (log, level) = match log::begin(arguments.log_level(), arguments.log_format()) {
+        Ok(begun) => begun,
+        Err(error) => return fail(&error),
+    };
+    let ended = if let Some(tool) = arguments.take_tool() {
         core_dumps::disable();
-        return tool.run().unwrap_or_else(|error| fail(&*error));
-    }
-    match if is_check {
+        tool.run()
+    } else if arguments.only_checks() {
         check(arguments)
     } else {
         run(arguments, layers, level)
-    } {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(&*error),
-    }
+    };
+    ended.unwrap_or_else(|error| {
+        log.say(&*error);
+        ExitCode::FAILURE
+    })
 }
 
 fn fail(error: &dyn Error) -> ExitCode {
@@ -44,13 +46,13 @@ fn fail(error: &dyn Error) -> ExitCode {
 }
 
 /// Reads everything that the configuration names, and no more.
-fn check(arguments: Arguments) -> Result<(), Box<dyn Error>> {
+fn check(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
     arguments.into_config()?.check()?;
     writeln!(std::io::stdout(), "the configuration can be used")?;
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
-fn run(arguments: Arguments, layers: Layers, level: LogLevel) -> Result<(), Box<dyn Error>> {
+fn run(arguments: Arguments, layers: Layers, level: LogLevel) -> Result<ExitCode, Box<dyn Error>> {
     if !arguments.keeps_core_dumps() {
         core_dumps::disable();
     }
@@ -106,7 +108,7 @@ fn run(arguments: Arguments, layers: Layers, level: LogLevel) -> Result<(), Box<
     });
     // A look at files may be under way, and take as long as it likes.
     runtime.shutdown_background();
-    ended
+    ended.map(|()| ExitCode::SUCCESS)
 }
 
 /// Reads again what can change while the server runs, at each of these signals.

@@ -65,8 +65,11 @@ impl Daemon {
     }
 
     fn spawn(mut command: Command) -> Self {
+        if !command.get_args().any(|it| it == "--log") {
+            command.args(["--log", "warn"]);
+        }
         let mut child = command
-            .args(["--listen", "tcp://127.0.0.1:0", "--log", "warn"])
+            .args(["--listen", "tcp://127.0.0.1:0"])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

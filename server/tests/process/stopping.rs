@@ -4,6 +4,7 @@ use crate::peer::{Daemon, PATIENCE, encode_request};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use statestore_protocol::mqtt::{Packet, ReasonCode};
 use std::fs::OpenOptions;
+use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::Output;
 use std::sync::mpsc::channel;
@@ -100,6 +101,36 @@ fn a_disk_that_does_not_answer_does_not_keep_it_alive() {
     let mut peer = daemon.connect("peer");
     let held = peer.request(1, &[b"GET", b"acknowledged"]);
     assert_eq!(held, b"$1\r\n1\r\n");
+}
+
+/// Makes more lines than a pipe and the server keep: of each client that sends what is no packet the log has the name.
+fn fill_log(daemon: &Daemon) {
+    let name = "n".repeat(1_000);
+    for _ in 0..1_500 {
+        let mut client = daemon.connect(&name);
+        client.stream.write_all(&[0, 0]).unwrap();
+        assert_eq!(client.disconnected(), ReasonCode::MALFORMED_PACKET);
+    }
+}
+
+#[test]
+fn a_log_that_nobody_reads_holds_nothing_up() {
+    let daemon = Daemon::start(&["--storage", "memory", "--log", "debug"]);
+    fill_log(&daemon);
+    daemon.signal("-TERM");
+    // Only now, what the pipe has is read.
+    let output = ended(daemon);
+    assert_eq!(output.status.code(), Some(0));
+    let log = String::from_utf8(output.stderr).unwrap();
+    assert!(log.contains("disconnecting a client"), "{log}");
+}
+
+#[test]
+fn lines_that_are_left_out_are_told() {
+    let mut daemon = Daemon::start(&["--storage", "memory", "--log", "debug"]);
+    fill_log(&daemon);
+    daemon.until_logged(&["nobody read the log: lines are left out", "lines="]);
+    daemon.connect("peer").assert_alive();
 }
 
 #[test]
