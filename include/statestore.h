@@ -1239,7 +1239,7 @@ enum sst_status sst_operation_cancel(const struct sst_operation *operation, stru
 // Gives an operation up, and takes its callback back: unless it was called before or runs now, it is never called, and
 // when this returns its context was dropped. A call that runs on another thread is waited for, so nothing that it
 // waits for may be held meanwhile. In the callback itself this does nothing. What such an operation would have given
-// is given back.
+// is given back, whether or not the queue runs: an observation goes to whoever asks next.
 //
 // Thread: any; the context is dropped on this one unless the callback was called. Blocks: while the callback runs on
 // another thread.

@@ -71,6 +71,7 @@ mod capabilities;
 mod log;
 
 mod thread;
+mod told;
 
 mod operation;
 

@@ -4,8 +4,9 @@ use crate::callback::{Callback, Closure};
 use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::output::{self, Out};
-use crate::revocable::{Revocable, Revoke};
+use crate::revocable::Revoke;
 use crate::status::sst_status;
+use crate::told::Told;
 use statestore_embed::{Client, Error, Job, Operation, Wait};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -40,7 +41,7 @@ pub extern "C" fn sst_operation_cancel(
 /// Gives an operation up, and takes its callback back: unless it was called before or runs now, it is never called, and
 /// when this returns its context was dropped. A call that runs on another thread is waited for, so nothing that it
 /// waits for may be held meanwhile. In the callback itself this does nothing. What such an operation would have given
-/// is given back.
+/// is given back, whether or not the queue runs: an observation goes to whoever asks next.
 ///
 /// Thread: any; the context is dropped on this one unless the callback was called. Blocks: while the callback runs on
 /// another thread.
@@ -160,42 +161,6 @@ pub(crate) fn begin_to_close<C: Closure + 'static>(
             callbacks,
         })
     })
-}
-
-/// The callback of an operation, which is called once.
-enum Told<C: Closure> {
-    Always(Callback<C>),
-    Revocable(Arc<Revocable<C>>),
-}
-
-impl<C: Closure + 'static> Told<C> {
-    /// A callback, and what takes it back if somebody can.
-    fn of(callback: Callback<C>, can_be_revoked: bool) -> (Self, Option<Arc<dyn Revoke>>) {
-        if !can_be_revoked {
-            return (Self::Always(callback), None);
-        }
-        let callback = Revocable::new(callback);
-        (Self::Revocable(Arc::clone(&callback)), Some(callback as _))
-    }
-
-    /// The call that tells it a result.
-    fn job<T: Send + 'static>(
-        self,
-        complete: impl FnOnce(&Callback<C>, Result<T, Error>) + Send + 'static,
-        result: Result<T, Error>,
-    ) -> Job {
-        Box::new(move || self.call(|callback| complete(callback, result)))
-    }
-
-    fn call(self, call: impl FnOnce(&Callback<C>)) {
-        match self {
-            Self::Always(callback) => call(&callback),
-            Self::Revocable(callback) => {
-                callback.call(call);
-                callback.revoke();
-            }
-        }
-    }
 }
 
 fn submit<T: Send + 'static>(
