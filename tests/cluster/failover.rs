@@ -1,4 +1,6 @@
 //! How soon a client is answered by another server when its own is killed.
+//!
+//! The median is held to a limit, since that is promised; the longest of them is printed, and has none on a machine that others use too.
 use crate::engine::Engine;
 use crate::nodes::{NODES, Nodes};
 use crate::{patiently, setting};
@@ -11,7 +13,10 @@ const KILLS: u64 = 6;
 /// A connection that broke sooner counts as a failure, and after one of each server a client waits before the next attempt.
 const SETTLED: Duration = Duration::from_secs(6);
 
-/// Prints how long it took.
+/// A client that knows another server is answered by it within this time.
+const PROMISED: Duration = Duration::from_secs(1);
+
+/// Prints how long it took, and holds it to what is promised.
 pub(crate) async fn again_and_again() {
     let kills = setting("CLUSTER_KILLS").unwrap_or(KILLS);
     let engine = Engine::etcd().await;
@@ -37,8 +42,11 @@ pub(crate) async fn again_and_again() {
         println!(
             "connected for {pause:?} at least, and the server killed {kills} times; answered by the other after"
         );
-        tell("with defaults", &mut usual_took);
-        tell("impatient", &mut impatient_took);
+        let usual = tell("with defaults", &mut usual_took);
+        let impatient = tell("impatient", &mut impatient_took);
+        assert!(impatient <= PROMISED, "{impatient:?}");
+        // With the defaults a client that lost both servers one right after the other waits before it tries again.
+        assert!(pause < SETTLED || usual <= PROMISED, "{usual:?}");
     }
 }
 
@@ -50,8 +58,10 @@ async fn answered(client: &Client, since: Instant) -> Duration {
     took
 }
 
-fn tell(who: &str, took: &mut [Duration]) {
+/// The median.
+fn tell(who: &str, took: &mut [Duration]) -> Duration {
     took.sort();
     let (median, longest) = (took[took.len() / 2], took[took.len() - 1]);
     println!("  {who}: {median:.1?} (median), {longest:.1?} (longest)");
+    median
 }

@@ -4,6 +4,7 @@
 #[allow(dead_code, reason = "other tests need more of it")]
 mod authority;
 mod away;
+mod bridge;
 mod bridged;
 mod ending;
 mod identity;

@@ -1,4 +1,7 @@
 //! Servers over an engine, for the tests of every engine.
+#[path = "../attached/bridge.rs"]
+pub(crate) mod bridge;
+pub(crate) mod bridged;
 pub(crate) mod clocks;
 pub(crate) mod files;
 pub(crate) mod forgotten;

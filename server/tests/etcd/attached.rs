@@ -1,7 +1,7 @@
 //! Servers over one etcd, behind one broker, that share its requests.
 use crate::cluster::Etcd;
 use crate::elsewhere::shared::{self, node};
-use crate::elsewhere::{Engine, forgotten, guarded, keeping, refusals};
+use crate::elsewhere::{Engine, bridged, forgotten, guarded, keeping, refusals};
 use etcd_client::{GetOptions, KeyValue};
 use faults::{Mosquitto, direct, within};
 use statestore::{Client, Observation, SetOutcome};
@@ -148,4 +148,10 @@ fn whoever_takes_the_name_of_a_client_gets_nothing_of_what_its_user_had() {
     let etcd = Etcd::start();
     let storage = etcd.url("guarded");
     guarded::whoever_takes_the_name_of_a_client_gets_nothing_of_what_its_user_had(&storage);
+}
+
+#[test]
+fn clients_at_two_bridged_brokers_share_a_store() {
+    let etcd = Etcd::start();
+    bridged::clients_at_two_bridged_brokers_share_a_store(&etcd.url("bridged"));
 }

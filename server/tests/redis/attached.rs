@@ -1,5 +1,5 @@
 //! Servers over one Redis, behind one broker, that share its requests.
-use crate::elsewhere::{Engine, forgotten, guarded, keeping, refusals, shared, until};
+use crate::elsewhere::{Engine, bridged, forgotten, guarded, keeping, refusals, shared, until};
 use crate::server::Redis;
 use std::time::Duration;
 
@@ -70,4 +70,10 @@ fn whoever_takes_the_name_of_a_client_gets_nothing_of_what_its_user_had() {
     let redis = Redis::start();
     let storage = redis.url("guarded");
     guarded::whoever_takes_the_name_of_a_client_gets_nothing_of_what_its_user_had(&storage);
+}
+
+#[test]
+fn clients_at_two_bridged_brokers_share_a_store() {
+    let redis = Redis::start();
+    bridged::clients_at_two_bridged_brokers_share_a_store(&redis.url("bridged"));
 }
