@@ -44,6 +44,8 @@ mod record;
 #[cfg(feature = "redis")]
 pub mod redis;
 mod remembering;
+#[cfg(test)]
+mod scripted;
 mod sights;
 mod standing;
 mod task;
@@ -52,6 +54,7 @@ mod tasks;
 mod thread;
 #[cfg(feature = "elsewhere")]
 mod tls;
+mod untold;
 mod watching;
 
 pub use clocks::FoundClocks;
@@ -76,13 +79,14 @@ use following::Following;
 use guesses::Guesses;
 use pages::Page;
 use plan::Work;
-use sights::{Age, Sights};
+use sights::Sights;
 use smallvec::smallvec;
 use standing::Standing;
 use statestore_protocol::{Capabilities, Reply, ServiceError};
 use std::collections::{HashMap, HashSet};
 use std::task::{Context, Poll};
 use tasks::Tasks;
+use untold::Untold;
 use watching::Watch;
 
 /// How long after a watch was lost the next one is begun.
@@ -106,6 +110,7 @@ pub struct Remote<L> {
     following: Following,
     guesses: Guesses,
     tasks: Tasks,
+    untold: Untold,
     pages: HashMap<AskId, Page>,
     /// Questions about keys to follow that got no answer, and pages: asked again then.
     again: Vec<(u64, Again)>,
@@ -145,6 +150,7 @@ impl<L: Link> Remote<L> {
             following: Following::default(),
             guesses: Guesses::new(config.guess_bytes),
             tasks: Tasks::new(config.process),
+            untold: Untold::default(),
             pages: HashMap::new(),
             again: Vec::new(),
             highest: (0, 0),
@@ -237,25 +243,6 @@ impl<L: Link> Remote<L> {
         for ticket in self.following.give_up() {
             told.ended(ticket, end.clone());
         }
-    }
-
-    fn committed(&mut self, ask: AskId, verdict: Verdict, now: Now) {
-        match &verdict {
-            Verdict::Done(revision) => {
-                for (key, record) in self.tasks.records_of(ask) {
-                    self.saw(&key, &record, *revision, now, Age::New);
-                }
-            }
-            Verdict::Refused(seen) => self.saw_keys(ask, &self.tasks.keys_of(ask), seen, now),
-            // It tells of a change whose record was not seen.
-            Verdict::Answered(_) => self.guesses.doubt(&self.tasks.keys_of(ask)),
-            Verdict::Failed(_) | Verdict::Unclear => {}
-        }
-        let known = self.known();
-        let is_own = self.link.sends_once();
-        let stamps = self.stamps(now);
-        self.tasks
-            .committed(ask, verdict, (known, is_own), &self.sights, stamps);
     }
 
     /// All changes up to this revision are known.
@@ -451,7 +438,9 @@ impl<L: Link> Keyspace for Remote<L> {
         for ticket in self.following.take_released() {
             told.ended(ticket, End::reply(Reply::Ok));
         }
-        for (ticket, end) in self.tasks.take_ended() {
+        self.release_untold(now);
+        let ended = self.untold.take_ready();
+        for (ticket, end) in ended.into_iter().chain(self.tasks.take_ended()) {
             told.ended(ticket, end);
         }
         self.standing.pass(
@@ -478,6 +467,7 @@ impl<L: Link> Keyspace for Remote<L> {
             again,
             self.sights.next_ms(),
             self.tasks.next_ms(),
+            self.untold.next_ms(),
         ];
         times.into_iter().flatten().min()
     }
