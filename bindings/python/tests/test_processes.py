@@ -90,10 +90,23 @@ def falls_asleep(child):
         time.sleep(0.01)
 
 
+# Seconds within which a signal ends a wait.
+PROMISED = 0.1
+# A machine that is busy with other tests may be late; something that is too slow is so each time.
+ATTEMPTS = 5
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells whether a thread waits")
 @pytest.mark.parametrize("call", WAITS)
 def test_ctrl_c_ends_every_blocking_call(call, start_server):
-    server = start_server()
+    took = []
+    while len(took) < ATTEMPTS and min(took, default=PROMISED) >= PROMISED:
+        took.append(interrupted(call, start_server()))
+    assert min(took) < PROMISED, took
+
+
+def interrupted(call, server):
+    """How long it took from the signal until a call had ended."""
     text = INTERRUPTED.replace("CALL", WAITS[call]).replace("GUARD", str(GUARD))
     if call == "get":
         text = text.replace("print(time", "os.kill(int(sys.argv[2]), signal.SIGCONT); print(time")
@@ -109,8 +122,8 @@ def test_ctrl_c_ends_every_blocking_call(call, start_server):
         finally:
             child.kill()
     assert (begun, child.returncode) == ("begins\n", 0), (ended, errors)
-    # The clock is the same in all processes. 100 ms are promised; the rest is for a machine that is busy with other tests.
-    assert 0 <= float(ended) - sent < 1.0
+    # The clock is the same in all processes.
+    return float(ended) - sent
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")

@@ -21,12 +21,11 @@ fn last_commit(model: &super::model::Model) -> u64 {
     })
 }
 
-/// The process to be killed: does nothing in a usual test run.
+/// The process to be killed.
 #[test]
+#[ignore = "a process that other tests start"]
 fn commits_until_it_is_killed() {
-    let Some(directory) = std::env::var_os(DIRECTORY) else {
-        return;
-    };
+    let directory = std::env::var_os(DIRECTORY).expect("where, from the test that starts it");
     let (mut storage, model) = open(&PathBuf::from(directory), OPTIONS).expect("opens");
     for number in last_commit(&model) + 1.. {
         storage.commit(&commit(number)).expect("commit");
@@ -36,7 +35,12 @@ fn commits_until_it_is_killed() {
 
 fn start(directory: &Path) -> Child {
     Command::new(std::env::current_exe().expect("this test"))
-        .args(["kill::commits_until_it_is_killed", "--exact", "--nocapture"])
+        .args([
+            "kill::commits_until_it_is_killed",
+            "--exact",
+            "--ignored",
+            "--nocapture",
+        ])
         .env(DIRECTORY, directory)
         .stdout(Stdio::piped())
         .spawn()

@@ -193,12 +193,11 @@ fn copies_and_backups_have_whole_transactions() {
     }
 }
 
-/// The process to be killed: does nothing in a usual test run.
+/// The process to be killed.
 #[test]
+#[ignore = "a process that other tests start"]
 fn transacts_until_it_is_killed() {
-    let Some(directory) = std::env::var_os(DIRECTORY) else {
-        return;
-    };
+    let directory = std::env::var_os(DIRECTORY).expect("where, from the test that starts it");
     let (mut storage, model) = open(&PathBuf::from(directory), SMALL_LOGS).expect("opens");
     let mut engine = Engine::after(last(&model));
     loop {
@@ -218,6 +217,7 @@ fn kill_after(directory: &Path, mut left: u64) -> u64 {
         .args([
             "transactions::transacts_until_it_is_killed",
             "--exact",
+            "--ignored",
             "--nocapture",
         ])
         .env(DIRECTORY, directory)
