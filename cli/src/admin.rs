@@ -10,7 +10,7 @@ use std::{
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
-use tokio::io::AsyncWriteExt as _;
+use tokio::{fs::File, io::AsyncWriteExt as _};
 
 /// Look after a running server, over its HTTP port
 ///
@@ -137,7 +137,19 @@ impl Admin {
         to.sync_all().await.map_err(failed)?;
         // Unlike a renaming, it does not replace what somebody else has put there meanwhile.
         let linked = tokio::fs::hard_link(&partial.0, file).await;
-        linked.map_err(failed).map(|()| bytes)
+        linked.map_err(failed)?;
+        // Its name is to be there after a power failure as well.
+        let named = File::open(folder(file)).await.map_err(failed)?;
+        named.sync_all().await.map_err(failed)?;
+        Ok(bytes)
+    }
+}
+
+/// Where the name of a file is.
+fn folder(file: &Path) -> &Path {
+    match file.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
     }
 }
 
@@ -146,7 +158,7 @@ struct Partial(PathBuf);
 
 impl Partial {
     /// A new one beside this file, for this user only. At once, so that no signal comes between it and its removal.
-    fn of(file: &Path) -> Result<(Self, tokio::fs::File), Failure> {
+    fn of(file: &Path) -> Result<(Self, File), Failure> {
         let mut path = file.to_owned().into_os_string();
         path.push(".partial");
         let path = PathBuf::from(path);

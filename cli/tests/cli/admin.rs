@@ -1,4 +1,6 @@
 //! `statestore admin`, `health` and `top`: a server looked after over its HTTP port.
+#[cfg(target_os = "linux")]
+use crate::disk::Disk;
 use crate::harness::{Run, Store, interrupt, run, statestore, terminate};
 use statestored::admin::{AdminConfig, Token};
 use statestored::config::Config;
@@ -97,6 +99,18 @@ fn a_backup_is_a_whole_file_that_replaces_nothing() {
     run(watched.command(&["admin", "backup", name]), b"").assert_error(2, "exists");
     assert_eq!(std::fs::read(&file).unwrap(), content);
     assert!(!watched.path("store.backup.partial").exists());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_backup_is_there_after_a_power_failure() {
+    let watched = Watched::start();
+    let file = watched.path("store.backup");
+    let disk = Disk::under(file.parent().unwrap());
+    let mut command = watched.command(&["admin", "backup", file.to_str().unwrap()]);
+    command.envs(disk.variables());
+    assert_eq!(run(command, b"").code, Some(0));
+    assert_eq!(disk.trace(), ["sync store.backup.partial", "sync ."]);
 }
 
 /// Begins a backup and does not end it.

@@ -6,6 +6,9 @@ mod addresses;
 mod admin;
 mod bench;
 mod broken;
+#[cfg(target_os = "linux")]
+#[path = "../../../server/tests/process/disk.rs"]
+mod disk;
 mod extensions;
 #[cfg(target_os = "linux")]
 mod family;
