@@ -3,6 +3,7 @@
 pub(crate) mod bridge;
 pub(crate) mod bridged;
 pub(crate) mod clocks;
+pub(crate) mod ends;
 pub(crate) mod files;
 pub(crate) mod forgotten;
 pub(crate) mod guarded;

@@ -293,6 +293,7 @@ pub(crate) use super::clocks::{
     a_step_of_the_clock_of_a_server_that_is_alone_is_noticed,
 };
 
+pub(crate) use super::ends::an_end_is_told_once_though_its_server_was_killed;
 pub(crate) use super::unconfirmed::{
     a_watch_that_ends_before_it_has_begun_is_answered,
     each_request_is_given_its_own_answer_though_answers_are_torn_or_late,
@@ -316,6 +317,7 @@ macro_rules! suite {
             what_one_node_stores_the_others_have
             a_transaction_is_one_for_all_nodes
             observers_of_every_node_are_told_and_an_end_is_told_once
+            an_end_is_told_once_though_its_server_was_killed
             a_lock_has_one_holder_on_all_nodes
             updates_through_all_nodes_lose_nothing
             pages_have_all_keys_once_and_leave_out_what_was_deleted
