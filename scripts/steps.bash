@@ -2,11 +2,11 @@
 # First these, one after the other; then the two lanes beside each other, each in its order. The first lane runs what "build" has built, in
 # target/debug, which the second one leaves as it is: it builds each package by itself, as it is released, in target/alone.
 at_first=(packages format build)
-tests=(unit engines interop vendor mqtt dapr page operations)
+tests=(unit engines interop mqtt dapr page operations)
 alone=(fuzz lint chaos c deny docs python node package demo)
 steps=("${at_first[@]}" "${tests[@]}" "${alone[@]}")
 # Not among all steps: these run when they are named.
-extra=(quick brokers daprd peers)
+extra=(quick vendor brokers daprd peers)
 declare -A about=(
   [packages]="install the Debian packages that are missing"
   [format]="rustfmt, in every workspace; no source is longer than 500 lines"
@@ -18,7 +18,7 @@ declare -A about=(
   [fuzz]="every fuzz target for a short time"
   [c]="the C and C++ library as installed: gcc, clang, sanitizers, Valgrind"
   [interop]="the vendor's Rust client against the server and against our own client"
-  [vendor]="the tests of the vendor's own Rust client, as they are, over each storage and through a Mosquitto"
+  [vendor]="the tests of the vendor's own Rust client, as they are, over each storage and through a Mosquitto: only if it is named"
   [mqtt]="independent MQTT 5 clients (paho, Mosquitto's, MQTT.js, bytes by hand) against the server"
   [page]="the page of the server in a real browser: Chromium"
   [python]="the Python package: its wheel in a fresh environment, its tests, types and examples"

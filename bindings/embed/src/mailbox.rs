@@ -1,10 +1,11 @@
 //! What the runtime hands to a thread of the foreign side.
 use crate::admission::Permit;
 use crate::batch::{self, Hook};
+use crate::sync::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::fmt;
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// A queue from the runtime to one consumer, which is woken only when the queue stops being empty.
 ///
