@@ -1,5 +1,6 @@
 //! Errors are one line that says what to do.
 use crate::peer::{Daemon, Peer, statestored};
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -188,7 +189,9 @@ fn nobody_gets_colours_who_does_not_want_them() {
             .read_line(&mut ready)
             .unwrap();
         assert!(ready.starts_with("listening on "), "{ready:?}");
-        process.kill().unwrap();
+        // A signal that it can obey, since its log comes behind: at its end everything is told.
+        let id = Pid::from_child(&process);
+        kill_process(id, Signal::TERM).unwrap();
         process.wait().unwrap();
         let mut shown = Vec::new();
         // A terminal without an inner end is a read error, not an end of file.
