@@ -60,6 +60,10 @@ const FULL: Reason = Reason {
     code: "storage_full",
     text: "the storage is full: entries can be read but not changed",
 };
+const UNREPLICATED: Reason = Reason {
+    code: "storage_unreplicated",
+    text: "too few replicas of the storage follow it: entries can be read but not changed",
+};
 const CLOCK: Reason = Reason {
     code: "clock_ahead",
     text: "the clock of this machine is ahead of the others: entries can be read but not changed",
@@ -91,6 +95,7 @@ impl Reason {
             Trouble::Unreadable => UNREADABLE,
             Trouble::Replaced => REPLACED,
             Trouble::Full => FULL,
+            Trouble::Unreplicated => UNREPLICATED,
             Trouble::Clock => CLOCK,
             Trouble::Unwatched => UNWATCHED,
         });

@@ -65,7 +65,11 @@ impl Link for Counted {
             }
             News::Synced(_, at, _) | News::Changes(_, at, _) => progress.told = Some(*at),
             News::WatchLost(..) | News::Reverted => progress.told = None,
-            News::Snapshot(..) | News::Watching(..) => {}
+            News::Snapshot(..)
+            | News::Watching(..)
+            | News::WatchBroken(_)
+            | News::WatchResumed(_)
+            | News::Writable(_) => {}
         }
         Some(news)
     }

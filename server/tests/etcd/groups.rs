@@ -1,6 +1,7 @@
 //! Commits that go to etcd together.
 use crate::cluster::Etcd;
-use crate::elsewhere::{Engine, block_on};
+use crate::elsewhere::{Engine, block_on, client_of, start};
+use statestore::{Outcome, SetOutcome};
 use statestored::keyspace::remote::{
     Ask, AskId, Content, Keys, Link, News, Place, Put, Record, Revision, ThreadLink, Unit, Verdict,
     WriteId,
@@ -119,4 +120,36 @@ fn one_that_is_refused_keeps_none_of_its_group_from_being_made() {
             }
         }
     });
+}
+
+#[test]
+fn an_etcd_that_takes_less_at_once_gets_less() {
+    let etcd = Etcd::with(&[
+        "--max-txn-ops=24".into(),
+        "--max-request-bytes=300000".into(),
+    ]);
+    let server = start(&etcd);
+    block_on(async {
+        let client = client_of(&server).await;
+        let keys: Vec<_> = (0..200).map(|number| format!("k{number}")).collect();
+        for bytes in [1, 100_000] {
+            let text = vec![b'v'; bytes];
+            let some: Vec<_> = keys.iter().map(|key| (key, &text)).collect();
+            for outcome in client.set_many(&some).await {
+                assert!(matches!(outcome.unwrap(), SetOutcome::Applied { .. }));
+            }
+            for entry in client.get_many(&keys).await.unwrap() {
+                assert_eq!(entry.unwrap().value.len(), bytes);
+            }
+        }
+        let error = client.set("k", vec![b'v'; 400_000]).await.unwrap_err();
+        assert_eq!(error.outcome(), Outcome::NotDone, "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("set to take less than by default"),
+            "{error}"
+        );
+    });
+    server.stop().unwrap();
 }

@@ -11,6 +11,7 @@ mod groups;
 mod leases;
 mod replaced;
 mod secure;
+mod watch;
 
 #[path = "../engine/conditions.rs"]
 mod conditions;
@@ -121,4 +122,43 @@ fn a_version_of_a_clock_far_ahead_is_noticed() {
         until("it is noticed", || ahead() > YEAR_MS / 1000 - 600).await;
     });
     server.stop().unwrap();
+}
+
+#[test]
+fn what_is_not_of_this_program_is_not_touched() {
+    let etcd = Etcd::start();
+    let refusal = |prefix: &str| {
+        let error = RunningServer::start(etcd.config(prefix)).unwrap_err();
+        error.to_string()
+    };
+    block_on(etcd.put("beside/other", "something else"));
+    let text = refusal("beside");
+    assert!(
+        text.contains("\"beside/other\" is not this program's"),
+        "{text}"
+    );
+    RunningServer::start(etcd.config("outer"))
+        .unwrap()
+        .stop()
+        .unwrap();
+    let text = refusal("outer/inner");
+    assert!(
+        text.contains("within that of the store of \"outer/m\""),
+        "{text}"
+    );
+    block_on(etcd.put("outer/inner", "something else"));
+    let text = refusal("outer");
+    assert!(
+        text.contains("\"outer/inner\" is not this program's"),
+        "{text}"
+    );
+    block_on(etcd.put("left/e/0000/k", "something else"));
+    let text = refusal("left");
+    assert!(text.contains("but no \"left/m\""), "{text}");
+    let nothing = block_on(async {
+        let mut client = etcd.client().await;
+        let found = client.get("left/m", None).await.unwrap();
+        found.kvs().is_empty()
+    });
+    assert!(nothing, "a store was made all the same");
 }

@@ -4,7 +4,7 @@ use crate::server::Redis;
 use faults::{Admission, Cut, Proxy};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use statestore::{Client, Condition, SetOptions, SetOutcome};
+use statestore::{Client, Condition, ScanOptions, SetOptions, SetOutcome};
 use statestored::RunningServer;
 use statestored::admin::AdminConfig;
 use statestored::config::{Config, StorageConfig};
@@ -85,7 +85,12 @@ fn what_too_few_replicas_have_is_not_answered() {
         let replica = Redis::replica_of(master.port);
         write(&client, "k", "2").await;
         assert_eq!(value(&client, "k").await.as_deref(), Some("2"));
+        let scanned = client.scan("k").next_page().await.unwrap();
+        assert_eq!(scanned.map(|keys| keys.len()), Some(1));
         drop(replica);
+        let mut scan = client.scan_with("k", ScanOptions::new().timeout(soon));
+        let error = scan.next_page().await.unwrap_err();
+        assert!(error.is_retryable(), "{error}");
     });
     server.stop().unwrap();
 }

@@ -19,6 +19,9 @@ fn what_is_not_of_this_program_is_not_touched() {
     let () = redis.run("SET {half}:revision 7");
     let text = refusal(&redis, "half");
     assert!(text.contains("holds something else"), "{text}");
+    let () = redis.run("HSET {left}:entries:03ff k v");
+    let text = refusal(&redis, "left");
+    assert!(text.contains("but no \"{left}:manifest\""), "{text}");
     let () = redis.run("HSET {newer}:manifest format x");
     let mut newer = redis::cmd("HSET");
     newer
@@ -90,6 +93,37 @@ fn a_redis_that_is_full_can_be_read_and_takes_writes_again_when_it_has_room() {
         client.set("k", "written").await.unwrap();
         let is_ready = || get(&server, "/readyz").starts_with("HTTP/1.1 200");
         until("it is ready again", is_ready).await;
+        // Nobody writes: the server notices by itself.
+        let () = redis.run("CONFIG SET maxmemory 1");
+        until("it notices", is_full).await;
+        let () = redis.run("CONFIG SET maxmemory 0");
+        until("it notices the room", is_ready).await;
+        assert_eq!(value(&client, "k").await.as_deref(), Some("written"));
+    });
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_redis_without_its_replicas_refuses_changes_and_does_none_of_them() {
+    let redis = Redis::start();
+    let server = start(&redis);
+    block_on(async {
+        let client = client_of(&server).await;
+        client.set("k", "kept").await.unwrap();
+        let () = redis.run("CONFIG SET min-replicas-to-write 1");
+        let refused = client.set("k", "more").await.unwrap_err();
+        assert_eq!(refused.outcome(), Outcome::NotDone, "{refused}");
+        assert!(
+            refused.to_string().contains("too few replicas"),
+            "{refused}"
+        );
+        let says_so = || get(&server, "/readyz").contains("storage_unreplicated");
+        until("it says so", says_so).await;
+        assert_eq!(value(&client, "k").await.as_deref(), Some("kept"));
+        let () = redis.run("CONFIG SET min-replicas-to-write 0");
+        let is_ready = || get(&server, "/readyz").starts_with("HTTP/1.1 200");
+        until("it notices by itself that they are there", is_ready).await;
+        client.set("k", "written").await.unwrap();
     });
     server.stop().unwrap();
 }

@@ -32,6 +32,17 @@ fn every_seed_holds() {
         total.remembered as u64 >= seeds,
         "hardly any read was eventual"
     );
+    for (what, count) in [
+        ("question or answer was lost", total.lost),
+        ("commit came twice", total.doubled),
+        ("watch was lost", total.gaps),
+        ("watch was interrupted", total.interruptions),
+        ("node was restarted", total.restarts),
+        ("request was delivered again", total.again),
+        ("outcome was unknown", total.unknown),
+    ] {
+        assert!(count as u64 > seeds / 10, "hardly any {what}: {count}");
+    }
     assert_eq!(failed, 0);
 }
 

@@ -104,10 +104,11 @@ pub enum Ask {
     },
     /// All records at one moment, and then all changes. What was watched before is forgotten, as is a watch that was asked for before and
     /// has not begun. Tells [`News::Snapshot`] any number of times, [`News::Synced`] once, and [`News::Changes`] and
-    /// [`News::Watching`] from then on, until [`News::WatchLost`].
+    /// [`News::Watching`] from then on, with interruptions between [`News::WatchBroken`] and [`News::WatchResumed`], until
+    /// [`News::WatchLost`].
     Watch,
     /// Look what the wall clocks of all nodes show, and tell what that of this one does; the engine forgets it
-    /// [some time](CLOCK_LIFETIME) later. Ends with [`News::Clocks`].
+    /// [some time](CLOCK_LIFETIME) later. Ends with [`News::Clocks`], behind which [`News::Writable`] may come.
     Clocks {
         /// Which node tells.
         process: u128,
@@ -177,11 +178,17 @@ pub enum EngineError {
     /// It has no room.
     #[error("the storage is full")]
     Full,
+    /// Too few of its replicas follow it.
+    #[error("too few replicas of the storage follow it, so that it takes no changes")]
+    Unreplicated,
     /// Something is larger than it takes, which is so many bytes.
     #[error(
         "the entry is larger than the storage takes, which is {0} bytes with all that belongs to it"
     )]
     TooLarge(usize),
+    /// The same, by a limit of its own that is lower than it is by default.
+    #[error("the storage refuses so much at once: it is set to take less than by default")]
+    TooMuch,
     /// What it holds is not what this program writes.
     #[error("the storage holds what this program cannot read: {0}")]
     Foreign(String),
@@ -201,6 +208,8 @@ pub enum News {
     Page(AskId, Result<FoundPage, Option<EngineError>>),
     /// What the wall clocks of the nodes show; no error if it did not answer.
     Clocks(AskId, Result<FoundClocks, Option<EngineError>>),
+    /// Whether it takes changes, as what this node [tells of its clock](Ask::Clocks) shows; the error says why it does not.
+    Writable(Result<(), EngineError>),
     /// Some of the records that there are.
     Snapshot(AskId, Vec<Found>),
     /// The snapshot is whole, at this revision, with the floors of all buckets then.
@@ -209,6 +218,10 @@ pub enum News {
     Changes(AskId, Revision, Vec<(Bytes, Option<Record>)>),
     /// There are no other changes so far: the watch is not behind. Told while it has nothing else to tell, every few seconds.
     Watching(AskId),
+    /// Changes do not come for a while. They will go on where they ended, or be lost.
+    WatchBroken(AskId),
+    /// They come again, from where they ended.
+    WatchResumed(AskId),
     /// Changes may have been missed, for this reason if it does not pass by itself.
     WatchLost(AskId, Option<EngineError>),
     /// The engine goes on from an earlier state: the last changes that were made or told may not be there. Revisions from now on are

@@ -40,10 +40,14 @@ mod guesses;
 mod maps;
 mod pages;
 mod plan;
+#[cfg(feature = "elsewhere")]
+mod portion;
 mod record;
 #[cfg(feature = "redis")]
 pub mod redis;
 mod remembering;
+#[cfg(feature = "elsewhere")]
+mod said;
 #[cfg(test)]
 mod scripted;
 mod sights;
@@ -89,12 +93,6 @@ use tasks::Tasks;
 use untold::Untold;
 use watching::Watch;
 
-/// How long after a watch was lost the next one is begun.
-const WATCH_AGAIN_MS: u64 = 100;
-
-/// The same, if it was lost for a reason that does not pass by itself.
-const UNWATCHABLE_AGAIN_MS: u64 = 5_000;
-
 /// Entries in an engine elsewhere.
 #[derive(Debug)]
 pub struct Remote<L> {
@@ -127,7 +125,7 @@ enum Again {
     Page(Page),
 }
 
-/// For so long after a watch was lost, or before there is the first one, what would be committed waits for the next one: what is refused
+/// For so long after a watch was broken or lost, or before there is the first one, what would be committed waits for the next one: what is refused
 /// while changes are missed has an outcome that nobody knows.
 const HOLD_MS: u64 = 1_000;
 
@@ -161,11 +159,6 @@ impl<L: Link> Remote<L> {
         }
     }
 
-    /// Whether all changes of the engine are known as they come.
-    pub fn is_live(&self) -> bool {
-        matches!(self.watch, Watch::Live { .. })
-    }
-
     fn ask(&mut self, ask: Ask) -> AskId {
         self.asks += 1;
         let id = AskId(self.asks);
@@ -197,28 +190,17 @@ impl<L: Link> Remote<L> {
             News::Snapshot(ask, records) => self.snapshot(ask, records, now),
             News::Synced(ask, at, floors) => self.synced(ask, at, &floors, now, told),
             News::Changes(ask, at, changes) => self.changed(ask, at, changes, now, told),
+            News::Writable(_) => {}
             News::Watching(ask) => {
-                if matches!(self.watch, Watch::Live { ask: live, .. } if live == ask) {
+                if self.is_of(ask) {
                     self.heard_ms = now.mono_ms;
                 }
                 // Nothing has come of what was asked, not even the lack of an answer.
                 return;
             }
-            News::WatchLost(lost, error) => {
-                if let Watch::Snapshot { ask, .. } | Watch::Live { ask, .. } = self.watch
-                    && ask == lost
-                {
-                    let pause_ms = match error {
-                        Some(error) => {
-                            let refused = End::reply(Reply::Error(plan::refusal(&error)));
-                            self.give_up_following(&refused, told);
-                            UNWATCHABLE_AGAIN_MS
-                        }
-                        None => WATCH_AGAIN_MS,
-                    };
-                    self.missed_changes(now.mono_ms + pause_ms);
-                }
-            }
+            News::WatchBroken(ask) => self.interrupted(ask, true),
+            News::WatchResumed(ask) => self.interrupted(ask, false),
+            News::WatchLost(ask, error) => self.lost(ask, error, now, told),
             News::Reverted => {
                 self.sights.doubt();
                 self.following.doubt();
@@ -231,25 +213,9 @@ impl<L: Link> Remote<L> {
         }
     }
 
-    /// Begins to watch anew then.
-    fn missed_changes(&mut self, watch_at_ms: u64) {
-        self.watch = Watch::Begins(watch_at_ms);
-        self.tasks.missed_changes();
-        self.guesses.clear();
-        self.following.forget_asked();
-    }
-
     fn give_up_following(&mut self, end: &End, told: &mut dyn Told) {
         for ticket in self.following.give_up() {
             told.ended(ticket, end.clone());
-        }
-    }
-
-    /// All changes up to this revision are known.
-    fn known(&self) -> Option<Revision> {
-        match self.watch {
-            Watch::Live { at, .. } => Some(at),
-            _ => None,
         }
     }
 
@@ -315,7 +281,7 @@ impl<L: Link> Remote<L> {
         }
         let stamps = self.stamps(now);
         let is_live = self.is_live();
-        if is_live {
+        if self.is_watched() {
             self.missing_since_ms = None;
         } else {
             self.missing_since_ms.get_or_insert(now.mono_ms);
@@ -444,7 +410,7 @@ impl<L: Link> Keyspace for Remote<L> {
             told.ended(ticket, end);
         }
         self.standing.pass(
-            self.is_live(),
+            self.is_watched(),
             self.highest,
             (self.clocks.standing(now), self.clocks.ahead_ms(now)),
             now,

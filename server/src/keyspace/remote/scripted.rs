@@ -55,6 +55,8 @@ impl Told for Ear {
 pub(super) struct Node {
     pub(super) remote: Remote<Script>,
     pub(super) watch: AskId,
+    /// Which request is asked, if others may be given it as well.
+    pub(super) request: Option<RequestDigest>,
 }
 
 impl Node {
@@ -75,6 +77,7 @@ impl Node {
         let mut node = Self {
             remote,
             watch: AskId(0),
+            request: Some(RequestDigest([7; 16])),
         };
         node.advance(0, []);
         let clocks = node.asked(&Ask::Clocks {
@@ -107,8 +110,9 @@ impl Node {
     }
 
     pub(super) fn operate(&mut self, mono_ms: u64, operation: &Operation<'_>) -> Option<End> {
+        let asked = asked(mono_ms, self.request);
         self.remote
-            .operate(&asked(mono_ms), &KEY, operation, &mut Ear::default())
+            .operate(&asked, &KEY, operation, &mut Ear::default())
     }
 
     pub(super) fn set(&mut self, mono_ms: u64) -> Option<End> {
@@ -124,7 +128,7 @@ impl Node {
 
     /// What following the key is answered at once.
     pub(super) fn follow(&mut self, mono_ms: u64) -> Option<End> {
-        let asked = asked(mono_ms);
+        let asked = asked(mono_ms, self.request);
         self.remote.follow(&asked, &KEY)
     }
 
@@ -137,12 +141,12 @@ impl Node {
     }
 }
 
-fn asked(mono_ms: u64) -> Asked {
+fn asked(mono_ms: u64, request: Option<RequestDigest>) -> Asked {
     Asked {
         ticket: Ticket(0),
         now: now(mono_ms),
         deadline_ms: None,
-        request: Some(RequestDigest([7; 16])),
+        request,
     }
 }
 

@@ -22,6 +22,8 @@ pub enum Trouble {
     Replaced,
     /// It has no room.
     Full,
+    /// Too few of its replicas follow it, so that it takes no changes.
+    Unreplicated,
     /// The wall clock of this machine is ahead of most others', or may be.
     Clock,
     /// Not all of its changes are known.
@@ -114,7 +116,8 @@ pub(super) struct Standing {
     figures: EngineFigures,
     /// Since when nothing has come but the lack of answers.
     silent_since_ms: Option<u64>,
-    is_full: bool,
+    /// Why it takes no changes.
+    unwritable: Option<Trouble>,
     is_replaced: bool,
     is_behind: bool,
     unreadable: Unreadable,
@@ -142,7 +145,7 @@ impl Standing {
             News::Read(_, Err(Some(error))) => (Kind::Read, self.failed(error)),
             News::Read(_, Err(None)) => (Kind::Read, Result::Unanswered),
             News::Committed(_, Verdict::Done(_)) => {
-                self.is_full = false;
+                self.unwritable = None;
                 (Kind::Commit, Result::Done)
             }
             News::Committed(_, Verdict::Refused(_) | Verdict::Answered(_)) => {
@@ -153,7 +156,7 @@ impl Standing {
             News::Page(_, Ok(_)) => (Kind::Page, Result::Done),
             News::Page(_, Err(Some(error))) => (Kind::Page, self.failed(error)),
             News::Page(_, Err(None)) => (Kind::Page, Result::Unanswered),
-            News::Snapshot(..) | News::Synced(..) | News::Changes(..) => {
+            News::Snapshot(..) | News::Synced(..) | News::Changes(..) | News::WatchResumed(..) => {
                 if matches!(news, News::Synced(..)) {
                     self.unreadable.watch = false;
                 }
@@ -167,8 +170,15 @@ impl Standing {
                 self.silent_since_ms = None;
                 return;
             }
-            News::WatchLost(_, None) | News::Clocks(_, Err(None)) => {
+            News::WatchBroken(_) | News::WatchLost(_, None) | News::Clocks(_, Err(None)) => {
                 self.silent(now);
+                return;
+            }
+            News::Writable(taken) => {
+                match taken {
+                    Ok(()) => self.unwritable = None,
+                    Err(error) => _ = self.failed(error),
+                }
                 return;
             }
             News::Clocks(_, found) => {
@@ -201,7 +211,8 @@ impl Standing {
 
     fn failed(&mut self, error: &EngineError) -> Result {
         match error {
-            EngineError::Full => self.is_full = true,
+            EngineError::Full => self.unwritable = Some(Trouble::Full),
+            EngineError::Unreplicated => self.unwritable = Some(Trouble::Unreplicated),
             EngineError::Foreign(_) => self.unreadable.answer = true,
             EngineError::Replaced(_) => self.is_replaced = true,
             EngineError::TooLarge(most_bytes) => {
@@ -210,6 +221,7 @@ impl Standing {
                     "a change was refused: it is larger than the storage takes"
                 );
             }
+            EngineError::TooMuch => tracing::warn!("a change was refused: {error}"),
         }
         Result::Failed
     }
@@ -242,8 +254,8 @@ impl Standing {
             Some(Trouble::Away)
         } else if self.unreadable.answer || self.unreadable.watch {
             Some(Trouble::Unreadable)
-        } else if self.is_full {
-            Some(Trouble::Full)
+        } else if let Some(unwritable) = self.unwritable {
+            Some(unwritable)
         } else if matches!(clock, clocks::Standing::Ahead(_)) {
             Some(Trouble::Clock)
         } else {
@@ -266,6 +278,9 @@ impl Standing {
             Some(Trouble::Full) => {
                 tracing::error!("the storage is full: entries can be read but not changed");
             }
+            Some(Trouble::Unreplicated) => tracing::error!(
+                "too few replicas of the storage follow it: entries can be read but not changed"
+            ),
             Some(Trouble::Clock) => tracing::error!(
                 ahead = ?Duration::from_millis(clock_ahead_ms),
                 "the clock of this machine is ahead of most others, or may be: entries can be read but not changed until it is right"

@@ -11,6 +11,12 @@ use smallvec::smallvec;
 use statestore_protocol::Reply;
 use std::collections::{HashMap, HashSet};
 
+/// How long after a watch was lost the next one is begun.
+const WATCH_AGAIN_MS: u64 = 100;
+
+/// The same, if it was lost for a reason that does not pass by itself.
+const UNWATCHABLE_AGAIN_MS: u64 = 5_000;
+
 /// How far the changes of the engine are known.
 #[derive(Debug)]
 pub(super) enum Watch {
@@ -22,11 +28,84 @@ pub(super) enum Watch {
         followed: HashMap<Bytes, Record>,
         ending: HashSet<Bytes>,
     },
-    /// All changes up to this revision are known.
-    Live { ask: AskId, at: Revision },
+    /// All changes up to this revision are known, and those behind it are told, though perhaps not at the moment.
+    Live {
+        ask: AskId,
+        at: Revision,
+        is_broken: bool,
+    },
 }
 
 impl<L: Link> Remote<L> {
+    /// Whether all changes of the engine are known, or will be: none was missed.
+    pub(super) fn is_live(&self) -> bool {
+        matches!(self.watch, Watch::Live { .. })
+    }
+
+    /// Whether all changes of the engine are known as they come.
+    pub fn is_watched(&self) -> bool {
+        matches!(
+            self.watch,
+            Watch::Live {
+                is_broken: false,
+                ..
+            }
+        )
+    }
+
+    /// Whether what tells the changes goes by this name.
+    pub(super) fn is_of(&self, ask: AskId) -> bool {
+        matches!(self.watch, Watch::Live { ask: live, .. } if live == ask)
+    }
+
+    /// All changes up to this revision are known.
+    pub(super) fn known(&self) -> Option<Revision> {
+        match self.watch {
+            Watch::Live { at, .. } => Some(at),
+            _ => None,
+        }
+    }
+
+    pub(super) fn interrupted(&mut self, from: AskId, now_broken: bool) {
+        if let Watch::Live { ask, is_broken, .. } = &mut self.watch
+            && *ask == from
+        {
+            *is_broken = now_broken;
+        }
+    }
+
+    pub(super) fn lost(
+        &mut self,
+        lost: AskId,
+        error: Option<EngineError>,
+        now: Now,
+        told: &mut dyn Told,
+    ) {
+        let (Watch::Snapshot { ask, .. } | Watch::Live { ask, .. }) = self.watch else {
+            return;
+        };
+        if ask != lost {
+            return;
+        }
+        let pause_ms = match error {
+            Some(error) => {
+                let refused = End::reply(Reply::Error(plan::refusal(&error)));
+                self.give_up_following(&refused, told);
+                UNWATCHABLE_AGAIN_MS
+            }
+            None => WATCH_AGAIN_MS,
+        };
+        self.missed_changes(now.mono_ms + pause_ms);
+    }
+
+    /// Begins to watch anew then.
+    pub(super) fn missed_changes(&mut self, watch_at_ms: u64) {
+        self.watch = Watch::Begins(watch_at_ms);
+        self.tasks.missed_changes();
+        self.guesses.clear();
+        self.following.forget_asked();
+    }
+
     pub(super) fn ask_followed(&mut self, key: &Bytes) {
         // Without a watch it is asked when there is one.
         if self.is_live() {
@@ -77,6 +156,7 @@ impl<L: Link> Remote<L> {
         let Watch::Live {
             ask: live,
             at: known,
+            ..
         } = &mut self.watch
         else {
             return;
@@ -156,7 +236,11 @@ impl<L: Link> Remote<L> {
             };
             return;
         }
-        self.watch = Watch::Live { ask, at };
+        self.watch = Watch::Live {
+            ask,
+            at,
+            is_broken: false,
+        };
         self.heard_ms = now.mono_ms;
         // What was answered until now may have been changed before the snapshot.
         self.guesses.clear();
@@ -178,5 +262,73 @@ impl<L: Link> Remote<L> {
             let floor = floor.copied().unwrap_or_default();
             self.following.caught_up(&key, record.as_ref(), floor, told);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::keyspace::remote::scripted::{KEY, Node, VALUE, record, seen};
+    use crate::keyspace::remote::{Ask, AskId, News, Revision, Verdict};
+    use crate::keyspace::{End, Keyspace};
+
+    /// A change whose answer was lost, and whose copy the engine refuses at revision 6.
+    fn refused() -> Node {
+        let mut node = Node::new();
+        node.request = None;
+        assert_eq!(node.set(1), None);
+        let (commit, ask) = node.remote.link.asks.pop().unwrap();
+        let Ask::Commit(unit) = ask else {
+            panic!("{ask:?}")
+        };
+        assert_eq!(
+            node.advance(2, [News::Committed(commit, Verdict::Unclear)]),
+            []
+        );
+        assert_eq!(node.advance(100, []), []);
+        let copy = node.asked(&Ask::Commit(unit));
+        let verdict = Verdict::Refused(vec![seen(6, &VALUE)]);
+        assert_eq!(node.advance(101, [News::Committed(copy, verdict)]), []);
+        node
+    }
+
+    #[test]
+    fn what_is_refused_while_a_watch_is_interrupted_is_decided_when_it_goes_on() {
+        let mut node = refused();
+        assert_eq!(node.advance(102, [News::WatchBroken(node.watch)]), []);
+        assert!(!node.remote.is_watched());
+        assert_eq!(
+            node.remote.engine().map(|it| it.is_watched),
+            Some(false),
+            "as it is told"
+        );
+        let ended = node.advance(5_000, [News::WatchResumed(node.watch)]);
+        assert_eq!(ended, []);
+        assert!(node.remote.is_watched() && node.remote.link.asks.is_empty());
+        // Its own copy was not made: it decides anew, on what is there now.
+        let change = (KEY.clone(), Some(record(6, &VALUE)));
+        let told = News::Changes(node.watch, Revision(6), vec![change]);
+        assert_eq!(node.advance(5_001, [told]), []);
+        let (_, ask) = node.remote.link.asks.pop().unwrap();
+        assert!(matches!(ask, Ask::Commit(_)), "{ask:?}");
+    }
+
+    #[test]
+    fn what_is_refused_has_an_unknown_outcome_if_the_watch_does_not_go_on() {
+        let mut node = refused();
+        assert_eq!(node.advance(102, [News::WatchBroken(node.watch)]), []);
+        let ended = node.advance(5_000, [News::WatchLost(node.watch, None)]);
+        assert_eq!(ended, [End::Unknown]);
+        assert!(!node.remote.is_watched());
+    }
+
+    #[test]
+    fn only_the_present_watch_can_be_interrupted() {
+        let mut node = Node::new();
+        let other = AskId(u64::MAX);
+        node.advance(1, [News::WatchBroken(other)]);
+        assert!(node.remote.is_watched());
+        node.advance(1, [News::WatchBroken(node.watch)]);
+        node.advance(1, [News::WatchResumed(other)]);
+        assert!(!node.remote.is_watched());
     }
 }

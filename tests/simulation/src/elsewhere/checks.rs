@@ -34,7 +34,7 @@ pub(super) fn check(world: &World) -> Result<(), String> {
     aging::nothing_lasts_for_ever(&truth, world)?;
     skewed::nobody_stamped_ahead(&truth, world)?;
     for node in &world.nodes {
-        if !node.is_live() {
+        if !node.is_watched() {
             return Err("a node does not know the changes, although nothing is wrong".into());
         }
         for (key, following) in &node.following {

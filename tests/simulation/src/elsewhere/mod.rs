@@ -124,6 +124,8 @@ pub struct Counts {
     pub doubled: usize,
     /// Watches that were lost.
     pub gaps: usize,
+    /// Watches that were interrupted and went on where they were.
+    pub interruptions: usize,
     /// Nodes that ended in the middle.
     pub restarts: usize,
     /// Requests that were delivered to a second node.
@@ -151,6 +153,7 @@ impl std::ops::AddAssign for Counts {
         self.lost += other.lost;
         self.doubled += other.doubled;
         self.gaps += other.gaps;
+        self.interruptions += other.interruptions;
         self.restarts += other.restarts;
         self.again += other.again;
         self.told += other.told;
@@ -463,6 +466,7 @@ impl World {
             lost: ways().map(|way| way.lock().lost).sum(),
             doubled: ways().map(|way| way.lock().late).sum(),
             gaps: ways().map(|way| way.lock().gaps).sum(),
+            interruptions: ways().map(|way| way.lock().interruptions).sum(),
             restarts: self.restarts_ms.len(),
             again: self.again,
             told: self.nodes.iter().map(Node::told_count).sum(),

@@ -162,8 +162,8 @@ impl Node {
         self.told
     }
 
-    pub(crate) fn is_live(&self) -> bool {
-        self.remote.is_live()
+    pub(crate) fn is_watched(&self) -> bool {
+        self.remote.is_watched()
     }
 
     fn now(&self, now_ms: u64) -> Now {

@@ -14,6 +14,9 @@ const TIMEOUT_MS: u64 = 300;
 /// So often a watch speaks that has no changes to tell.
 const SILENCE_MS: u64 = 300;
 
+/// For so long a watch is interrupted at most.
+const LONGEST_INTERRUPTION_MS: u64 = 3_000;
+
 /// What goes wrong, and how often, in a hundred.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Weather {
@@ -24,7 +27,7 @@ pub(crate) struct Weather {
     pub(crate) unanswered: u64,
     /// Commits that come twice, the second time up to three seconds later.
     pub(crate) doubled: u64,
-    /// In a thousand, for each change: the watch is lost.
+    /// In a thousand, for each change: the watch is lost. As often it is interrupted, and goes on where it was.
     pub(crate) watch_lost: u64,
 }
 
@@ -56,6 +59,8 @@ pub(crate) struct Way {
     asked_watch: Option<AskId>,
     /// The watch, and how many changes it was told, and when the next is told.
     watch: Option<(AskId, u64, u64)>,
+    /// It was told that the watch is interrupted.
+    is_broken: bool,
     /// When the watch has told anything last.
     spoken_ms: u64,
     told: Vec<News>,
@@ -64,6 +69,7 @@ pub(crate) struct Way {
     /// How often things went wrong.
     pub(crate) lost: usize,
     pub(crate) gaps: usize,
+    pub(crate) interruptions: usize,
     pub(crate) late: usize,
 }
 
@@ -80,11 +86,13 @@ impl Way {
             answered: BTreeSet::new(),
             asked_watch: None,
             watch: None,
+            is_broken: false,
             spoken_ms: 0,
             told: Vec::new(),
             heard: Vec::new(),
             lost: 0,
             gaps: 0,
+            interruptions: 0,
             late: 0,
         }
     }
@@ -284,6 +292,7 @@ impl Way {
         self.told.push(News::Synced(id, at, floors));
         self.answered.insert(id);
         self.watch = Some((id, known, now_ms));
+        self.is_broken = false;
         self.spoken_ms = now_ms;
     }
 
@@ -295,7 +304,11 @@ impl Way {
         let engine = Arc::clone(&self.engine);
         let engine = engine.lock().unwrap();
         let next = engine.log.get(usize::try_from(told).unwrap());
-        if next.is_none() && !self.is_cut && self.spoken_ms + SILENCE_MS <= now_ms {
+        if next.is_none()
+            && !self.is_cut
+            && !self.is_broken
+            && self.spoken_ms + SILENCE_MS <= now_ms
+        {
             self.told.push(News::Watching(id));
             self.spoken_ms = now_ms;
         }
@@ -303,7 +316,21 @@ impl Way {
             return;
         };
         let next_ms = now_ms + self.delay_ms();
-        if self.chance.below(1_000) < self.weather.watch_lost {
+        if std::mem::take(&mut self.is_broken) {
+            self.told.push(News::WatchResumed(id));
+            self.spoken_ms = now_ms;
+        }
+        let accident = self.chance.below(1_000);
+        let watch_lost = self.weather.watch_lost;
+        if (watch_lost..2 * watch_lost).contains(&accident) {
+            self.interruptions += 1;
+            self.is_broken = true;
+            self.told.push(News::WatchBroken(id));
+            let resumed_ms = now_ms + self.chance.spread(1, LONGEST_INTERRUPTION_MS);
+            self.watch = Some((id, told, resumed_ms));
+            return;
+        }
+        if accident < watch_lost {
             self.gaps += 1;
             if engine.fault == Some(Fault::GapUnnoticed) {
                 self.watch = Some((id, engine.log.len() as u64, next_ms));

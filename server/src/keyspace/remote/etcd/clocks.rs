@@ -26,9 +26,15 @@ pub(super) async fn compare(
     let _ = tell.send(News::Clocks(ask, found));
     // Others do without if etcd takes no writes.
     let telling = tell_own(&client, &store, &lease, process, shown_ms);
-    if let Ok(Err(error)) = timeout(REQUEST_TIMEOUT, telling).await {
-        tracing::debug!(%error, "etcd was not told what the clock shows");
-    }
+    let taken = match timeout(REQUEST_TIMEOUT, telling).await {
+        Ok(Ok(true)) => Ok(()),
+        Ok(Err(error)) if transactions::is_full(&error) => Err(EngineError::Full),
+        result => {
+            tracing::debug!(?result, "etcd was not told what the clock shows");
+            return;
+        }
+    };
+    let _ = tell.send(News::Writable(taken));
 }
 
 async fn look(client: &Client, store: &Store) -> Result<FoundClocks, Option<EngineError>> {
@@ -59,7 +65,7 @@ async fn tell_own(
     lease: &OwnLease,
     process: u128,
     shown_ms: u64,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let mut own = lease.lock().await;
     // It is known again once etcd has taken what is told under it.
     let lease = lasting(client, own.take()).await?;
@@ -70,7 +76,7 @@ async fn tell_own(
         .txn(store.only_here(vec![put]))
         .await?;
     *own = told.succeeded().then_some(lease);
-    Ok(())
+    Ok(told.succeeded())
 }
 
 /// A lease that lasts for the whole of its time from now on: this one, if etcd knows it still.

@@ -1,16 +1,28 @@
-//! How groups of commits are made.
+//! How groups of commits are made, and of how many.
 //!
 //! As one transaction, all or none, they take the least of etcd and of this server. If one of them is refused, since another server has changed
 //! what it compares, none is made, and each is tried by itself, in nested transactions: a second way to etcd. Where servers write the same keys at the
 //! same time that happens again and again, so that after a refusal some groups go the second way at once.
+use super::transactions::MOST_OPERATIONS;
+use crate::keyspace::remote::portion::Portion;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// How many groups go the second way after a refusal.
 const AFTER_A_REFUSAL: u32 = 16;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Habit {
     by_themselves: AtomicU32,
+    pub(super) portion: Portion,
+}
+
+impl Default for Habit {
+    fn default() -> Self {
+        Self {
+            by_themselves: AtomicU32::new(0),
+            portion: Portion::new(MOST_OPERATIONS),
+        }
+    }
 }
 
 impl Habit {

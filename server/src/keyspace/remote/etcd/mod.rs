@@ -20,7 +20,9 @@ mod compacting;
 mod connecting;
 mod habit;
 mod leases;
+mod limits;
 mod names;
+mod ranges;
 mod releases;
 mod store;
 mod transactions;
@@ -35,8 +37,8 @@ use std::time::Duration;
 /// How long one request may take before its outcome counts as unknown.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Most bytes of a message that is read: a group of commits, or a page of a snapshot.
-const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
+/// Most bytes of an answer that is read: as many of the largest records as one transaction may have to show.
+const MAX_MESSAGE_BYTES: usize = transactions::MOST_OPERATIONS * 3 / 2 * 1024 * 1024;
 
 /// Where an etcd is, and which of its keys are ours.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -62,6 +62,41 @@ impl Names {
         self.below(b"/n/")
     }
 
+    /// All entries, from one name to the one behind the last.
+    pub(super) fn entries_range(&self) -> (Vec<u8>, Vec<u8>) {
+        (self.entries(), self.below(b"/e0"))
+    }
+
+    /// Everything below the prefix that no server ever puts there, as such ranges.
+    pub(super) fn gaps(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        // What begins with the first and ends before the second is a kind's; `0` comes behind `/`.
+        let kinds: [(&[u8], &[u8]); 7] = [
+            (b"/c", b"/c\0"),
+            (b"/e/", b"/e0"),
+            (b"/f/", b"/f0"),
+            (b"/m", b"/m\0"),
+            (b"/n/", b"/n0"),
+            (b"/r/", b"/r0"),
+            (b"/x", b"/x\0"),
+        ];
+        let mut from: &[u8] = b"/";
+        let mut gaps = Vec::with_capacity(kinds.len() + 1);
+        for (first, behind) in kinds {
+            gaps.push((self.below(from), self.below(first)));
+            from = behind;
+        }
+        gaps.push((self.below(from), self.below(b"0")));
+        gaps
+    }
+
+    /// The manifests of the stores within whose prefixes this one is, if there are any.
+    pub(super) fn manifests_above(&self) -> Vec<Vec<u8>> {
+        let slashes = self.prefix.iter().enumerate();
+        let slashes = slashes.filter(|(_, byte)| **byte == b'/');
+        let above = slashes.map(|(at, _)| [&self.prefix[..at], b"/m"].concat());
+        above.collect()
+    }
+
     /// What a node tells of its clock.
     pub(super) fn clock(&self, process: u128) -> Vec<u8> {
         self.below(format!("/n/{process:032x}").as_bytes())

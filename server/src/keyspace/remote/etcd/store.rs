@@ -6,8 +6,8 @@
 use super::names::{Names, encode_floor};
 use crate::keyspace::remote::{BUCKETS, EngineError};
 use etcd_client::{
-    Client, Compare, CompareOp, Error, GetResponse, KeyValue, ResponseHeader, Txn, TxnOp,
-    TxnOpResponse, TxnResponse,
+    Client, Compare, CompareOp, Error, GetOptions, GetResponse, KeyValue, ResponseHeader, Txn,
+    TxnOp, TxnOpResponse, TxnResponse,
 };
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -19,7 +19,7 @@ const PROGRAM: &str = "libstatestore";
 const FORMAT: u32 = 1;
 
 /// Most operations of a transaction that makes the floors.
-const FLOORS_AT_ONCE: usize = 100;
+const FLOORS_AT_ONCE: usize = 20;
 
 /// Why a store cannot be begun with.
 pub(super) enum BeginError {
@@ -76,11 +76,14 @@ impl Store {
         prefix: &str,
     ) -> Result<Self, BeginError> {
         let names = Names::new(prefix);
-        let mut found = client.get(names.manifest(), None).await?;
-        if found.kvs().is_empty() {
-            make(client, &names).await?;
-            found = client.get(names.manifest(), None).await?;
+        let what = look_below(client, &names).await?;
+        if let Some(what) = what.foreign {
+            return Err(BeginError::Foreign(what));
         }
+        if !what.has_manifest {
+            make(client, &names).await?;
+        }
+        let found = client.get(names.manifest(), None).await?;
         let (Some(manifest), Some(header)) = (found.kvs().first(), found.header()) else {
             return Err(BeginError::Foreign(
                 "its manifest was removed at once".into(),
@@ -206,6 +209,71 @@ impl Store {
                 .unwrap_or_else(|| "its manifest was removed and made anew".into()),
         })
     }
+}
+
+/// What is below a prefix before anything is done there.
+struct Below {
+    has_manifest: bool,
+    /// What is no server's, or lacks its manifest.
+    foreign: Option<String>,
+}
+
+/// Looks at all that at one moment: another server may be making the store.
+async fn look_below(client: &mut Client, names: &Names) -> Result<Below, Error> {
+    let one = |(from, to): (Vec<u8>, Vec<u8>)| {
+        let options = GetOptions::new().with_range(to).with_limit(1);
+        TxnOp::get(from, Some(options.with_keys_only()))
+    };
+    let mut looks = vec![
+        TxnOp::get(names.manifest(), None),
+        one(names.entries_range()),
+    ];
+    looks.extend(names.gaps().into_iter().map(one));
+    let found = first_of_each(client, looks).await?;
+    let outer = names.manifests_above().into_iter();
+    let outer = outer.map(|name| TxnOp::get(name, None)).collect();
+    // Who has no rights there is told nothing.
+    let outer = first_of_each(client, outer).await.unwrap_or_default();
+    let name_of = |found: &KeyValue| String::from_utf8_lossy(found.key()).into_owned();
+    let is_there = |index: usize| found.get(index).and_then(Option::as_ref);
+    let has_manifest = is_there(0).is_some();
+    let mut outer = outer.iter().flatten();
+    let outer = outer.find(|it| it.value().starts_with(PROGRAM.as_bytes()));
+    let foreign = if let Some(other) = found.iter().skip(2).flatten().next() {
+        let name = name_of(other);
+        Some(format!(
+            "{name:?} is not this program's: it needs a prefix of its own"
+        ))
+    } else if let Some(other) = outer {
+        let name = name_of(other);
+        Some(format!(
+            "the prefix is within that of the store of {name:?}: it needs a prefix of its own"
+        ))
+    } else {
+        let entry = is_there(1).filter(|_| !has_manifest);
+        entry.map(|entry| {
+            let (name, manifest) = (name_of(entry), names.manifest());
+            let manifest = String::from_utf8_lossy(&manifest);
+            format!("there is {name:?}, but no {manifest:?}: remove what is left of a former store, or restore it")
+        })
+    };
+    Ok(Below {
+        has_manifest,
+        foreign,
+    })
+}
+
+/// What each of these finds first.
+async fn first_of_each(
+    client: &mut Client,
+    looks: Vec<TxnOp>,
+) -> Result<Vec<Option<KeyValue>>, Error> {
+    let response = client.txn(Txn::new().and_then(looks)).await?;
+    let found = response.op_responses().into_iter().map(|it| match it {
+        TxnOpResponse::Get(found) => found.kvs().first().cloned(),
+        _ => None,
+    });
+    Ok(found.collect())
 }
 
 async fn make(client: &mut Client, names: &Names) -> Result<(), Error> {

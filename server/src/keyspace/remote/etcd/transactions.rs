@@ -1,9 +1,11 @@
 //! Reads and commits as etcd's transactions.
 use super::habit::Habit;
 use super::leases::Leases;
+use super::limits::{is_refused_as_too_much, says_too_much};
 use super::names::{Names, decode_floor, encode_floor};
 use super::store::Store;
 use super::{MAX_MESSAGE_BYTES, REQUEST_TIMEOUT};
+use crate::keyspace::remote::portion::Portion;
 use crate::keyspace::remote::thread::Question;
 use crate::keyspace::remote::{
     AskId, EngineError, News, Place, Put, Record, Revision, Seen, UNKNOWN_FLOOR, Unit, Verdict,
@@ -16,7 +18,7 @@ use etcd_client::{
 };
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// Most operations along a path of nested transactions; etcd takes 128.
 pub(super) const MOST_OPERATIONS: usize = 120;
@@ -116,9 +118,10 @@ pub(super) async fn read(
     kv: KvClient,
     store: Arc<Store>,
     asked: Vec<Question>,
+    portion: Arc<Portion>,
     tell: UnboundedSender<News>,
 ) {
-    let responses = ask_for(kv, &store, &asked).await;
+    let responses = ask_for(kv, &store, &asked, &portion).await;
     let mut rest = responses.as_deref().unwrap_or_default();
     for question in asked {
         let found = match (&responses, rest.split_at_checked(gets_of(&question))) {
@@ -139,21 +142,30 @@ async fn ask_for(
     mut kv: KvClient,
     store: &Store,
     asked: &[Question],
+    portion: &Portion,
 ) -> Result<Vec<TxnOpResponse>, Option<EngineError>> {
     store.check()?;
-    let all = asked
+    let all: Vec<_> = asked
         .iter()
         .flat_map(|question| gets_for(store.names(), question))
         .collect();
+    let count = all.len();
     let latest = store.latest();
+    let begun = Instant::now();
     match timeout(REQUEST_TIMEOUT, kv.txn(store.only_here(all))).await {
-        Ok(Ok(response)) => Ok(store.answers(&response, latest)?),
+        Ok(Ok(response)) => {
+            portion.came(begun.elapsed());
+            return Ok(store.answers(&response, latest)?);
+        }
         Ok(Err(error)) => {
             tracing::debug!(%error, "etcd did not answer a read");
-            Err(None)
+            if says_too_much(&error) {
+                portion.was_too_much(count);
+            }
         }
-        Err(_) => Err(None),
+        Err(_) => portion.was_too_much(count),
     }
+    Err(None)
 }
 
 /// The keys that a unit compares, in their order.
@@ -257,15 +269,36 @@ pub(super) async fn commit(
     habit: Arc<Habit>,
     tell: UnboundedSender<News>,
 ) {
-    let (asks, units): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
-    let verdicts = commit_all(kv, &store, leases, &units, &habit).await;
-    let mut verdicts = verdicts.map(Vec::into_iter);
-    for ask in asks {
-        let verdict = match &mut verdicts {
-            Ok(verdicts) => verdicts.next().unwrap_or(Verdict::Unclear),
-            Err(verdict) => verdict.clone(),
-        };
-        let _ = tell.send(News::Committed(ask, verdict));
+    let (mut asks, units): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
+    let mut rest = &units[..];
+    let mut many = rest.len();
+    while !rest.is_empty() {
+        let some = &rest[..many.min(rest.len())];
+        let begun = Instant::now();
+        let verdicts = commit_all(kv.clone(), &store, leases.clone(), some, &habit).await;
+        match verdicts {
+            // Nothing of it was made, and less of it may be.
+            Err(Verdict::Failed(EngineError::TooMuch)) if some.len() > 1 => {
+                many = some.len() / 2;
+                habit.portion.was_too_much(some.len());
+                continue;
+            }
+            // It will be sent again.
+            Err(Verdict::Unclear) if begun.elapsed() >= REQUEST_TIMEOUT => {
+                habit.portion.was_too_much(some.len());
+            }
+            Err(_) => {}
+            Ok(_) => habit.portion.came(begun.elapsed()),
+        }
+        let mut verdicts = verdicts.map(Vec::into_iter);
+        for ask in asks.drain(..some.len()) {
+            let verdict = match &mut verdicts {
+                Ok(verdicts) => verdicts.next().unwrap_or(Verdict::Unclear),
+                Err(verdict) => verdict.clone(),
+            };
+            let _ = tell.send(News::Committed(ask, verdict));
+        }
+        rest = &rest[some.len()..];
     }
 }
 
@@ -412,19 +445,17 @@ fn verdict_of(response: &TxnResponse, at: Revision) -> Verdict {
     }
 }
 
-fn is_full(error: &Error) -> bool {
+pub(super) fn is_full(error: &Error) -> bool {
     matches!(error, Error::GRpcStatus(status) if status.message().contains("database space exceeded"))
 }
 
 /// Only few errors say that something was certainly not done.
 fn verdict_of_error(error: &Error) -> Verdict {
-    let Error::GRpcStatus(status) = error else {
-        return Verdict::Unclear;
-    };
     if is_full(error) {
-        Verdict::Failed(EngineError::Full)
-    } else if status.message().contains("request is too large") {
-        Verdict::Failed(EngineError::TooLarge(MAX_RECORD_BYTES))
+        return Verdict::Failed(EngineError::Full);
+    }
+    if is_refused_as_too_much(error) {
+        Verdict::Failed(EngineError::TooMuch)
     } else {
         Verdict::Unclear
     }

@@ -1,302 +1,363 @@
-//! Snapshots, pages, and the changes behind them.
+//! A snapshot, and the changes behind it.
 use super::connecting;
 use super::names::{Names, decode_floor};
+use super::ranges::{AT_ONCE, Range, found, key_of, soon};
 use super::store::Store;
-use super::transactions::{record_of, revision_of};
+use super::transactions::record_of;
 use super::{MAX_MESSAGE_BYTES, REQUEST_TIMEOUT};
-use crate::keyspace::remote::{
-    AskId, BUCKETS, EngineError, Found, FoundPage, News, Record, Revision,
-};
+use crate::keyspace::remote::portion::Portion;
+use crate::keyspace::remote::said::Said;
+use crate::keyspace::remote::{AskId, BUCKETS, EngineError, News, Record, Revision};
 use crate::keyspace::rules::Version;
 use bytes::Bytes;
 use etcd_client::{
-    Client, Error, EventType, GetOptions, GetResponse, KeyValue, KvClient, ResponseHeader,
-    WatchOptions, WatchResponse,
+    Client, Error, EventType, GetOptions, KeyValue, ResponseHeader, WatchOptions, WatchResponse,
+    WatchStream,
 };
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
-/// Most records of one answer of a snapshot.
-const AT_ONCE: i64 = 1_000;
-
-/// After so long without a word a watch is asked for one, and then counts as lost.
+/// After so long without a word a watch is asked for one, and then counts as broken.
 const SILENCE: Duration = Duration::from_secs(5);
+
+/// For so long a watch that broke is tried to be taken up where it was, at any member; then all is read anew.
+const RESUMED_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long etcd is left in peace in between.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// Tells a snapshot and all changes behind it, and then that some may be missed.
 pub(super) async fn watch(
     client: Client,
     store: Arc<Store>,
     ask: AskId,
+    portion: Arc<Portion>,
+    said: Said,
     tell: UnboundedSender<News>,
 ) {
-    let (reason, error) = match follow(&client, &store, ask, &tell).await {
-        Ok(Lost::Passing(reason)) => (reason, None),
-        Ok(Lost::ForGood(error)) => (error.to_string(), Some(error)),
-        Err(error) => {
-            let text = connecting::describe(&error);
-            // A token of a user is good for some minutes.
-            if text.contains("invalid auth token")
-                && let Err(error) = client.refresh_token().await
-            {
-                tracing::warn!(
-                    error = connecting::describe(&error),
-                    "etcd does not accept the user any more"
-                );
-            }
-            (text, None)
-        }
+    let watching = Watching {
+        client: &client,
+        store: &store,
+        ask,
+        tell: &tell,
+        said: &said,
+        beside: Beside::new(store.names()),
+        told: 0,
+        part: None,
     };
-    tracing::warn!(
-        reason,
-        "the changes of etcd are not known any more; they are watched anew"
-    );
+    let (reason, error) = match watching.follow(&portion).await {
+        Broken::Passing(reason) | Broken::Gap(reason) => (reason, None),
+        Broken::ForGood(error) => (error.to_string(), Some(error)),
+    };
+    if said.is_new(&reason) {
+        tracing::warn!(
+            reason,
+            "the changes of etcd are not known any more; they are watched anew"
+        );
+    }
     // Nobody may listen any more.
     let _ = tell.send(News::WatchLost(ask, error));
 }
 
-/// Why changes may be missed.
-enum Lost {
+/// Why no changes come.
+enum Broken {
     /// It may be otherwise in a moment.
     Passing(String),
+    /// Those behind the last one are not there any more.
+    Gap(String),
     ForGood(EngineError),
 }
 
-impl From<EngineError> for Lost {
+impl From<EngineError> for Broken {
     fn from(error: EngineError) -> Self {
         Self::ForGood(error)
     }
 }
 
-fn passing(reason: &str) -> Lost {
-    Lost::Passing(reason.into())
-}
-
-/// Tells a snapshot and all changes behind it, until some may be missed: says why.
-async fn follow(
-    client: &Client,
-    store: &Store,
-    ask: AskId,
-    tell: &UnboundedSender<News>,
-) -> Result<Lost, Error> {
-    let names = store.names();
-    let (at, floors) = match snapshot(client, store, ask, tell).await? {
-        Ok(snapshot) => snapshot,
-        Err(error) => return Ok(error.into()),
-    };
-    let begins = i64::try_from(at.0).unwrap_or(i64::MAX).saturating_add(1);
-    let options = WatchOptions::new()
-        .with_prefix()
-        .with_start_revision(begins);
-    let mut watch = client
-        .watch_client()
-        .max_decoding_message_size(MAX_MESSAGE_BYTES);
-    let opening = timeout(REQUEST_TIMEOUT, watch.watch(names.all(), Some(options)));
-    let Ok(opened) = opening.await else {
-        return Ok(passing("it does not answer"));
-    };
-    let mut stream = opened?;
-    let _ = tell.send(News::Synced(ask, at, floors));
-    let mut is_asked = false;
-    loop {
-        let response = match timeout(SILENCE, stream.message()).await {
-            Ok(response) => response?,
-            Err(_) if is_asked => return Ok(passing("it has been silent")),
-            Err(_) => {
-                is_asked = true;
-                stream.request_progress().await?;
-                continue;
-            }
-        };
-        is_asked = false;
-        let Some(response) = response else {
-            return Ok(passing("it has ended"));
-        };
-        if response.canceled() {
-            return Ok(Lost::Passing(format!(
-                "it was cancelled: {}",
-                response.cancel_reason()
-            )));
-        }
-        if let Err(error) = tell_changes(&response, store, ask, tell) {
-            return Ok(error.into());
-        }
+impl From<Error> for Broken {
+    fn from(error: Error) -> Self {
+        Self::Passing(connecting::describe(&error))
     }
 }
 
-/// Tells the changes of each revision.
-fn tell_changes(
-    response: &WatchResponse,
-    store: &Store,
+fn passing(reason: &str) -> Broken {
+    Broken::Passing(reason.into())
+}
+
+/// A key, and its record or that it has none any more.
+type Change = (Bytes, Option<Record>);
+
+/// A watch, from its snapshot until changes are missed.
+struct Watching<'a> {
+    client: &'a Client,
+    store: &'a Store,
     ask: AskId,
-    tell: &UnboundedSender<News>,
-) -> Result<(), EngineError> {
-    let names = store.names();
-    let manifest = names.manifest();
-    let own = [names.mark(), names.compaction()];
-    let beside = [names.floors(), names.answers(), names.clocks()];
-    let events = response.events();
-    if events.is_empty() {
-        let _ = tell.send(News::Watching(ask));
+    tell: &'a UnboundedSender<News>,
+    said: &'a Said,
+    beside: Beside,
+    /// All changes up to this revision were told.
+    told: i64,
+    /// Changes of a revision behind it, of which more may come.
+    part: Option<(i64, Vec<Change>)>,
+}
+
+impl Watching<'_> {
+    fn tell(&self, news: News) {
+        // Nobody may listen any more.
+        let _ = self.tell.send(news);
     }
-    let revision = |event: &etcd_client::Event| event.kv().map(revision_of).unwrap_or_default();
-    for group in events.chunk_by(|a, b| revision(a) == revision(b)) {
-        let mut changes: Vec<(Bytes, Option<Record>)> = Vec::with_capacity(group.len());
-        for event in group {
-            let Some(found) = event.kv() else { continue };
-            if found.key() == manifest {
-                let is_put = event.event_type() == EventType::Put;
-                return Err(store.is_another(is_put.then_some(found)));
+
+    /// Tells a snapshot and all changes behind it, until some may be missed: says why.
+    async fn follow(mut self, portion: &Portion) -> Broken {
+        let stream = match self.begin(portion).await {
+            Ok(stream) => stream,
+            Err(broken) => {
+                self.refresh_token(&broken).await;
+                return broken;
             }
-            if beside.iter().any(|kind| found.key().starts_with(kind))
-                || own.iter().any(|name| found.key() == name)
-            {
-                continue;
-            }
-            let record = match event.event_type() {
-                EventType::Delete => None,
-                EventType::Put => Some(record_of(found)?),
+        };
+        let mut broken = self.listen(stream).await;
+        while let Broken::Passing(reason) = broken {
+            tracing::info!(
+                reason,
+                "the watch of etcd broke, and is taken up where it was"
+            );
+            self.tell(News::WatchBroken(self.ask));
+            self.part = None;
+            let stream = match self.resume().await {
+                Ok(stream) => stream,
+                Err(broken) => return broken,
             };
-            changes.push((key_of(found, names)?, record));
+            self.tell(News::WatchResumed(self.ask));
+            broken = self.listen(stream).await;
         }
-        let at = group.first().map(revision).unwrap_or_default();
-        let _ = tell.send(News::Changes(ask, at, changes));
+        broken
     }
-    Ok(())
-}
 
-fn key_of(found: &KeyValue, names: &Names) -> Result<Bytes, EngineError> {
-    names.key(found.key()).ok_or_else(|| {
-        let name = String::from_utf8_lossy(found.key());
-        EngineError::Foreign(format!("this program gives no key the name {name:?}"))
-    })
-}
-
-fn found(response: &GetResponse, names: &Names) -> Result<Vec<Found>, EngineError> {
-    let found = response.kvs().iter().map(|found| {
-        Ok(Found {
-            key: key_of(found, names)?,
-            record: record_of(found)?,
-            revision: revision_of(found),
-        })
-    });
-    found.collect()
-}
-
-type Snapshot = (Revision, Vec<Version>);
-
-/// Tells all records at one revision, and gives that and the floors.
-async fn snapshot(
-    client: &Client,
-    store: &Store,
-    ask: AskId,
-    tell: &UnboundedSender<News>,
-) -> Result<Result<Snapshot, EngineError>, Error> {
-    if let Err(error) = store.check() {
-        return Ok(Err(error));
+    async fn begin(&mut self, portion: &Portion) -> Result<WatchStream, Broken> {
+        let (at, floors) = self.snapshot(portion).await?;
+        self.told = at;
+        let stream = self.open().await?;
+        let at = Revision(u64::try_from(at).unwrap_or_default());
+        self.tell(News::Synced(self.ask, at, floors));
+        self.said.forget();
+        Ok(stream)
     }
-    let names = store.names();
-    let latest = store.latest();
-    let mut kv = super::transactions::kv(client);
-    let entries = names.entries();
-    let end = prefix_end(&entries);
-    let mut from = entries;
-    let mut at = 0;
-    loop {
-        let options = GetOptions::new()
-            .with_range(end.clone())
-            .with_revision(at)
-            .with_limit(AT_ONCE);
-        let response = soon(kv.get(from.clone(), Some(options))).await?;
-        if let Err(error) = store.look_at(response.header(), latest) {
-            return Ok(Err(error));
+
+    /// All changes behind those that were told.
+    async fn open(&self) -> Result<WatchStream, Broken> {
+        // In pieces: changes that were waited for may be far more than fit one message.
+        let options = WatchOptions::new()
+            .with_prefix()
+            .with_fragment()
+            .with_start_revision(self.told.saturating_add(1));
+        let mut watch = self
+            .client
+            .watch_client()
+            .max_decoding_message_size(MAX_MESSAGE_BYTES);
+        let opening = watch.watch(self.store.names().all(), Some(options));
+        match timeout(REQUEST_TIMEOUT, opening).await {
+            Ok(opened) => Ok(opened?),
+            Err(_) => Err(passing("it does not answer")),
         }
-        if at == 0 {
-            at = response.header().map_or(0, ResponseHeader::revision);
+    }
+
+    /// The same, tried for some time.
+    async fn resume(&self) -> Result<WatchStream, Broken> {
+        let until = Instant::now() + RESUMED_WITHIN;
+        loop {
+            let broken = match self.open_again().await {
+                Err(broken @ Broken::Passing(_)) => broken,
+                result => return result,
+            };
+            self.refresh_token(&broken).await;
+            if until <= Instant::now() + AGAIN {
+                return Err(broken);
+            }
+            sleep(AGAIN).await;
         }
-        let records = match found(&response, names) {
-            Ok(records) => records,
-            Err(error) => return Ok(Err(error)),
+    }
+
+    /// The same, once it is clear that the store is the one that it was, and has all that was told.
+    async fn open_again(&self) -> Result<WatchStream, Broken> {
+        let latest = self.store.latest();
+        let mut kv = self.client.kv_client();
+        let asking = kv.get(self.store.names().manifest(), None);
+        let found = match timeout(REQUEST_TIMEOUT, asking).await {
+            Ok(found) => found?,
+            Err(_) => return Err(passing("it does not answer")),
         };
-        if let Some(last) = response.kvs().last() {
-            from = [last.key(), b"\0"].concat();
+        self.store.look_at(found.header(), latest)?;
+        self.store.look_at_manifest(&found)?;
+        self.open().await
+    }
+
+    /// A token of a user is good for some minutes.
+    async fn refresh_token(&self, broken: &Broken) {
+        if matches!(broken, Broken::Passing(text) if text.contains("invalid auth token"))
+            && let Err(error) = self.client.refresh_token().await
+        {
+            tracing::warn!(
+                error = connecting::describe(&error),
+                "etcd does not accept the user any more"
+            );
         }
-        let _ = tell.send(News::Snapshot(ask, records));
-        if !response.more() {
-            break;
+    }
+
+    /// Tells what comes, until nothing does: says why.
+    async fn listen(&mut self, mut stream: WatchStream) -> Broken {
+        let mut is_asked = false;
+        loop {
+            let response = match timeout(SILENCE, stream.message()).await {
+                Ok(Ok(Some(response))) => response,
+                Ok(Ok(None)) => return passing("it has ended"),
+                Ok(Err(error)) => return error.into(),
+                Err(_) if is_asked => return passing("it has been silent"),
+                Err(_) => {
+                    is_asked = true;
+                    if let Err(error) = stream.request_progress().await {
+                        return error.into();
+                    }
+                    continue;
+                }
+            };
+            is_asked = false;
+            if response.canceled() {
+                let reason = format!("it was cancelled: {}", response.cancel_reason());
+                return match response.compact_revision() {
+                    0 => Broken::Passing(reason),
+                    _ => Broken::Gap(reason),
+                };
+            }
+            if let Err(error) = self.tell_changes(&response) {
+                return error.into();
+            }
         }
     }
-    let options = GetOptions::new().with_revision(at);
-    let manifest = soon(kv.get(names.manifest(), Some(options))).await?;
-    if let Err(error) = store.look_at_manifest(&manifest) {
-        return Ok(Err(error));
+
+    /// Tells the changes of each revision, as soon as it is whole.
+    fn tell_changes(&mut self, response: &WatchResponse) -> Result<(), EngineError> {
+        let events = response.events();
+        // That a watch was created says nothing of how far it is behind.
+        if events.is_empty() && !response.created() {
+            self.tell(News::Watching(self.ask));
+        }
+        let revision = |event: &etcd_client::Event| event.kv().map_or(0, KeyValue::mod_revision);
+        for group in events.chunk_by(|a, b| revision(a) == revision(b)) {
+            let at = group.first().map_or(0, revision);
+            if self.part.as_ref().is_some_and(|(of, _)| *of != at) {
+                self.tell_part();
+            }
+            let (_, changes) = self
+                .part
+                .get_or_insert_with(|| (at, Vec::with_capacity(group.len())));
+            for event in group {
+                changes.extend(change_of(event, &self.beside, self.store)?);
+            }
+        }
+        // More of the same revision may be in the next piece.
+        if !response.0.fragment {
+            self.tell_part();
+        }
+        Ok(())
     }
-    let options = GetOptions::new().with_prefix().with_revision(at);
-    let response = soon(kv.get(names.floors(), Some(options))).await?;
-    let floors: Option<Vec<_>> = response
-        .kvs()
-        .iter()
-        .map(|found| decode_floor(found.value()))
-        .collect();
-    let floors = floors.filter(|floors| floors.len() == usize::from(BUCKETS));
-    let at = Revision(u64::try_from(at).unwrap_or_default());
-    let missing = || EngineError::Foreign("floors are missing: data was lost".into());
-    Ok(floors.map(|floors| (at, floors)).ok_or_else(missing))
-}
 
-/// An answer that does not come in time would keep the watch from being begun at another member.
-async fn soon<T>(asking: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-    let late = |_| Err(Error::IoError(std::io::ErrorKind::TimedOut.into()));
-    timeout(SILENCE, asking).await.unwrap_or_else(late)
-}
-
-/// The first name behind all that begin so.
-fn prefix_end(prefix: &[u8]) -> Vec<u8> {
-    let mut end = prefix.to_vec();
-    // Prefixes end with a slash here, which has a successor.
-    if let Some(last) = end.last_mut() {
-        *last = last.saturating_add(1);
+    fn tell_part(&mut self) {
+        if let Some((at, changes)) = self.part.take() {
+            self.told = at;
+            let at = Revision(u64::try_from(at).unwrap_or_default());
+            self.tell(News::Changes(self.ask, at, changes));
+        }
     }
-    end
+
+    /// Tells all records at one revision, and gives that and the floors.
+    async fn snapshot(&self, portion: &Portion) -> Result<(i64, Vec<Version>), Broken> {
+        let store = self.store;
+        store.check()?;
+        let names = store.names();
+        let latest = store.latest();
+        let mut kv = super::transactions::kv(self.client);
+        let mut from = names.entries();
+        let mut at = 0;
+        loop {
+            let range = Range {
+                from: from.clone(),
+                at,
+                most: AT_ONCE,
+            };
+            let response = range.ask(&mut kv, store, portion, SILENCE).await?;
+            store.look_at(response.header(), latest)?;
+            if at == 0 {
+                at = response.header().map_or(0, ResponseHeader::revision);
+            }
+            let records = found(&response, names)?;
+            if let Some(last) = response.kvs().last() {
+                from = [last.key(), b"\0"].concat();
+            }
+            self.tell(News::Snapshot(self.ask, records));
+            if !response.more() {
+                break;
+            }
+        }
+        let options = GetOptions::new().with_revision(at);
+        let manifest = soon(SILENCE, kv.get(names.manifest(), Some(options))).await?;
+        store.look_at_manifest(&manifest)?;
+        let options = GetOptions::new().with_prefix().with_revision(at);
+        let response = soon(SILENCE, kv.get(names.floors(), Some(options))).await?;
+        let floors: Option<Vec<_>> = response
+            .kvs()
+            .iter()
+            .map(|found| decode_floor(found.value()))
+            .collect();
+        let floors = floors.filter(|floors| floors.len() == usize::from(BUCKETS));
+        let missing = || EngineError::Foreign("floors are missing: data was lost".into());
+        Ok((at, floors.ok_or_else(missing)?))
+    }
 }
 
-/// Records behind a key.
-pub(super) async fn page(
-    mut kv: KvClient,
-    store: Arc<Store>,
-    ask: AskId,
-    after: Option<(u16, Bytes)>,
-    most: usize,
-    tell: UnboundedSender<News>,
-) {
-    let page = page_behind(&mut kv, &store, after, most).await;
-    let _ = tell.send(News::Page(ask, page));
+/// Names that are no records'.
+struct Beside {
+    manifest: Vec<u8>,
+    own: [Vec<u8>; 2],
+    kinds: [Vec<u8>; 3],
 }
 
-async fn page_behind(
-    kv: &mut KvClient,
+impl Beside {
+    fn new(names: &Names) -> Self {
+        Self {
+            manifest: names.manifest(),
+            own: [names.mark(), names.compaction()],
+            kinds: [names.floors(), names.answers(), names.clocks()],
+        }
+    }
+
+    fn has(&self, name: &[u8]) -> bool {
+        self.own.iter().any(|own| name == own)
+            || self.kinds.iter().any(|kind| name.starts_with(kind))
+    }
+}
+
+/// What an event changed, if it is a record.
+fn change_of(
+    event: &etcd_client::Event,
+    beside: &Beside,
     store: &Store,
-    after: Option<(u16, Bytes)>,
-    most: usize,
-) -> Result<FoundPage, Option<EngineError>> {
-    store.check()?;
-    let names = store.names();
-    let entries = names.entries();
-    let from = match after {
-        Some((bucket, key)) => [&names.entry(bucket, &key)[..], b"\0"].concat(),
-        None => entries.clone(),
+) -> Result<Option<Change>, EngineError> {
+    let Some(found) = event.kv() else {
+        return Ok(None);
     };
-    let options = GetOptions::new()
-        .with_range(prefix_end(&entries))
-        .with_limit(i64::try_from(most).unwrap_or(AT_ONCE));
-    let latest = store.latest();
-    let Ok(Ok(response)) = timeout(REQUEST_TIMEOUT, kv.get(from, Some(options))).await else {
-        return Err(None);
+    if found.key() == beside.manifest {
+        let is_put = event.event_type() == EventType::Put;
+        return Err(store.is_another(is_put.then_some(found)));
+    }
+    if beside.has(found.key()) {
+        return Ok(None);
+    }
+    let record = match event.event_type() {
+        EventType::Delete => None,
+        EventType::Put => Some(record_of(found)?),
     };
-    store.look_at(response.header(), latest)?;
-    Ok(FoundPage {
-        records: found(&response, names)?,
-        has_more: response.more(),
-    })
+    Ok(Some((key_of(found, store.names())?, record)))
 }

@@ -3,9 +3,12 @@ use super::clocks;
 use super::compacting;
 use super::habit::Habit;
 use super::leases::Leases;
+use super::ranges;
 use super::store::Store;
 use super::transactions::{self, MOST_OPERATIONS};
 use super::watch;
+use crate::keyspace::remote::portion::Portion;
+use crate::keyspace::remote::said::Said;
 use crate::keyspace::remote::thread::{Ends, Question};
 use crate::keyspace::remote::{Ask, AskId, EngineError, News, Place, Unit, Verdict};
 use etcd_client::Client;
@@ -38,7 +41,10 @@ pub(super) async fn work(
     let kv = transactions::kv(&client);
     let leases = Leases::new(&client);
     let habit = Arc::new(Habit::default());
+    let readable = Arc::new(Portion::new(MOST_OPERATIONS));
+    let scannable = Arc::new(Portion::new(ranges::AT_ONCE));
     let clock_lease = clocks::OwnLease::default();
+    let said = Said::default();
     let mut reads: VecDeque<Question> = VecDeque::new();
     let mut commits = VecDeque::new();
     let (mut reading, mut committing, mut others) =
@@ -53,16 +59,17 @@ pub(super) async fn work(
     let mut some = Vec::with_capacity(AT_ONCE);
     loop {
         while reading.len() < UNDER_WAY && !reads.is_empty() {
-            let group = gather_reads(&mut reads);
+            let group = gather_reads(&mut reads, readable.now());
             reading.spawn(transactions::read(
                 kv.clone(),
                 Arc::clone(&store),
                 group,
+                Arc::clone(&readable),
                 tell.clone(),
             ));
         }
         while may_begin(committing.len(), commits.len()) {
-            let group = gather_commits(&mut commits);
+            let group = gather_commits(&mut commits, habit.portion.now());
             committing.spawn(transactions::commit(
                 kv.clone(),
                 Arc::clone(&store),
@@ -92,7 +99,8 @@ pub(super) async fn work(
                         Ask::Commit(unit) => commits.push_back((id, unit)),
                         Ask::Page { after, most } => {
                             let (kv, store) = (kv.clone(), Arc::clone(&store));
-                            others.spawn(watch::page(kv, store, id, after, most, tell.clone()));
+                            let portion = Arc::clone(&scannable);
+                            others.spawn(ranges::page(kv, store, id, after, (most, portion), tell.clone()));
                         }
                         Ask::Clocks { process, shown_ms } => {
                             let (client, store) = (client.clone(), Arc::clone(&store));
@@ -103,7 +111,8 @@ pub(super) async fn work(
                             // There is one at a time.
                             watches.abort_all();
                             let (client, store) = (client.clone(), Arc::clone(&store));
-                            watches.spawn(watch::watch(client, store, id, tell.clone()));
+                            let portion = Arc::clone(&scannable);
+                            watches.spawn(watch::watch(client, store, id, portion, said.clone(), tell.clone()));
                         }
                     }
                 }
@@ -121,13 +130,13 @@ fn may_begin(under_way: usize, waiting: usize) -> bool {
     }
 }
 
-/// So many reads as fit one transaction.
-fn gather_reads(reads: &mut VecDeque<Question>) -> Vec<Question> {
+/// So many reads as fit one transaction of so many operations at most.
+fn gather_reads(reads: &mut VecDeque<Question>, most: usize) -> Vec<Question> {
     let mut group = Vec::new();
     let mut operations = 0;
     while let Some(question) = reads.front() {
         operations += transactions::gets_of(question);
-        if operations > MOST_OPERATIONS && !group.is_empty() {
+        if operations > most && !group.is_empty() {
             break;
         }
         group.extend(reads.pop_front());
@@ -135,8 +144,11 @@ fn gather_reads(reads: &mut VecDeque<Question>) -> Vec<Question> {
     group
 }
 
-/// So many units as fit one transaction, which must not put one place twice.
-fn gather_commits(commits: &mut VecDeque<(AskId, Arc<Unit>)>) -> Vec<(AskId, Arc<Unit>)> {
+/// So many units, of so many at most, as fit one transaction, which must not put one place twice.
+fn gather_commits(
+    commits: &mut VecDeque<(AskId, Arc<Unit>)>,
+    most: usize,
+) -> Vec<(AskId, Arc<Unit>)> {
     let mut group: Vec<(AskId, Arc<Unit>)> = Vec::new();
     let mut places = HashSet::<Place, quality::RandomState>::default();
     let (mut bytes, mut longest) = (0, 0);
@@ -144,6 +156,7 @@ fn gather_commits(commits: &mut VecDeque<(AskId, Arc<Unit>)>) -> Vec<(AskId, Arc
         bytes += transactions::bytes_of(unit);
         longest = longest.max(transactions::operations_of(unit));
         let fits = bytes <= MOST_BYTES
+            && group.len() < most
             && group.len() + 1 + longest <= MOST_OPERATIONS
             && unit.puts.iter().all(|(place, _)| !places.contains(place));
         if !fits && !group.is_empty() {

@@ -2,7 +2,7 @@
 -- Finds the store of a prefix, or makes it, and notices that the engine goes on from another history: after a restart, or on a replica that
 -- took over, its replication has another name. The counter of revisions jumps then, so that none is given twice.
 --
--- KEYS: manifest, counter, floors, stream. ARGV: format, id of a new store or nothing if none may be made, number of buckets, how far the
+-- KEYS: manifest, counter, floors, stream, the entries of each bucket. ARGV: format, id of a new store or nothing if none may be made, number of buckets, how far the
 -- counter jumps.
 local manifest, counter, floors, stream = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local format, new_id, buckets, jump = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
@@ -18,11 +18,13 @@ end
 
 local found = redis.call('HMGET', manifest, 'format', 'store', 'history', 'engine')
 if not found[1] then
-  if redis.call('EXISTS', manifest, counter, floors, stream) > 0 then
-    return {'foreign', ''}
-  end
   if new_id == '' then
     return {'gone'}
+  end
+  for key = 1, #KEYS do
+    if redis.call('EXISTS', KEYS[key]) > 0 then
+      return {'without', KEYS[key]}
+    end
   end
   for bucket = 0, buckets - 1 do
     redis.call('HSET', floors, bucket, '0:0:0')

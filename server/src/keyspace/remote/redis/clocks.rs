@@ -1,14 +1,15 @@
 //! What the wall clocks of the nodes show, and Redis's own.
 use super::connecting::Session;
 use super::names::number;
-use super::transactions::{Connection, ends_connection};
-use crate::keyspace::remote::{AskId, CLOCK_LIFETIME, FoundClocks, News};
+use super::transactions::{Connection, ends_connection, why_unwritable};
+use crate::keyspace::remote::{AskId, CLOCK_LIFETIME, EngineError, FoundClocks, News};
 use ::redis::Value;
 use ::redis::aio::MultiplexedConnection;
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
 
 const TELL: &str = include_str!("clocks.lua");
+const PROBE: &str = include_str!("probe.lua");
 
 /// Looks what the others have told, and tells what the clock of this process shows: they do without if Redis takes no writes. No
 /// replica has to confirm that.
@@ -27,6 +28,8 @@ pub(super) async fn compare(
         .arg(session.names.clocks());
     call.arg(&session.history).arg(lifetime_ms());
     call.arg(name_of(process)).arg(shown_ms);
+    let probe = commands.cmd("EVAL").arg(PROBE);
+    probe.arg(1).arg(session.names.mark());
     commands.ignore_errors();
     let count = commands.len();
     let answers: Result<Vec<Value>, _> = connection.send_packed_commands(&commands, 0, count).await;
@@ -40,7 +43,20 @@ pub(super) async fn compare(
     }
     // Nobody may listen any more.
     let _ = tell.send(News::Clocks(ask, found.ok_or(None)));
+    let probed = answers.ok().as_deref().and_then(<[_]>::last).map(writable);
+    if let Some(taken) = probed.flatten() {
+        let _ = tell.send(News::Writable(taken));
+    }
     then
+}
+
+/// What the answer to the probe says.
+fn writable(probed: &Value) -> Option<Result<(), EngineError>> {
+    match probed {
+        Value::Okay => Some(Ok(())),
+        Value::ServerError(error) => why_unwritable(error).map(Err),
+        _ => None,
+    }
 }
 
 fn lifetime_ms() -> u64 {

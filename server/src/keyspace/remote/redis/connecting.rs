@@ -266,9 +266,12 @@ async fn reach_at(
     let names = Names::new(&config.prefix);
     let new_id = if may_make { new_id()? } else { String::new() };
     let mut begin = ::redis::cmd("EVAL");
-    begin.arg(BEGIN).arg(4);
+    begin.arg(BEGIN).arg(4 + BUCKETS);
     begin.arg(names.manifest()).arg(names.counter());
     begin.arg(names.floors()).arg(names.stream());
+    for bucket in 0..BUCKETS {
+        begin.arg(names.entries(bucket));
+    }
     begin.arg(FORMAT).arg(new_id).arg(BUCKETS).arg(JUMP);
     let found: Vec<Value> = match begin.query_async(&mut connection).await {
         Err(error) if error.code() == Some("WRONGTYPE") => {
@@ -282,6 +285,12 @@ async fn reach_at(
     let (store, history) = match &found[..] {
         ["found", store, history] => ((*store).to_owned(), (*history).to_owned()),
         ["foreign", format] => return Err(Obstacle::Foreign(objection(format))),
+        ["without", name] => {
+            let manifest = names.manifest();
+            return Err(Obstacle::Foreign(format!(
+                "there is {name:?}, but no {manifest:?}: remove what is left of a former store, or restore it"
+            )));
+        }
         ["gone"] => return Err(Obstacle::Gone),
         ["replica"] => {
             let (host, port) = address;

@@ -23,6 +23,7 @@ mod commits;
 mod connecting;
 mod names;
 mod pages;
+mod portions;
 mod transactions;
 mod watch;
 mod worker;

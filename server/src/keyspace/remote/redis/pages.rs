@@ -1,7 +1,8 @@
 //! Pages of keys: bucket by bucket, the keys of each in their order.
 use super::connecting::Session;
-use super::transactions::is_here;
+use super::transactions::{is_confirmed, is_here};
 use super::watch::found;
+use crate::keyspace::remote::portion::Portion;
 use crate::keyspace::remote::{AskId, BUCKETS, EngineError, Found, FoundPage, News};
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{RedisError, Value};
@@ -9,10 +10,13 @@ use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::Instant;
 
 enum Failure {
     Redis(RedisError),
     Elsewhere,
+    /// Too few replicas have what was found.
+    Unconfirmed,
     Engine(EngineError),
 }
 
@@ -28,19 +32,37 @@ pub(super) async fn page(
     session: Arc<Session>,
     ask: AskId,
     after: Option<(u16, Bytes)>,
-    most: usize,
+    (most, portion): (usize, Arc<Portion>),
     tell: UnboundedSender<News>,
 ) {
-    let page = page_behind(&mut connection, &session, after, most).await;
+    let most = most.min(portion.now());
+    let begun = Instant::now();
+    let page = confirmed_page(&mut connection, &session, after, most).await;
+    portion.took(most, begun.elapsed());
     let page = page.map_err(|failure| match failure {
         Failure::Redis(error) => {
             tracing::debug!(%error, "redis did not answer a page");
             None
         }
-        Failure::Elsewhere => None,
+        Failure::Elsewhere | Failure::Unconfirmed => None,
         Failure::Engine(error) => Some(error),
     });
     let _ = tell.send(News::Page(ask, page));
+}
+
+/// What is found counts once enough replicas have it, as what single keys hold does.
+async fn confirmed_page(
+    connection: &mut MultiplexedConnection,
+    session: &Session,
+    after: Option<(u16, Bytes)>,
+    most: usize,
+) -> Result<FoundPage, Failure> {
+    let page = page_behind(connection, session, after, most).await?;
+    if is_confirmed(connection, session).await? {
+        Ok(page)
+    } else {
+        Err(Failure::Unconfirmed)
+    }
 }
 
 async fn page_behind(

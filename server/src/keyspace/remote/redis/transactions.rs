@@ -2,16 +2,18 @@
 use super::commits::{Commit, describe, names_of};
 use super::connecting::Session;
 use super::names::{decode_entry, decode_floor, number};
+use crate::keyspace::remote::portion::Portion;
 use crate::keyspace::remote::thread::Question;
 use crate::keyspace::remote::{
     ANSWER_LIFETIME, EngineError, News, Record, Revision, Seen, UNKNOWN_FLOOR, Verdict, bucket_of,
 };
 use crate::keyspace::rules::Version;
 use ::redis::aio::MultiplexedConnection;
-use ::redis::{Cmd, Pipeline, ServerError, Value};
+use ::redis::{Cmd, Pipeline, RedisError, ServerError, Value};
 use bytes::Bytes;
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::Instant;
 
 const CONFIRM: &str = include_str!("confirm.lua");
 
@@ -50,6 +52,22 @@ async fn ask_for(
         }
     };
     confirmed(answers, session)
+}
+
+/// Whether enough replicas have what was read through this connection until now.
+pub(super) async fn is_confirmed(
+    connection: &mut MultiplexedConnection,
+    session: &Session,
+) -> Result<bool, RedisError> {
+    let mut commands = Pipeline::new();
+    confirm(&mut commands, session);
+    commands.ignore_errors();
+    let count = commands.len();
+    if count == 0 {
+        return Ok(true);
+    }
+    let answers = connection.send_packed_commands(&commands, 0, count).await?;
+    Ok(confirmed(answers, session).is_ok())
 }
 
 /// Adds what replicas have to confirm: that counts only for what was written through the same connection.
@@ -243,8 +261,10 @@ pub(super) async fn read(
     mut connection: MultiplexedConnection,
     session: Arc<Session>,
     asked: Vec<Question>,
+    portion: Arc<Portion>,
     tell: UnboundedSender<News>,
 ) -> Connection {
+    let keys = asked.iter().map(|question| question.keys.len()).sum();
     let (single, several): (Vec<_>, Vec<_>) = asked
         .into_iter()
         .partition(|question| question.keys.len() == 1);
@@ -257,7 +277,9 @@ pub(super) async fn read(
         look_together(&mut commands, &session, &several);
     }
     let mut then = Connection::IsFine;
+    let begun = Instant::now();
     let answers = ask_for(&mut connection, &session, commands).await;
+    portion.took(keys, begun.elapsed());
     let answers = answers.unwrap_or_else(|lost| {
         then = lost;
         Vec::new()
@@ -370,12 +392,24 @@ fn verdict_of(outcome: &Value, compared: usize) -> Verdict {
 /// Only few errors say that something was certainly not done.
 fn verdict_of_error(error: &ServerError) -> Verdict {
     tracing::debug!(?error, "redis refused a commit");
+    if let Some(error) = why_unwritable(error) {
+        return Verdict::Failed(error);
+    }
     match error.code() {
-        // No memory, or no disk.
-        "OOM" | "MISCONF" => Verdict::Failed(EngineError::Full),
         "WRONGTYPE" => Verdict::Failed(foreign(
             error.details().unwrap_or("a place is of another type"),
         )),
         _ => Verdict::Unclear,
+    }
+}
+
+/// Why Redis takes no changes. It says so before a script has written anything.
+pub(super) fn why_unwritable(error: &ServerError) -> Option<EngineError> {
+    match error.code() {
+        // No memory, or no disk.
+        "OOM" | "MISCONF" => Some(EngineError::Full),
+        // Fewer than min-replicas-to-write.
+        "NOREPLICAS" => Some(EngineError::Unreplicated),
+        _ => None,
     }
 }

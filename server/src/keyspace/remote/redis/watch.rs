@@ -2,7 +2,9 @@
 use super::RedisConfig;
 use super::connecting::{self, Session};
 use super::names::{decode_entry, decode_floor, number};
+use super::portions::Portions;
 use super::transactions::{Connection, confirm, confirmed, foreign, is_here};
+use crate::keyspace::remote::said::Said;
 use crate::keyspace::remote::{AskId, BUCKETS, EngineError, Found, News, Record, Revision};
 use crate::keyspace::rules::Version;
 use ::redis::aio::MultiplexedConnection;
@@ -11,17 +13,12 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::Instant;
 
 const POSITION: &str = include_str!("position.lua");
 
-/// So many buckets are asked for their entries at once.
-const BUCKETS_AT_ONCE: u16 = 32;
-
-/// About so many entries of a bucket come at once.
-const ENTRIES_AT_ONCE: u32 = 1_000;
-
-/// Most items of the stream that come at once.
-const ITEMS_AT_ONCE: u32 = 1_000;
+/// About so many entries of a bucket come at once, at most.
+const ENTRIES_AT_ONCE: usize = 1_000;
 
 /// How long Redis waits for the next change before it says that there was none.
 const WAIT: Duration = Duration::from_secs(1);
@@ -30,11 +27,13 @@ const WAIT: Duration = Duration::from_secs(1);
 pub(super) async fn watch(
     config: Arc<RedisConfig>,
     session: Arc<Session>,
+    portions: Portions,
+    said: Said,
     ask: AskId,
     tell: UnboundedSender<News>,
 ) -> Connection {
     let mut then = Connection::IsFine;
-    let (reason, error) = match follow(&config, &session, ask, &tell).await {
+    let (reason, error) = match follow(&config, &session, &portions, &said, ask, &tell).await {
         Lost::Passing(reason) => (reason, None),
         Lost::ForGood(error) => (error.to_string(), Some(error)),
         Lost::Connection => {
@@ -42,10 +41,12 @@ pub(super) async fn watch(
             ("redis has to be connected to anew".into(), None)
         }
     };
-    tracing::warn!(
-        reason,
-        "the changes of redis are not known any more; they are watched anew"
-    );
+    if said.is_new(&reason) {
+        tracing::warn!(
+            reason,
+            "the changes of redis are not known any more; they are watched anew"
+        );
+    }
     // Nobody may listen any more.
     let _ = tell.send(News::WatchLost(ask, error));
     then
@@ -79,6 +80,8 @@ fn passing(reason: &str) -> Lost {
 async fn follow(
     config: &RedisConfig,
     session: &Session,
+    portions: &Portions,
+    said: &Said,
     ask: AskId,
     tell: &UnboundedSender<News>,
 ) -> Lost {
@@ -89,6 +92,8 @@ async fn follow(
     let watch = Watching {
         connection,
         session,
+        portions,
+        said,
         ask,
         tell,
     };
@@ -100,6 +105,8 @@ async fn follow(
 struct Watching<'a> {
     connection: MultiplexedConnection,
     session: &'a Session,
+    portions: &'a Portions,
+    said: &'a Said,
     ask: AskId,
     tell: &'a UnboundedSender<News>,
 }
@@ -125,6 +132,7 @@ impl Watching<'_> {
         }
         at = at.max(known);
         let _ = self.tell.send(News::Synced(self.ask, at, floors));
+        self.said.forget();
         loop {
             let items = self.items_behind(at, Some(WAIT)).await?;
             if items.is_empty() {
@@ -182,7 +190,9 @@ impl Watching<'_> {
         let mut left: Vec<(u16, Vec<u8>)> = Vec::new();
         let mut next = 0;
         loop {
-            while left.len() < usize::from(BUCKETS_AT_ONCE) && next < BUCKETS {
+            let most = self.portions.entries.now();
+            let buckets = (most / ENTRIES_AT_ONCE).max(1);
+            while left.len() < buckets && next < BUCKETS {
                 left.push((next, b"0".to_vec()));
                 next += 1;
             }
@@ -194,9 +204,13 @@ impl Watching<'_> {
                 commands
                     .cmd("HSCAN")
                     .arg(self.session.names.entries(*bucket));
-                commands.arg(&cursor[..]).arg("COUNT").arg(ENTRIES_AT_ONCE);
+                commands.arg(&cursor[..]).arg("COUNT");
+                commands.arg(most.min(ENTRIES_AT_ONCE));
             }
-            let answers = self.answers(commands).await?;
+            let begun = Instant::now();
+            let answers = self.answers(commands).await;
+            self.portions.entries.took(most, begun.elapsed());
+            let answers = answers?;
             let mut later = Vec::new();
             let mut records = Vec::new();
             for ((bucket, _), answer) in left.into_iter().zip(answers) {
@@ -220,7 +234,8 @@ impl Watching<'_> {
         let mut commands = ::redis::pipe();
         let manifest = commands.cmd("HGET").arg(self.session.names.manifest());
         manifest.arg("history");
-        commands.cmd("XREAD").arg("COUNT").arg(ITEMS_AT_ONCE);
+        let most = self.portions.items.now();
+        commands.cmd("XREAD").arg("COUNT").arg(most);
         if let Some(wait) = wait {
             commands
                 .arg("BLOCK")
@@ -228,7 +243,10 @@ impl Watching<'_> {
         }
         commands.arg("STREAMS").arg(self.session.names.stream());
         commands.arg(format!("{at}-0"));
-        let mut answers = self.answers(commands).await?.into_iter();
+        let begun = Instant::now();
+        let answers = self.answers(commands).await;
+        self.portions.items.took(most, begun.elapsed());
+        let mut answers = answers?.into_iter();
         if !answers
             .next()
             .is_some_and(|history| is_here(&history, self.session))

@@ -3,8 +3,10 @@
 use super::clocks;
 use super::commits::{self, Commit};
 use super::connecting::{self, Obstacle, Reached, Session};
+use super::portions::Portions;
 use super::transactions::{self, Connection};
 use super::{RedisConfig, pages, watch};
+use crate::keyspace::remote::said::Said;
 use crate::keyspace::remote::thread::{Ends, Question, refused, unanswered};
 use crate::keyspace::remote::{Ask, EngineError, News, Verdict};
 use std::collections::VecDeque;
@@ -15,9 +17,6 @@ use tokio::time::sleep;
 
 /// Most groups of a kind under way: while these are, others gather.
 const UNDER_WAY: usize = 4;
-
-/// Most keys of a group of reads.
-const MOST_KEYS: usize = 128;
 
 /// The largest record: Redis takes more, but has to hold it twice.
 const MOST_RECORD_BYTES: usize = 64 * 1024 * 1024;
@@ -36,11 +35,21 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_
 
 pub(super) async fn work(config: RedisConfig, reached: Reached, mut ends: Ends) {
     let config = Arc::new(config);
+    let portions = Portions::default();
+    let said = Said::default();
     let mut watches = JoinSet::new();
     let mut reached = reached;
     loop {
         let session = Arc::clone(&reached.session);
-        if !serve(&config, reached, &mut ends, &mut watches).await {
+        if !serve(
+            &config,
+            reached,
+            (&portions, &said),
+            &mut ends,
+            &mut watches,
+        )
+        .await
+        {
             return;
         }
         tracing::warn!("the connection to redis is lost; connecting anew");
@@ -62,6 +71,7 @@ pub(super) async fn work(config: RedisConfig, reached: Reached, mut ends: Ends) 
 async fn serve(
     config: &Arc<RedisConfig>,
     reached: Reached,
+    (portions, said): (&Portions, &Said),
     Ends { asked, tell }: &mut Ends,
     watches: &mut JoinSet<Connection>,
 ) -> bool {
@@ -79,9 +89,16 @@ async fn serve(
     let mut is_lost = false;
     while !is_lost {
         while reading.len() < UNDER_WAY && !reads.is_empty() {
-            let group = gather(&mut reads);
+            let group = gather(&mut reads, portions.reads.now());
             let (connection, session) = (connection.clone(), Arc::clone(&session));
-            reading.spawn(transactions::read(connection, session, group, tell.clone()));
+            let portion = Arc::clone(&portions.reads);
+            reading.spawn(transactions::read(
+                connection,
+                session,
+                group,
+                portion,
+                tell.clone(),
+            ));
         }
         while committing.len() < UNDER_WAY && !commits.is_empty() {
             let group = commits::gather(&mut commits);
@@ -115,6 +132,7 @@ async fn serve(
                         }
                         Ask::Page { after, most } => {
                             let (connection, session) = (connection.clone(), Arc::clone(&session));
+                            let most = (most, Arc::clone(&portions.pages));
                             paging.spawn(pages::page(connection, session, id, after, most, tell.clone()));
                         }
                         Ask::Clocks { process, shown_ms } => {
@@ -125,7 +143,8 @@ async fn serve(
                             // There is one at a time.
                             watches.abort_all();
                             let (config, session) = (Arc::clone(config), Arc::clone(&session));
-                            watches.spawn(watch::watch(config, session, id, tell.clone()));
+                            let (portions, said) = (portions.clone(), said.clone());
+                            watches.spawn(watch::watch(config, session, portions, said, id, tell.clone()));
                         }
                     }
                 }
@@ -183,6 +202,7 @@ async fn connect_again(
 /// It is another store by now.
 async fn same_store(config: &RedisConfig, former: &Session) -> Result<Reached, EngineError> {
     let mut pause = PAUSES.0;
+    let said = Said::default();
     loop {
         match connecting::reach(config, false).await {
             Ok(reached) if reached.session.store == former.store => return Ok(reached),
@@ -194,10 +214,10 @@ async fn same_store(config: &RedisConfig, former: &Session) -> Result<Reached, E
                 return Err(EngineError::Replaced(obstacle.describe()));
             }
             Err(obstacle) => {
-                tracing::debug!(
-                    error = obstacle.describe(),
-                    "redis cannot be connected to yet"
-                );
+                let error = obstacle.describe();
+                if said.is_new(&error) {
+                    tracing::warn!(error, "redis cannot be connected to yet: trying on");
+                }
             }
         }
         sleep(pause).await;
@@ -205,13 +225,13 @@ async fn same_store(config: &RedisConfig, former: &Session) -> Result<Reached, E
     }
 }
 
-/// So many questions as fit a group; one at least.
-fn gather(queue: &mut VecDeque<Question>) -> Vec<Question> {
+/// So many questions as fit a group of so many keys; one at least.
+fn gather(queue: &mut VecDeque<Question>, most: usize) -> Vec<Question> {
     let mut group = Vec::new();
     let mut count = 0;
     while let Some(question) = queue.front() {
         count += question.keys.len();
-        if !group.is_empty() && count > MOST_KEYS {
+        if !group.is_empty() && count > most {
             break;
         }
         group.extend(queue.pop_front());
@@ -239,6 +259,7 @@ impl Stream {
 
 #[cfg(test)]
 mod tests {
+    use super::super::portions::MOST_KEYS;
     use super::*;
     use crate::keyspace::remote::AskId;
     use bytes::Bytes;
@@ -251,7 +272,7 @@ mod tests {
                 .iter()
                 .map(|keys| Question::with_floors(AskId(1), smallvec![Bytes::new(); *keys]))
                 .collect();
-            let group = gather(&mut queue);
+            let group = gather(&mut queue, MOST_KEYS);
             (group.len(), queue.len())
         };
         assert_eq!(sized(&[2 * MOST_KEYS, 1]), (1, 1));

@@ -1,0 +1,149 @@
+//! Records in the order of their names, as many at once as make an answer of some size.
+use super::REQUEST_TIMEOUT;
+use super::limits::says_too_much;
+use super::names::Names;
+use super::store::Store;
+use super::transactions::{record_of, revision_of};
+use crate::keyspace::remote::portion::Portion;
+use crate::keyspace::remote::{AskId, EngineError, Found, FoundPage, News};
+use bytes::Bytes;
+use etcd_client::{Error, GetOptions, GetResponse, KeyValue, KvClient};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::{Instant, timeout};
+
+/// Most records of one answer.
+pub(super) const AT_ONCE: usize = 1_000;
+
+/// An answer with more than this is larger than it need be: it keeps other answers waiting.
+const ENOUGH_BYTES: usize = 8 * 1024 * 1024;
+
+pub(super) fn key_of(found: &KeyValue, names: &Names) -> Result<Bytes, EngineError> {
+    names.key(found.key()).ok_or_else(|| {
+        let name = String::from_utf8_lossy(found.key());
+        EngineError::Foreign(format!("this program gives no key the name {name:?}"))
+    })
+}
+
+pub(super) fn found(response: &GetResponse, names: &Names) -> Result<Vec<Found>, EngineError> {
+    let found = response.kvs().iter().map(|found| {
+        Ok(Found {
+            key: key_of(found, names)?,
+            record: record_of(found)?,
+            revision: revision_of(found),
+        })
+    });
+    found.collect()
+}
+
+/// Entries from a name on, at this revision if it is not zero.
+pub(super) struct Range {
+    pub(super) from: Vec<u8>,
+    pub(super) at: i64,
+    pub(super) most: usize,
+}
+
+impl Range {
+    /// As many as make an answer of some size.
+    pub(super) async fn ask(
+        &self,
+        kv: &mut KvClient,
+        store: &Store,
+        portion: &Portion,
+        patience: Duration,
+    ) -> Result<GetResponse, Error> {
+        loop {
+            let limit = self.most.min(portion.now());
+            let options = GetOptions::new()
+                .with_range(prefix_end(&store.names().entries()))
+                .with_revision(self.at)
+                .with_limit(i64::try_from(limit).unwrap_or(i64::MAX));
+            let begun = Instant::now();
+            let error = match soon(patience, kv.get(self.from.clone(), Some(options))).await {
+                Ok(response) => {
+                    let sizes = response
+                        .kvs()
+                        .iter()
+                        .map(|it| it.key().len() + it.value().len());
+                    if sizes.sum::<usize>() > ENOUGH_BYTES {
+                        portion.was_too_much(limit);
+                    } else {
+                        portion.came(begun.elapsed());
+                    }
+                    return Ok(response);
+                }
+                Err(error) => error,
+            };
+            let is_too_large = says_too_much(&error);
+            if is_too_large || is_late(&error) {
+                portion.was_too_much(limit);
+            }
+            if !is_too_large || limit == 1 {
+                return Err(error);
+            }
+        }
+    }
+}
+
+/// An answer that does not come in time would keep the watch from being begun at another member.
+pub(super) async fn soon<T>(
+    patience: Duration,
+    asking: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let late = |_| Err(Error::IoError(std::io::ErrorKind::TimedOut.into()));
+    timeout(patience, asking).await.unwrap_or_else(late)
+}
+
+fn is_late(error: &Error) -> bool {
+    matches!(error, Error::IoError(error) if error.kind() == std::io::ErrorKind::TimedOut)
+}
+
+/// The first name behind all that begin so.
+fn prefix_end(prefix: &[u8]) -> Vec<u8> {
+    let mut end = prefix.to_vec();
+    // Prefixes end with a slash here, which has a successor.
+    if let Some(last) = end.last_mut() {
+        *last = last.saturating_add(1);
+    }
+    end
+}
+
+/// Records behind a key.
+pub(super) async fn page(
+    mut kv: KvClient,
+    store: Arc<Store>,
+    ask: AskId,
+    after: Option<(u16, Bytes)>,
+    (most, portion): (usize, Arc<Portion>),
+    tell: UnboundedSender<News>,
+) {
+    let page = page_behind(&mut kv, &store, after, most, &portion).await;
+    let _ = tell.send(News::Page(ask, page));
+}
+
+async fn page_behind(
+    kv: &mut KvClient,
+    store: &Store,
+    after: Option<(u16, Bytes)>,
+    most: usize,
+    portion: &Portion,
+) -> Result<FoundPage, Option<EngineError>> {
+    store.check()?;
+    let names = store.names();
+    let from = match after {
+        Some((bucket, key)) => [&names.entry(bucket, &key)[..], b"\0"].concat(),
+        None => names.entries(),
+    };
+    let range = Range { from, at: 0, most };
+    let latest = store.latest();
+    let asking = range.ask(kv, store, portion, REQUEST_TIMEOUT);
+    let Ok(response) = asking.await else {
+        return Err(None);
+    };
+    store.look_at(response.header(), latest)?;
+    Ok(FoundPage {
+        records: found(&response, names)?,
+        has_more: response.more(),
+    })
+}

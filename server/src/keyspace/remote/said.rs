@@ -1,0 +1,38 @@
+//! What was logged last, so that what happens ten times a second is not logged ten times a second.
+use std::sync::{Arc, Mutex, PoisonError};
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Said(Arc<Mutex<Option<String>>>);
+
+impl Said {
+    /// Whether something else was said last, or nothing; this is what was said last from now on.
+    pub(super) fn is_new(&self, text: &str) -> bool {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = last.as_deref() != Some(text);
+        if is_new {
+            *last = Some(text.to_owned());
+        }
+        is_new
+    }
+
+    /// It is news if it is said once more.
+    pub(super) fn forget(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_is_said_once_in_a_row() {
+        let said = Said::default();
+        assert!(said.is_new("a"));
+        assert!(!said.clone().is_new("a"));
+        assert!(said.is_new("b"));
+        assert!(said.is_new("a"));
+        said.forget();
+        assert!(said.is_new("a"));
+    }
+}
