@@ -35,6 +35,7 @@ fn every_seed_holds() {
     for (what, count) in [
         ("question or answer was lost", total.lost),
         ("commit came twice", total.doubled),
+        ("engine was full", total.full),
         ("watch was lost", total.gaps),
         ("watch was interrupted", total.interruptions),
         ("node was restarted", total.restarts),

@@ -25,6 +25,7 @@ pub(super) fn check(world: &World) -> Result<(), String> {
         if let (Some((_, one @ End::Answered { .. })), Some((_, other @ End::Answered { .. }))) =
             (former, &asked.end)
             && one != other
+            && ![one, other].map(reply_of).contains(&Some(&NO_ROOM))
             && !only_reads(&asked.what)
         {
             return Err(format!("the other answer was {one:?}: {asked:?}"));
@@ -103,6 +104,9 @@ pub(super) fn apply(
     (outcome.reply, outcome.version, changes)
 }
 
+/// What is answered if the engine has no room.
+const NO_ROOM: Reply = Reply::Error(ServiceError::QuotaExceeded);
+
 fn answered(truth: &Truth<'_>, world: &World, asked: &Asked) -> Result<(), String> {
     let values: Vec<&Bytes> = match &asked.what {
         What::One(_, action) => value_of(action).into_iter().collect(),
@@ -126,6 +130,7 @@ fn answered(truth: &Truth<'_>, world: &World, asked: &Asked) -> Result<(), Strin
         End::Unknown => return Ok(()),
         // It did not happen here.
         End::Expired | End::Away if asked.is_twice => return Ok(()),
+        End::Answered { reply, .. } if *reply == NO_ROOM && asked.is_twice => return Ok(()),
         End::Expired | End::Away => false,
         End::Answered { reply, .. } => matches!(reply, Reply::Ok | Reply::Transacted(_)),
     };
@@ -135,6 +140,9 @@ fn answered(truth: &Truth<'_>, world: &World, asked: &Asked) -> Result<(), Strin
     let End::Answered { reply, version } = end else {
         return Ok(());
     };
+    if *reply == NO_ROOM {
+        return Ok(());
+    }
     if *reply == Reply::Error(ServiceError::TimestampSkew) {
         return skewed::may_be_refused(world, asked, *end_ms);
     }
@@ -143,6 +151,13 @@ fn answered(truth: &Truth<'_>, world: &World, asked: &Asked) -> Result<(), Strin
         (What::One(key, action), _) => one(truth, asked, *end_ms, key, action, (reply, *version)),
         (What::All(actions), _) => all(truth, asked, *end_ms, actions, reply),
         _ => Err("that is no answer to it".into()),
+    }
+}
+
+fn reply_of(end: &End) -> Option<&Reply> {
+    match end {
+        End::Answered { reply, .. } => Some(reply),
+        _ => None,
     }
 }
 

@@ -122,6 +122,8 @@ pub struct Counts {
     pub lost: usize,
     /// Commits that came a second time.
     pub doubled: usize,
+    /// Commits for which the engine had no room.
+    pub full: usize,
     /// Watches that were lost.
     pub gaps: usize,
     /// Watches that were interrupted and went on where they were.
@@ -152,6 +154,7 @@ impl std::ops::AddAssign for Counts {
         self.expired += other.expired;
         self.lost += other.lost;
         self.doubled += other.doubled;
+        self.full += other.full;
         self.gaps += other.gaps;
         self.interruptions += other.interruptions;
         self.restarts += other.restarts;
@@ -202,6 +205,7 @@ impl World {
                 } else {
                     0
                 },
+            full: chance.below(often) / 4,
             watch_lost: chance.below(4 * often),
         };
         let count = chance.between(1, 4);
@@ -465,6 +469,7 @@ impl World {
             expired: ends(End::Expired),
             lost: ways().map(|way| way.lock().lost).sum(),
             doubled: ways().map(|way| way.lock().late).sum(),
+            full: ways().map(|way| way.lock().full).sum(),
             gaps: ways().map(|way| way.lock().gaps).sum(),
             interruptions: ways().map(|way| way.lock().interruptions).sum(),
             restarts: self.restarts_ms.len(),

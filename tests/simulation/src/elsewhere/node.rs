@@ -229,6 +229,7 @@ impl Node {
                 lost: 0,
                 unanswered: 0,
                 doubled: 0,
+                full: 0,
                 watch_lost: 0,
             };
         }

@@ -2,7 +2,8 @@
 use super::engine::{Engine, Fault, page};
 use crate::chance::Chance;
 use statestored::keyspace::remote::{
-    Ask, AskId, BUCKETS, Found, Link, News, Place, Put, Revision, Seen, UNKNOWN_FLOOR, Verdict,
+    Ask, AskId, BUCKETS, EngineError, Found, Link, News, Place, Put, Revision, Seen, UNKNOWN_FLOOR,
+    Verdict,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -27,6 +28,8 @@ pub(crate) struct Weather {
     pub(crate) unanswered: u64,
     /// Commits that come twice, the second time up to three seconds later.
     pub(crate) doubled: u64,
+    /// Commits for which the engine says that it has no room.
+    pub(crate) full: u64,
     /// In a thousand, for each change: the watch is lost. As often it is interrupted, and goes on where it was.
     pub(crate) watch_lost: u64,
 }
@@ -55,6 +58,8 @@ pub(crate) struct Way {
     sent: u64,
     /// Questions that have been answered, as far as the node knows.
     answered: BTreeSet<AskId>,
+    /// Commits that come twice.
+    doubled: BTreeSet<AskId>,
     /// The last question for a watch: the one before is forgotten, even if it is still on its way.
     asked_watch: Option<AskId>,
     /// The watch, and how many changes it was told, and when the next is told.
@@ -71,6 +76,7 @@ pub(crate) struct Way {
     pub(crate) gaps: usize,
     pub(crate) interruptions: usize,
     pub(crate) late: usize,
+    pub(crate) full: usize,
 }
 
 impl Way {
@@ -84,6 +90,7 @@ impl Way {
             events: BTreeMap::new(),
             sent: 0,
             answered: BTreeSet::new(),
+            doubled: BTreeSet::new(),
             asked_watch: None,
             watch: None,
             is_broken: false,
@@ -94,6 +101,7 @@ impl Way {
             gaps: 0,
             interruptions: 0,
             late: 0,
+            full: 0,
         }
     }
 
@@ -116,6 +124,7 @@ impl Way {
         if matches!(ask, Ask::Commit(_)) && self.chance.percent(self.weather.doubled) {
             let later_ms = self.chance.spread(1, 3_000);
             self.late += 1;
+            self.doubled.insert(id);
             self.push(later_ms, Event::Arrives(id, ask.clone(), true));
         }
         if self.chance.percent(self.weather.lost) {
@@ -204,6 +213,10 @@ impl Way {
     }
 
     fn arrived(&mut self, id: AskId, ask: &Ask, is_copy: bool) {
+        // What says so of one copy keeps no other one back: nobody sends two at once.
+        let is_full = matches!(ask, Ask::Commit(_))
+            && !self.doubled.contains(&id)
+            && self.chance.percent(self.weather.full);
         let engine = Arc::clone(&self.engine);
         let mut engine = engine.lock().unwrap();
         let news = match ask {
@@ -218,6 +231,10 @@ impl Way {
                     ..engine.seen(key)
                 };
                 News::Read(id, Ok(vec![seen]))
+            }
+            Ask::Commit(_) if is_full => {
+                self.full += 1;
+                News::Committed(id, Verdict::Failed(EngineError::Full))
             }
             Ask::Commit(unit) => News::Committed(id, engine.commit(unit)),
             Ask::Page { after, most } => News::Page(id, Ok(page(&engine, after.as_ref(), *most))),

@@ -43,6 +43,7 @@ pub(super) async fn watch(
         ask,
         tell: &tell,
         said: &said,
+        broken_since: None,
         beside: Beside::new(store.names()),
         told: 0,
         part: None,
@@ -51,7 +52,7 @@ pub(super) async fn watch(
         Broken::Passing(reason) | Broken::Gap(reason) => (reason, None),
         Broken::ForGood(error) => (error.to_string(), Some(error)),
     };
-    if said.is_new(&reason) {
+    if said.is_new(&format!("lost: {reason}")) {
         tracing::warn!(
             reason,
             "the changes of etcd are not known any more; they are watched anew"
@@ -96,6 +97,8 @@ struct Watching<'a> {
     ask: AskId,
     tell: &'a UnboundedSender<News>,
     said: &'a Said,
+    /// Since when nothing was heard but that it broke.
+    broken_since: Option<Instant>,
     beside: Beside,
     /// All changes up to this revision were told.
     told: i64,
@@ -119,21 +122,25 @@ impl Watching<'_> {
             }
         };
         let mut broken = self.listen(stream).await;
-        while let Broken::Passing(reason) = broken {
-            tracing::info!(
-                reason,
-                "the watch of etcd broke, and is taken up where it was"
-            );
+        loop {
+            let Broken::Passing(reason) = &broken else {
+                return broken;
+            };
+            if self.said.is_new(reason) {
+                tracing::info!(
+                    reason,
+                    "the watch of etcd broke, and is taken up where it was"
+                );
+            }
             self.tell(News::WatchBroken(self.ask));
             self.part = None;
-            let stream = match self.resume().await {
+            let stream = match self.resume(broken).await {
                 Ok(stream) => stream,
                 Err(broken) => return broken,
             };
             self.tell(News::WatchResumed(self.ask));
             broken = self.listen(stream).await;
         }
-        broken
     }
 
     async fn begin(&mut self, portion: &Portion) -> Result<WatchStream, Broken> {
@@ -164,20 +171,22 @@ impl Watching<'_> {
         }
     }
 
-    /// The same, tried for some time.
-    async fn resume(&self) -> Result<WatchStream, Broken> {
-        let until = Instant::now() + RESUMED_WITHIN;
-        loop {
-            let broken = match self.open_again().await {
+    /// The same, tried for some time after something was heard last: this broke it.
+    async fn resume(&mut self, mut broken: Broken) -> Result<WatchStream, Broken> {
+        let is_first = self.broken_since.is_none();
+        let until = *self.broken_since.get_or_insert_with(Instant::now) + RESUMED_WITHIN;
+        if !is_first {
+            sleep(AGAIN).await;
+        }
+        while Instant::now() < until {
+            self.refresh_token(&broken).await;
+            broken = match self.open_again().await {
                 Err(broken @ Broken::Passing(_)) => broken,
                 result => return result,
             };
-            self.refresh_token(&broken).await;
-            if until <= Instant::now() + AGAIN {
-                return Err(broken);
-            }
             sleep(AGAIN).await;
         }
+        Err(broken)
     }
 
     /// The same, once it is clear that the store is the one that it was, and has all that was told.
@@ -224,6 +233,10 @@ impl Watching<'_> {
                 }
             };
             is_asked = false;
+            let is_word = !response.created() && !response.canceled();
+            if is_word && self.broken_since.take().is_some() {
+                self.said.forget();
+            }
             if response.canceled() {
                 let reason = format!("it was cancelled: {}", response.cancel_reason());
                 return match response.compact_revision() {
