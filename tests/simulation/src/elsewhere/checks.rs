@@ -3,7 +3,7 @@ use super::engine::Engine;
 use super::node::{Following, operation};
 use super::truth::{States, Truth};
 use super::{Action, Asked, TOMBSTONE_MS, What, World};
-use super::{aging, eventual, skewed};
+use super::{aging, eventual, pages, skewed};
 use bytes::Bytes;
 use statestore_protocol::{Rejection, Reply, ServiceError};
 use statestored::keyspace::End;
@@ -111,7 +111,7 @@ fn answered(truth: &Truth<'_>, world: &World, asked: &Asked) -> Result<(), Strin
     let values: Vec<&Bytes> = match &asked.what {
         What::One(_, action) => value_of(action).into_iter().collect(),
         What::All(actions) => actions.iter().filter_map(|(_, it)| value_of(it)).collect(),
-        What::Page => Vec::new(),
+        What::Page(_) => Vec::new(),
     };
     let written: Vec<_> = values.iter().flat_map(|it| truth.of_value(it)).collect();
     if written.len() > values.len() {
@@ -147,7 +147,10 @@ fn answered(truth: &Truth<'_>, world: &World, asked: &Asked) -> Result<(), Strin
         return skewed::may_be_refused(world, asked, *end_ms);
     }
     match (&asked.what, reply) {
-        (What::Page, Reply::Page { keys, .. }) => page(truth, asked.at_ms, *end_ms, keys),
+        (What::Page(after), Reply::Page { keys, token }) => {
+            let page = pages::Page::new(after.as_ref(), token.as_ref(), keys)?;
+            page.check(truth, asked.at_ms, *end_ms)
+        }
         (What::One(key, action), _) => one(truth, asked, *end_ms, key, action, (reply, *version)),
         (What::All(actions), _) => all(truth, asked, *end_ms, actions, reply),
         _ => Err("that is no answer to it".into()),
@@ -162,7 +165,7 @@ fn reply_of(end: &End) -> Option<&Reply> {
 }
 
 fn only_reads(what: &What) -> bool {
-    matches!(what, What::One(_, Action::Get { .. }) | What::Page)
+    matches!(what, What::One(_, Action::Get { .. }) | What::Page(_))
 }
 
 fn value_of(action: &Action) -> Option<&Bytes> {
@@ -294,30 +297,6 @@ fn all(
     }
 }
 
-/// The keys that there were all the time, and none that there was at no time.
-fn page(truth: &Truth<'_>, from_ms: u64, to_ms: u64, keys: &[Bytes]) -> Result<(), String> {
-    let is_entry = |states: &States, key: &Bytes| states.get(key).is_some_and(Record::is_entry);
-    for key in keys {
-        if !truth
-            .between(from_ms, to_ms)
-            .any(|states| is_entry(states, key))
-        {
-            return Err(format!("{key:?} was not there"));
-        }
-    }
-    let first = truth.between(from_ms, to_ms).next().ok_or("no state")?;
-    for key in first.keys() {
-        // One whose time is over may be left out before anybody has committed that.
-        let stays = truth.between(from_ms, to_ms).all(|states| {
-            is_entry(states, key) && states.get(key).is_some_and(|it| it.expiry().is_none())
-        });
-        if stays && !keys.contains(key) {
-            return Err(format!("{key:?} is missing"));
-        }
-    }
-    Ok(())
-}
-
 /// Whether some client may have deleted this.
 fn may_be_deleted(asked: &[Asked], key: &Bytes, at_ms: u64, version: Version) -> bool {
     let is_del = |action: &Action| matches!(action, Action::Del { .. });
@@ -325,7 +304,7 @@ fn may_be_deleted(asked: &[Asked], key: &Bytes, at_ms: u64, version: Version) ->
         let deletes = match &asked.what {
             What::One(of, action) => of == key && is_del(action),
             What::All(actions) => actions.iter().any(|(of, it)| of == key && is_del(it)),
-            What::Page => false,
+            What::Page(_) => false,
         };
         deletes
             && asked.at_ms <= at_ms

@@ -8,6 +8,7 @@ mod counts;
 mod engine;
 mod eventual;
 mod node;
+mod pages;
 mod reverting;
 mod skewed;
 mod truth;
@@ -93,7 +94,8 @@ pub(crate) struct Asked {
 pub(crate) enum What {
     One(Bytes, Action),
     All(Vec<(Bytes, Action)>),
-    Page,
+    /// Behind this token, if there is one.
+    Page(Option<Bytes>),
 }
 
 /// How a run went.
@@ -334,7 +336,7 @@ impl World {
         let node = self.chance.index(self.nodes.len());
         let ticket = self.asked.len();
         let what = match self.chance.below(100) {
-            0..4 => What::Page,
+            0..4 => What::Page(pages::last_token(&self.asked)),
             4..14 => {
                 let mut actions: Vec<(Bytes, Action)> = Vec::new();
                 for part in 0..self.chance.between(1, 3) {

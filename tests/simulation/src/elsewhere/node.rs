@@ -1,7 +1,7 @@
 //! One node: a keyspace with its clocks, its way to the engine, and what it told.
 use super::engine::Engine;
 use super::way::{Shared, Way, Weather};
-use super::{Action, Asked, What};
+use super::{Action, Asked, What, pages};
 use crate::chance::Chance;
 use bytes::Bytes;
 use statestore_protocol::{Reply, SetOptions};
@@ -102,7 +102,7 @@ fn config(
         process,
         patience_ms: chance.below(300),
         tombstone_ms,
-        page_keys: 100,
+        page_keys: pages::LOOKED_AT,
         max_operations: 60,
         trust_ms: TRUST_MS,
         clock_limit_ms,
@@ -282,9 +282,10 @@ impl Node {
                     .collect();
                 self.remote.transact(&of, &operations, &mut ear)
             }
-            What::Page => self
-                .remote
-                .page(&of, &Bytes::from_static(b"*"), None, &mut ear),
+            What::Page(after) => {
+                let all = Bytes::from_static(b"*");
+                self.remote.page(&of, &all, after.as_ref(), &mut ear)
+            }
         }
     }
 

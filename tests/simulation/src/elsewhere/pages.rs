@@ -1,0 +1,98 @@
+//! Pages of keys, each from where another one ended, whichever node gave that and whatever was changed since.
+use super::truth::{States, Truth};
+use super::{Asked, What};
+use bytes::Bytes;
+use statestore_protocol::Reply;
+use statestored::keyspace::End;
+use statestored::keyspace::remote::{Record, bucket_of};
+
+/// Records that a node looks at for one page: some pages have no key at all.
+pub(super) const LOOKED_AT: usize = 2;
+
+/// Where the last page that has another one behind it ended.
+pub(super) fn last_token(asked: &[Asked]) -> Option<Bytes> {
+    let answered = asked.iter().rev().take(300);
+    let mut tokens = answered.filter_map(|asked| match (&asked.what, &asked.end) {
+        (
+            What::Page(_),
+            Some((
+                _,
+                End::Answered {
+                    reply: Reply::Page { token, .. },
+                    ..
+                },
+            )),
+        ) => token.clone(),
+        _ => None,
+    });
+    tokens.next()
+}
+
+type Place = (u16, Bytes);
+
+fn place(key: &Bytes) -> Place {
+    (bucket_of(key), key.clone())
+}
+
+/// A page that was answered: the keys behind one place, up to another one or to the end.
+pub(super) struct Page<'a> {
+    after: Option<Place>,
+    up_to: Option<Place>,
+    keys: &'a [Bytes],
+}
+
+impl<'a> Page<'a> {
+    pub(super) fn new(
+        after: Option<&Bytes>,
+        token: Option<&Bytes>,
+        keys: &'a [Bytes],
+    ) -> Result<Self, String> {
+        let key = |token: &Bytes| {
+            let key = token.strip_prefix(b"+").ok_or("a token of another form")?;
+            Ok::<_, String>(place(&Bytes::copy_from_slice(key)))
+        };
+        Ok(Self {
+            after: after.map(key).transpose()?,
+            up_to: token.map(key).transpose()?,
+            keys,
+        })
+    }
+
+    fn has(&self, key: &Bytes) -> bool {
+        let place = place(key);
+        self.after.as_ref().is_none_or(|after| place > *after)
+            && self.up_to.as_ref().is_none_or(|up_to| place <= *up_to)
+    }
+
+    /// It goes on, and has the keys between its ends that there were all the time, each once and in order, and none that there was at
+    /// no time.
+    pub(super) fn check(&self, truth: &Truth<'_>, from_ms: u64, to_ms: u64) -> Result<(), String> {
+        if self.up_to.is_some() && self.up_to <= self.after {
+            return Err("it ends where it began".into());
+        }
+        if !self.keys.is_sorted_by_key(place) {
+            return Err("its keys are in no order".into());
+        }
+        let is_entry = |states: &States, key: &Bytes| states.get(key).is_some_and(Record::is_entry);
+        for (index, key) in self.keys.iter().enumerate() {
+            let mut states = truth.between(from_ms, to_ms);
+            if !self.has(key) || !states.any(|states| is_entry(states, key)) {
+                return Err(format!("{key:?} was not there"));
+            }
+            if self.keys[..index].contains(key) {
+                return Err(format!("{key:?} is there twice"));
+            }
+        }
+        let first = truth.between(from_ms, to_ms).next().ok_or("no state")?;
+        for key in first.keys().filter(|key| self.has(key)) {
+            // One whose time is over may be left out before anybody has committed that.
+            let stays = truth.between(from_ms, to_ms).all(|states| {
+                is_entry(states, key) && states.get(key).is_some_and(|it| it.expiry().is_none())
+            });
+            if stays && !self.keys.contains(key) {
+                return Err(format!("{key:?} is missing"));
+            }
+        }
+        Ok(())
+    }
+}
