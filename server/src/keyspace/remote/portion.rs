@@ -31,10 +31,10 @@ impl Portion {
         self.now.load(Ordering::Relaxed)
     }
 
-    /// The answer to as much as there may be has come, after such a time.
-    pub(super) fn came(&self, took: Duration) {
+    /// The answer to so much has come, after such a time. That of far less than there may be shows nothing.
+    pub(super) fn came(&self, of: usize, took: Duration) {
         let now = self.now();
-        if took < SOON && now < self.most {
+        if took < SOON && now < self.most && 2 * of >= now {
             let more = self.most.min(now + now / 4 + 1);
             self.now.store(more, Ordering::Relaxed);
         }
@@ -46,7 +46,7 @@ impl Portion {
         if took >= LATE {
             self.was_too_much(of);
         } else {
-            self.came(took);
+            self.came(of, took);
         }
     }
 
@@ -68,12 +68,13 @@ mod tests {
         // What was sent before that says nothing more.
         portion.was_too_much(80);
         assert_eq!(portion.now(), 30);
-        portion.came(SOON);
+        portion.came(30, SOON);
+        portion.came(14, Duration::ZERO);
         assert_eq!(portion.now(), 30);
-        portion.came(Duration::ZERO);
+        portion.came(15, Duration::ZERO);
         assert_eq!(portion.now(), 38);
         for _ in 0..10 {
-            portion.came(Duration::ZERO);
+            portion.came(100, Duration::ZERO);
         }
         assert_eq!(portion.now(), 100);
         for _ in 0..10 {

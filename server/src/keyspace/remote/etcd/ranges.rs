@@ -69,7 +69,7 @@ impl Range {
                     if sizes.sum::<usize>() > ENOUGH_BYTES {
                         portion.was_too_much(limit);
                     } else {
-                        portion.came(begun.elapsed());
+                        portion.came(response.kvs().len(), begun.elapsed());
                     }
                     return Ok(response);
                 }

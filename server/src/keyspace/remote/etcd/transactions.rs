@@ -154,7 +154,7 @@ async fn ask_for(
     let begun = Instant::now();
     match timeout(REQUEST_TIMEOUT, kv.txn(store.only_here(all))).await {
         Ok(Ok(response)) => {
-            portion.came(begun.elapsed());
+            portion.came(count, begun.elapsed());
             return Ok(store.answers(&response, latest)?);
         }
         Ok(Err(error)) => {
@@ -288,7 +288,7 @@ pub(super) async fn commit(
                 habit.portion.was_too_much(some.len());
             }
             Err(_) => {}
-            Ok(_) => habit.portion.came(begun.elapsed()),
+            Ok(_) => habit.portion.came(some.len(), begun.elapsed()),
         }
         let mut verdicts = verdicts.map(Vec::into_iter);
         for ask in asks.drain(..some.len()) {
