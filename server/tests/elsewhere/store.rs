@@ -56,7 +56,9 @@ impl Link for Counted {
         let news = self.link.news()?;
         let mut progress = self.progress.lock().unwrap();
         match &news {
-            News::Read(..) | News::Page(..) | News::Clocks(..) => progress.waiting -= 1,
+            News::Read(..) | News::Revision(..) | News::Page(..) | News::Clocks(..) => {
+                progress.waiting -= 1
+            }
             News::Committed(_, verdict) => {
                 progress.waiting -= 1;
                 if let Verdict::Done(revision) = verdict {
@@ -76,6 +78,10 @@ impl Link for Counted {
 
     fn sends_once(&self) -> bool {
         self.link.sends_once()
+    }
+
+    fn counts_revisions(&self) -> bool {
+        self.link.counts_revisions()
     }
 
     fn poll_news(&mut self, context: &mut Context<'_>) -> Poll<()> {

@@ -32,6 +32,7 @@ fn every_seed_holds() {
         total.remembered as u64 >= seeds,
         "hardly any read was eventual"
     );
+    assert!(total.confirmed >= seeds, "hardly any read was confirmed");
     for (what, count) in [
         ("question or answer was lost", total.lost),
         ("commit came twice", total.doubled),

@@ -93,6 +93,9 @@ pub enum Ask {
     /// What this key holds, for somebody who changes nothing: the floor, which only a change is compared with, need not be looked at.
     /// Ends with [`News::Read`], too.
     Look(Bytes),
+    /// Which revision the last change has that was made, at one moment between question and answer. Ends with [`News::Revision`]. Asked only
+    /// of an engine that [counts its revisions](Link::counts_revisions).
+    Revision,
     /// Make these changes. Ends with [`News::Committed`].
     Commit(Arc<Unit>),
     /// Keys with records, in the order of the engine, behind this one. Ends with [`News::Page`].
@@ -202,6 +205,8 @@ pub enum EngineError {
 pub enum News {
     /// What keys hold, in their order; no error if it did not answer.
     Read(AskId, Result<Vec<Seen>, Option<EngineError>>),
+    /// How far the engine is; no error if it did not answer.
+    Revision(AskId, Result<Revision, Option<EngineError>>),
     /// What became of a commit.
     Committed(AskId, Verdict),
     /// Some of the records; no error if it did not answer.
@@ -240,6 +245,10 @@ pub trait Link: Debug + Send {
 
     /// Whether a commit that was asked once is sent once: nothing on the way sends it again by itself. A refusal is its own then.
     fn sends_once(&self) -> bool;
+
+    /// Whether its revisions are those of its changes alone, so that a watch tells the last one of them as soon as it is not behind. How far the
+    /// engine is [can be asked](Ask::Revision) then.
+    fn counts_revisions(&self) -> bool;
 
     /// Ready if there are news. Otherwise the context is woken when there are.
     fn poll_news(&mut self, context: &mut Context<'_>) -> Poll<()>;

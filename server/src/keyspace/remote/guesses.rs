@@ -65,6 +65,11 @@ impl Guesses {
         keys.iter().map(|key| self.get(key)).collect()
     }
 
+    /// Whether there is a guess for a key.
+    pub(super) fn has(&self, key: &Bytes) -> bool {
+        self.young.contains_key(key) || self.old.contains_key(key)
+    }
+
     fn get(&mut self, key: &Bytes) -> Option<Seen> {
         if let Some(seen) = self.young.get(key) {
             return Some(seen.clone());

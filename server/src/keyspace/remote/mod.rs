@@ -32,6 +32,7 @@ mod answer;
 mod clocks;
 mod comparing;
 mod config;
+mod confirming;
 mod engine;
 #[cfg(feature = "etcd")]
 pub mod etcd;
@@ -184,6 +185,7 @@ impl<L: Link> Remote<L> {
                     self.tasks.read(ask, result, &self.sights, stamps);
                 }
             }
+            News::Revision(ask, result) => self.told_revision(ask, result, now),
             News::Committed(ask, verdict) => self.committed(ask, verdict, now),
             News::Page(ask, found) => self.paged(ask, found, now, told),
             News::Clocks(ask, found) => self.compared(ask, found, now),
@@ -292,17 +294,20 @@ impl<L: Link> Remote<L> {
         if may_commit {
             self.tasks.let_go();
         }
+        let counted = self.known().filter(|_| self.link.counts_revisions());
+        self.tasks.confirming.known(counted);
         loop {
             let guesses = is_live.then_some(&mut self.guesses);
             let next = self
                 .tasks
                 .next_ask(may_commit, guesses, &self.sights, stamps);
             let Some((task, ask)) = next else {
-                return;
+                break;
             };
             let ask = self.ask(ask);
             self.tasks.asked(task, ask);
         }
+        self.ask_revision();
     }
 }
 
@@ -399,6 +404,8 @@ impl<L: Link> Keyspace for Remote<L> {
             self.take(news, now, told);
         }
         self.tasks.pass(now);
+        let late = self.tasks.confirming.take_late(now.mono_ms);
+        self.tasks.unconfirmed(late);
         self.begin_due(now);
         self.send(now);
         for ticket in self.following.take_released() {
@@ -433,6 +440,7 @@ impl<L: Link> Keyspace for Remote<L> {
             again,
             self.sights.next_ms(),
             self.tasks.next_ms(),
+            self.tasks.confirming.next_ms(),
             self.untold.next_ms(),
         ];
         times.into_iter().flatten().min()

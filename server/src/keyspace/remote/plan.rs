@@ -27,6 +27,11 @@ impl Work {
         matches!(self, Self::Operation(operation) if operation.only_reads() && !operation.is_eventual())
     }
 
+    /// Whether it is a read.
+    pub(super) fn only_reads(&self) -> bool {
+        matches!(self, Self::Operation(operation) if operation.only_reads())
+    }
+
     /// Whether it may change what somebody has put there.
     pub(super) fn may_change(&self) -> bool {
         match self {

@@ -19,6 +19,7 @@ pub(super) static VALUE: Bytes = Bytes::from_static(b"value");
 pub(super) struct Script {
     pub(super) asks: Vec<(AskId, Ask)>,
     news: VecDeque<News>,
+    pub(super) counts_revisions: bool,
 }
 
 impl Link for Script {
@@ -32,6 +33,10 @@ impl Link for Script {
 
     fn sends_once(&self) -> bool {
         true
+    }
+
+    fn counts_revisions(&self) -> bool {
+        self.counts_revisions
     }
 
     fn poll_news(&mut self, _context: &mut Context<'_>) -> Poll<()> {
@@ -130,6 +135,15 @@ impl Node {
     pub(super) fn follow(&mut self, mono_ms: u64) -> Option<End> {
         let asked = asked(mono_ms, self.request);
         self.remote.follow(&asked, &KEY)
+    }
+
+    /// A read of what the key holds now.
+    pub(super) fn get_now(&mut self, mono_ms: u64) -> Option<End> {
+        let get = Operation::Get {
+            remaining: false,
+            eventual: false,
+        };
+        self.operate(mono_ms, &get)
     }
 
     pub(super) fn get(&mut self, mono_ms: u64) -> Option<End> {

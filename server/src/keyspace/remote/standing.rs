@@ -35,6 +35,8 @@ pub enum Trouble {
 pub enum Kind {
     /// What keys hold.
     Read,
+    /// How far it is.
+    Revision,
     /// Changes.
     Commit,
     /// A page of keys.
@@ -66,6 +68,8 @@ pub struct EngineFigures {
     pub trouble: Option<Trouble>,
     /// Reads that were answered from what is known here, since nobody asked for more.
     pub remembered: u64,
+    /// Reads that were answered from what is known here, once the engine had said that nothing had changed which is not known.
+    pub confirmed: u64,
     /// How often the engine went on from an earlier state.
     pub reversions: u64,
     /// By how many milliseconds the latest version is ahead of the clock of this process. It is made of somebody's clock, and
@@ -77,12 +81,13 @@ pub struct EngineFigures {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Read, Self::Commit, Self::Page];
+    pub const ALL: [Self; 4] = [Self::Read, Self::Revision, Self::Commit, Self::Page];
 
     /// As metrics call it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
+            Self::Revision => "revision",
             Self::Commit => "commit",
             Self::Page => "page",
         }
@@ -139,11 +144,18 @@ impl Standing {
         self.figures.remembered += 1;
     }
 
+    pub(super) fn confirmed(&mut self, count: u64) {
+        self.figures.confirmed += count;
+    }
+
     pub(super) fn heard(&mut self, news: &News, now: Now) {
         let (kind, result) = match news {
             News::Read(_, Ok(_)) => (Kind::Read, Result::Done),
             News::Read(_, Err(Some(error))) => (Kind::Read, self.failed(error)),
             News::Read(_, Err(None)) => (Kind::Read, Result::Unanswered),
+            News::Revision(_, Ok(_)) => (Kind::Revision, Result::Done),
+            News::Revision(_, Err(Some(error))) => (Kind::Revision, self.failed(error)),
+            News::Revision(_, Err(None)) => (Kind::Revision, Result::Unanswered),
             News::Committed(_, Verdict::Done(_)) => {
                 self.unwritable = None;
                 (Kind::Commit, Result::Done)

@@ -50,6 +50,7 @@ pub struct ThreadLink {
     next: VecDeque<News>,
     is_dead: bool,
     sends_once: bool,
+    counts_revisions: bool,
 }
 
 impl ThreadLink {
@@ -104,6 +105,7 @@ impl ThreadLink {
             next: VecDeque::new(),
             is_dead: false,
             sends_once: false,
+            counts_revisions: false,
         })
     }
 }
@@ -112,6 +114,7 @@ impl ThreadLink {
 pub(super) fn unanswered(id: AskId, ask: &Ask) -> News {
     match ask {
         Ask::Read(_) | Ask::Look(_) => News::Read(id, Err(None)),
+        Ask::Revision => News::Revision(id, Err(None)),
         Ask::Commit(_) => News::Committed(id, Verdict::Unclear),
         Ask::Page { .. } => News::Page(id, Err(None)),
         Ask::Watch => News::WatchLost(id, None),
@@ -124,6 +127,13 @@ impl ThreadLink {
     #[cfg(feature = "redis")]
     pub(super) fn sending_once(mut self) -> Self {
         self.sends_once = true;
+        self
+    }
+
+    /// A revision is that of a change, and of nothing else.
+    #[cfg(feature = "redis")]
+    pub(super) fn counting_revisions(mut self) -> Self {
+        self.counts_revisions = true;
         self
     }
 }
@@ -151,6 +161,10 @@ impl Link for ThreadLink {
         self.sends_once
     }
 
+    fn counts_revisions(&self) -> bool {
+        self.counts_revisions
+    }
+
     fn poll_news(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if !self.next.is_empty() {
             return Poll::Ready(());
@@ -172,6 +186,7 @@ pub(super) fn refused(id: AskId, ask: &Ask, error: &super::EngineError) -> News 
     let error = error.clone();
     match ask {
         Ask::Read(_) | Ask::Look(_) => News::Read(id, Err(Some(error))),
+        Ask::Revision => News::Revision(id, Err(Some(error))),
         Ask::Commit(_) => News::Committed(id, Verdict::Failed(error)),
         Ask::Page { .. } => News::Page(id, Err(Some(error))),
         Ask::Watch => News::WatchLost(id, Some(error)),

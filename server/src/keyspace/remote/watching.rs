@@ -102,6 +102,8 @@ impl<L: Link> Remote<L> {
     pub(super) fn missed_changes(&mut self, watch_at_ms: u64) {
         self.watch = Watch::Begins(watch_at_ms);
         self.tasks.missed_changes();
+        let waiting = self.tasks.confirming.take_all_behind();
+        self.tasks.unconfirmed(waiting);
         self.guesses.clear();
         self.following.forget_asked();
     }
@@ -178,6 +180,7 @@ impl<L: Link> Remote<L> {
         }
         let stamps = self.stamps(now);
         self.tasks.settle(at, &self.sights, stamps);
+        self.confirm_until(at, now);
     }
 
     pub(super) fn snapshot(&mut self, from: AskId, records: Vec<Found>, now: Now) {

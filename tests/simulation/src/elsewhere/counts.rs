@@ -5,6 +5,70 @@ use statestore_protocol::Reply;
 use statestored::keyspace::End;
 use statestored::keyspace::remote::Put;
 
+/// How much happened, so that nobody takes an idle run for a good one.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Counts {
+    /// What clients asked.
+    pub asked: usize,
+    /// Changes of the engine.
+    pub changes: usize,
+    /// What ended without anybody knowing how.
+    pub unknown: usize,
+    /// What certainly did not happen, because there was no time.
+    pub expired: usize,
+    /// Questions and answers that were lost.
+    pub lost: usize,
+    /// Commits that came a second time.
+    pub doubled: usize,
+    /// Commits for which the engine had no room.
+    pub full: usize,
+    /// Watches that were lost.
+    pub gaps: usize,
+    /// Watches that were interrupted and went on where they were.
+    pub interruptions: usize,
+    /// Nodes that ended in the middle.
+    pub restarts: usize,
+    /// Requests that were delivered to a second node.
+    pub again: usize,
+    /// Changes that were told.
+    pub told: usize,
+    /// Transactions that were carried out.
+    pub transactions: usize,
+    /// Tombstones that were purged.
+    pub purged: usize,
+    /// Entries that ended by themselves.
+    pub ended: usize,
+    /// Eventual reads that were answered without the engine.
+    pub remembered: usize,
+    /// Reads that were answered without the engine once it had said how far it was.
+    pub confirmed: u64,
+    /// Changes that were refused because of a clock.
+    pub clock_refused: usize,
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.asked += other.asked;
+        self.changes += other.changes;
+        self.unknown += other.unknown;
+        self.expired += other.expired;
+        self.lost += other.lost;
+        self.doubled += other.doubled;
+        self.full += other.full;
+        self.gaps += other.gaps;
+        self.interruptions += other.interruptions;
+        self.restarts += other.restarts;
+        self.again += other.again;
+        self.told += other.told;
+        self.transactions += other.transactions;
+        self.purged += other.purged;
+        self.ended += other.ended;
+        self.remembered += other.remembered;
+        self.confirmed += other.confirmed;
+        self.clock_refused += other.clock_refused;
+    }
+}
+
 /// How many transactions were carried out.
 pub(super) fn transactions(asked: &[Asked]) -> usize {
     let is_made = |asked: &&Asked| {

@@ -68,6 +68,8 @@ pub(crate) struct Engine {
     clocks: BTreeMap<u128, (u64, u64)>,
     /// Whether it says what its own clock shows, which is right.
     pub(super) has_clock: bool,
+    /// Whether it says how far it is.
+    pub(super) counts_revisions: bool,
     pub(crate) log: Vec<Logged>,
     pub(crate) fault: Option<Fault>,
     /// How far revisions have jumped.

@@ -15,6 +15,7 @@ mod truth;
 mod way;
 
 pub use aging::run_aging;
+pub use counts::Counts;
 pub use engine::Fault;
 pub use reverting::run_reverting;
 pub use skewed::run_skewed;
@@ -109,67 +110,6 @@ pub struct Report {
     pub counts: Counts,
 }
 
-/// How much happened, so that nobody takes an idle run for a good one.
-#[derive(Debug, Default, Clone, Copy)]
-pub struct Counts {
-    /// What clients asked.
-    pub asked: usize,
-    /// Changes of the engine.
-    pub changes: usize,
-    /// What ended without anybody knowing how.
-    pub unknown: usize,
-    /// What certainly did not happen, because there was no time.
-    pub expired: usize,
-    /// Questions and answers that were lost.
-    pub lost: usize,
-    /// Commits that came a second time.
-    pub doubled: usize,
-    /// Commits for which the engine had no room.
-    pub full: usize,
-    /// Watches that were lost.
-    pub gaps: usize,
-    /// Watches that were interrupted and went on where they were.
-    pub interruptions: usize,
-    /// Nodes that ended in the middle.
-    pub restarts: usize,
-    /// Requests that were delivered to a second node.
-    pub again: usize,
-    /// Changes that were told.
-    pub told: usize,
-    /// Transactions that were carried out.
-    pub transactions: usize,
-    /// Tombstones that were purged.
-    pub purged: usize,
-    /// Entries that ended by themselves.
-    pub ended: usize,
-    /// Eventual reads that were answered without the engine.
-    pub remembered: usize,
-    /// Changes that were refused because of a clock.
-    pub clock_refused: usize,
-}
-
-impl std::ops::AddAssign for Counts {
-    fn add_assign(&mut self, other: Self) {
-        self.asked += other.asked;
-        self.changes += other.changes;
-        self.unknown += other.unknown;
-        self.expired += other.expired;
-        self.lost += other.lost;
-        self.doubled += other.doubled;
-        self.full += other.full;
-        self.gaps += other.gaps;
-        self.interruptions += other.interruptions;
-        self.restarts += other.restarts;
-        self.again += other.again;
-        self.told += other.told;
-        self.transactions += other.transactions;
-        self.purged += other.purged;
-        self.ended += other.ended;
-        self.remembered += other.remembered;
-        self.clock_refused += other.clock_refused;
-    }
-}
-
 /// Everything of a run.
 pub(crate) struct World {
     pub(crate) now_ms: u64,
@@ -210,6 +150,8 @@ impl World {
             full: chance.below(often) / 4,
             watch_lost: chance.below(4 * often),
         };
+        // As Redis is, and etcd is not.
+        engine.lock().unwrap().counts_revisions = seed % 2 == 1;
         let count = chance.between(1, 4);
         let tombstone_ms = chance.spread(10, TOMBSTONE_MS);
         let terms = (tombstone_ms, u64::MAX);
@@ -481,6 +423,7 @@ impl World {
             purged: counts::purged(&engine),
             ended: checks::ended(&engine, &self.asked),
             remembered: eventual::count(&self.asked),
+            confirmed: self.nodes.iter().map(Node::confirmed).sum(),
             clock_refused: skewed::refused(&self.asked),
         }
     }

@@ -196,6 +196,11 @@ impl Node {
         self.ahead_ms = ahead_ms;
     }
 
+    /// How many reads it has answered without the engine in this life, once that had said how far it was.
+    pub(crate) fn confirmed(&self) -> u64 {
+        self.remote.engine().map_or(0, |engine| engine.confirmed)
+    }
+
     /// Whether its clock was far off at some moment between two times.
     pub(crate) fn was_far_off(&self, from_ms: u64, to_ms: u64) -> bool {
         let mut times = self.far.iter();

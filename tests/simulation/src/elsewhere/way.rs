@@ -161,6 +161,7 @@ impl Way {
                     return;
                 }
                 let (News::Read(id, _)
+                | News::Revision(id, _)
                 | News::Committed(id, _)
                 | News::Page(id, _)
                 | News::Clocks(id, _)) = &news
@@ -188,6 +189,7 @@ impl Way {
         if self.answered.insert(id) {
             self.told.push(match ask {
                 Ask::Read(_) | Ask::Look(_) => News::Read(id, Err(None)),
+                Ask::Revision => News::Revision(id, Err(None)),
                 Ask::Commit(_) => News::Committed(id, Verdict::Unclear),
                 Ask::Page { .. } => News::Page(id, Err(None)),
                 Ask::Watch => News::WatchLost(id, None),
@@ -232,6 +234,7 @@ impl Way {
                 };
                 News::Read(id, Ok(vec![seen]))
             }
+            Ask::Revision => News::Revision(id, Ok(engine.revision())),
             Ask::Commit(_) if is_full => {
                 self.full += 1;
                 News::Committed(id, Verdict::Failed(EngineError::Full))
@@ -428,6 +431,11 @@ impl Link for Shared {
     fn sends_once(&self) -> bool {
         let way = self.lock();
         way.sends_once || way.engine.lock().unwrap().fault == Some(Fault::SaysToSendOnce)
+    }
+
+    fn counts_revisions(&self) -> bool {
+        let way = self.lock();
+        way.engine.lock().unwrap().counts_revisions
     }
 
     fn poll_news(&mut self, _context: &mut Context<'_>) -> Poll<()> {

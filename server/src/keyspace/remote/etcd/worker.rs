@@ -9,7 +9,7 @@ use super::transactions::{self, MOST_OPERATIONS};
 use super::watch;
 use crate::keyspace::remote::portion::Portion;
 use crate::keyspace::remote::said::Said;
-use crate::keyspace::remote::thread::{Ends, Question};
+use crate::keyspace::remote::thread::{Ends, Question, unanswered};
 use crate::keyspace::remote::{Ask, AskId, EngineError, News, Place, Unit, Verdict};
 use etcd_client::Client;
 use foldhash::quality;
@@ -92,6 +92,8 @@ pub(super) async fn work(
                     match ask {
                         Ask::Read(keys) => reads.push_back(Question::with_floors(id, keys)),
                         Ask::Look(key) => reads.push_back(Question::of_entry(id, key)),
+                        // Nobody asks that: etcd counts changes of others' keys as well.
+                        Ask::Revision => _ = tell.send(unanswered(id, &ask)),
                         Ask::Commit(unit) if transactions::is_too_large(&unit) => {
                             let verdict = Verdict::Failed(EngineError::TooLarge(transactions::MAX_RECORD_BYTES));
                             let _ = tell.send(News::Committed(id, verdict));

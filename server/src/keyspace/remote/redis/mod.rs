@@ -24,6 +24,7 @@ mod connecting;
 mod names;
 mod pages;
 mod portions;
+mod revision;
 mod transactions;
 mod watch;
 mod worker;
@@ -95,5 +96,5 @@ pub async fn connect(config: RedisConfig) -> Result<ThreadLink, RedisError> {
     let begin = || async move { connecting::begin(&asked).await };
     let work = |reached, ends: Ends| worker::work(config, reached, ends);
     let link: Result<_, RedisError> = ThreadLink::start("redis", begin, work).await;
-    Ok(link?.sending_once())
+    Ok(link?.sending_once().counting_revisions())
 }

@@ -36,7 +36,7 @@ pub(super) fn foreign(what: impl std::fmt::Display) -> EngineError {
 }
 
 /// Sends commands, and gives what each is answered; nothing if it is not known, or fewer replicas have it than have to.
-async fn ask_for(
+pub(super) async fn ask_for(
     connection: &mut MultiplexedConnection,
     session: &Session,
     mut commands: Pipeline,

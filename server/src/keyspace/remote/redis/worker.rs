@@ -5,7 +5,7 @@ use super::commits::{self, Commit};
 use super::connecting::{self, Obstacle, Reached, Session};
 use super::portions::Portions;
 use super::transactions::{self, Connection};
-use super::{RedisConfig, pages, watch};
+use super::{RedisConfig, pages, revision, watch};
 use crate::keyspace::remote::said::Said;
 use crate::keyspace::remote::thread::{Ends, Question, refused, unanswered};
 use crate::keyspace::remote::{Ask, EngineError, News, Verdict};
@@ -83,7 +83,7 @@ async fn serve(
     let mut commits: VecDeque<Commit> = VecDeque::new();
     let (mut reading, mut committing, mut paging) =
         (JoinSet::new(), JoinSet::new(), JoinSet::new());
-    let mut comparing = JoinSet::new();
+    let (mut others, mut revisions) = (JoinSet::new(), Vec::new());
     let mut stream = Stream::default();
     let mut some = Vec::with_capacity(AT_ONCE);
     let mut is_lost = false;
@@ -100,6 +100,11 @@ async fn serve(
                 tell.clone(),
             ));
         }
+        if !revisions.is_empty() {
+            let asked = std::mem::take(&mut revisions);
+            let (connection, session) = (connection.clone(), Arc::clone(&session));
+            others.spawn(revision::tell(connection, session, asked, tell.clone()));
+        }
         while committing.len() < UNDER_WAY && !commits.is_empty() {
             let group = commits::gather(&mut commits);
             let items = stream.items(&group);
@@ -111,7 +116,7 @@ async fn serve(
             Some(then) = reading.join_next() => is_lost = is_over(&then),
             Some(then) = committing.join_next() => is_lost = is_over(&then),
             Some(_) = paging.join_next() => {}
-            Some(then) = comparing.join_next() => is_lost = is_over(&then),
+            Some(then) = others.join_next() => is_lost = is_over(&then),
             Some(then) = watches.join_next() => is_lost = then.is_ok_and(|then| then == Connection::IsLost),
             count = asked.recv_many(&mut some, AT_ONCE) => {
                 if count == 0 {
@@ -121,6 +126,7 @@ async fn serve(
                     match ask {
                         Ask::Read(keys) => reads.push_back(Question::with_floors(id, keys)),
                         Ask::Look(key) => reads.push_back(Question::of_entry(id, key)),
+                        Ask::Revision => revisions.push(id),
                         Ask::Commit(unit) => {
                             let commit = Commit::new(id, &unit);
                             if commit.bytes <= MOST_RECORD_BYTES {
@@ -137,7 +143,7 @@ async fn serve(
                         }
                         Ask::Clocks { process, shown_ms } => {
                             let (connection, session) = (connection.clone(), Arc::clone(&session));
-                            comparing.spawn(clocks::compare(connection, session, id, (process, shown_ms), tell.clone()));
+                            others.spawn(clocks::compare(connection, session, id, (process, shown_ms), tell.clone()));
                         }
                         Ask::Watch => {
                             // There is one at a time.
@@ -156,7 +162,7 @@ async fn serve(
     while reading.join_next().await.is_some() {}
     while committing.join_next().await.is_some() {}
     while paging.join_next().await.is_some() {}
-    while comparing.join_next().await.is_some() {}
+    while others.join_next().await.is_some() {}
     let reads = reads.into_iter();
     let reads = reads.map(|question| News::Read(question.ask, Err(None)));
     let commits = commits.into_iter();
