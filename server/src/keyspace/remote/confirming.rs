@@ -1,16 +1,194 @@
-//! Reads that are answered from what is known here, once the engine has said how far it is: as a read of the engine between question and
-//! answer would answer them.
+//! Reads of what is known here. The engine is asked how far it is, once for all that wait for that; when all changes up to there are known, what is
+//! known is the answer: it is what a read of the engine between question and answer would have found.
+//!
+//! Reads of one key end in the order in which they were asked. So one that cannot be answered so takes those of its key with it that were asked
+//! later, and whatever else is asked of the key takes all of them: they are read from the engine then, one after the other.
 use super::Remote;
-use super::engine::{Ask, AskId, EngineError, Link, Revision};
-use super::task::TaskId;
+use super::engine::{Ask, AskId, BUCKETS, EngineError, Link, Revision, bucket_of};
+use super::plan::{self, Work};
+use super::tasks::Tasks;
 use crate::clock::Now;
+use crate::keyspace::rules::Operation;
+use crate::keyspace::{Asked, End, OwnedOperation, Ticket};
+use bytes::Bytes;
+use smallvec::smallvec;
+use std::collections::VecDeque;
+
+/// Reads gather while a question is under way, but not for longer: then the next one is asked, unless so many are.
+const GATHERING_MS: u64 = 2;
+const UNDER_WAY: usize = 8;
+
+/// For so long a change that the engine has made may not be known here. Then the engine is read.
+const PATIENCE_MS: u64 = 20;
+
+/// A read that waits.
+#[derive(Debug)]
+struct Reading {
+    ticket: Ticket,
+    key: Bytes,
+    remaining: bool,
+    deadline_ms: u64,
+}
+
+/// What waits, oldest first: `behind`, then `asked`, then `gathered`.
+#[derive(Debug)]
+pub(super) struct Confirming {
+    /// The engine was so far, and these wait until that is known, or until then.
+    behind: VecDeque<(Revision, u64, Vec<Reading>)>,
+    /// Under which name it was asked how far the engine is.
+    asked: VecDeque<(AskId, Vec<Reading>)>,
+    /// When it was asked last.
+    asked_ms: u64,
+    /// The next question is for these.
+    gathered: Vec<Reading>,
+    /// How many are of each bucket.
+    counts: Box<[u32]>,
+    /// How far the engine was when that was known too late.
+    too_late: Revision,
+    /// No deadline is earlier.
+    deadline_ms: u64,
+}
+
+impl Default for Confirming {
+    fn default() -> Self {
+        Self {
+            behind: VecDeque::new(),
+            asked: VecDeque::new(),
+            asked_ms: 0,
+            gathered: Vec::new(),
+            counts: vec![0; usize::from(BUCKETS)].into(),
+            too_late: Revision(0),
+            deadline_ms: u64::MAX,
+        }
+    }
+}
+
+impl Confirming {
+    fn count(&mut self, key: &[u8]) -> &mut u32 {
+        &mut self.counts[usize::from(bucket_of(key))]
+    }
+
+    fn add(&mut self, reading: Reading) {
+        *self.count(&reading.key) += 1;
+        self.deadline_ms = self.deadline_ms.min(reading.deadline_ms);
+        self.gathered.push(reading);
+    }
+
+    /// When the engine is to be asked: at once, or then.
+    fn due_ms(&self) -> Option<u64> {
+        match self.asked.len() {
+            _ if self.gathered.is_empty() => None,
+            0 => Some(0),
+            asked => (asked < UNDER_WAY).then_some(self.asked_ms + GATHERING_MS),
+        }
+    }
+
+    /// Those that were asked before this question or the ones before it: the answer holds for them as well.
+    fn take_asked(&mut self, ask: AskId) -> Vec<Reading> {
+        let Some(place) = self.asked.iter().position(|(asked, _)| *asked == ask) else {
+            return Vec::new();
+        };
+        let asked = self.asked.drain(..=place).map(|(_, reads)| reads);
+        asked.reduce(together).unwrap_or_default()
+    }
+
+    /// Those that wait for changes up to this revision.
+    fn take_behind(&mut self, known: Revision) -> Vec<Reading> {
+        let count = self.behind.partition_point(|(at, ..)| *at <= known);
+        let reads = self.behind.drain(..count).map(|(.., reads)| reads);
+        reads.reduce(together).unwrap_or_default()
+    }
+
+    /// Those that have waited for changes in vain, and those before them.
+    fn take_late(&mut self, now_ms: u64) -> Vec<Reading> {
+        let count = self
+            .behind
+            .partition_point(|(_, until_ms, _)| *until_ms <= now_ms);
+        let late = self.behind.drain(..count).map(|(at, _, reads)| {
+            self.too_late = self.too_late.max(at);
+            reads
+        });
+        late.reduce(together).unwrap_or_default()
+    }
+
+    /// Those for which this holds, in their order.
+    fn extract(&mut self, mut is_meant: impl FnMut(&Reading) -> bool) -> Vec<Reading> {
+        let behind = self.behind.iter_mut().map(|(.., reads)| reads);
+        let asked = self.asked.iter_mut().map(|(_, reads)| reads);
+        let all = behind.chain(asked).chain([&mut self.gathered]);
+        let mut taken = Vec::new();
+        for reads in all {
+            taken.extend(reads.extract_if(.., |reading| is_meant(reading)));
+        }
+        taken
+    }
+
+    fn take_key(&mut self, key: &[u8]) -> Vec<Reading> {
+        if *self.count(key) == 0 {
+            return Vec::new();
+        }
+        self.extract(|reading| reading.key == key)
+    }
+
+    pub(super) fn next_ms(&self) -> Option<u64> {
+        let behind = self.behind.front().map(|(_, until_ms, _)| *until_ms);
+        let deadline = Some(self.deadline_ms).filter(|ms| *ms < u64::MAX);
+        // Whatever else comes in this turn is asked together.
+        [behind, deadline, self.due_ms()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+}
+
+fn together(mut reads: Vec<Reading>, next: Vec<Reading>) -> Vec<Reading> {
+    reads.extend(next);
+    reads
+}
 
 impl<L: Link> Remote<L> {
-    /// Asks how far the engine is, if somebody waits for that.
-    pub(super) fn ask_revision(&mut self) {
-        while self.tasks.confirming.is_due() {
+    /// Whether an operation is a read that waits only until it is known how far the engine is.
+    pub(super) fn confirms(
+        &mut self,
+        asked: &Asked,
+        key: &Bytes,
+        operation: &Operation<'_>,
+    ) -> bool {
+        let Operation::Get { remaining, .. } = *operation else {
+            return false;
+        };
+        let is_up_to_date = self
+            .known()
+            .is_some_and(|known| known >= self.confirming.too_late);
+        if !is_up_to_date
+            || !self.link.counts_revisions()
+            || self.tasks.is_busy(key)
+            || !self.guesses.has(key)
+        {
+            return false;
+        }
+        self.confirming.add(Reading {
+            ticket: asked.ticket,
+            key: key.clone(),
+            remaining,
+            deadline_ms: asked
+                .deadline_ms
+                .unwrap_or_else(|| Tasks::deadline(asked.now)),
+        });
+        true
+    }
+
+    /// Asks how far the engine is, if it is time.
+    pub(super) fn ask_revision(&mut self, now: Now) {
+        if self
+            .confirming
+            .due_ms()
+            .is_some_and(|at_ms| at_ms <= now.mono_ms)
+        {
             let ask = self.ask(Ask::Revision);
-            self.tasks.confirming.asked(ask);
+            let reads = std::mem::take(&mut self.confirming.gathered);
+            self.confirming.asked.push_back((ask, reads));
+            self.confirming.asked_ms = now.mono_ms;
         }
     }
 
@@ -21,34 +199,126 @@ impl<L: Link> Remote<L> {
         result: Result<Revision, Option<EngineError>>,
         now: Now,
     ) {
-        let waiting = self.tasks.confirming.answered(ask);
+        let reads = self.confirming.take_asked(ask);
         match (result, self.known()) {
-            (Ok(at), Some(known)) if at <= known => self.confirm(waiting, now),
-            (Ok(at), Some(_)) => self.tasks.confirming.wait(at, now.mono_ms, waiting),
-            _ => self.tasks.unconfirmed(waiting),
+            (Ok(at), Some(known)) if at <= known => self.confirm(reads, now),
+            (Ok(at), Some(_)) => {
+                let until_ms = now.mono_ms + PATIENCE_MS;
+                self.confirming.behind.push_back((at, until_ms, reads));
+            }
+            _ => self.unconfirmed(reads),
         }
     }
 
-    /// All changes up to this revision are known now.
+    /// All changes up to this revision are known.
     pub(super) fn confirm_until(&mut self, known: Revision, now: Now) {
-        let waiting = self.tasks.confirming.take_known(known);
-        self.confirm(waiting, now);
+        if !self.confirming.behind.is_empty() {
+            let reads = self.confirming.take_behind(known);
+            self.confirm(reads, now);
+        }
     }
 
-    fn confirm(&mut self, waiting: Vec<TaskId>, now: Now) {
-        let stamps = self.stamps(now);
-        let count = self
-            .tasks
-            .confirmed(waiting, &mut self.guesses, &self.sights, stamps);
+    /// What is known of the keys of these is what the engine has.
+    fn confirm(&mut self, reads: Vec<Reading>, now: Now) {
+        let mut count = 0;
+        let mut unknown = Vec::new();
+        for reading in reads {
+            let key = &reading.key;
+            // One before it may have taken another way.
+            let seen = self.guesses.look(key).filter(|_| !self.tasks.is_busy(key));
+            let end =
+                seen.and_then(|seen| plan::look((key, seen), reading.remaining, &self.sights, now));
+            let Some(end) = end else {
+                unknown.push(key.clone());
+                self.add_reading(reading);
+                continue;
+            };
+            count += 1;
+            *self.confirming.count(key) -= 1;
+            self.tasks.put_ended(reading.ticket, end);
+        }
         self.standing.confirmed(count);
+        self.read_behind(&unknown);
+    }
+
+    /// The engine is asked what the keys of these hold.
+    fn unconfirmed(&mut self, reads: Vec<Reading>) {
+        let keys: Vec<_> = reads.iter().map(|reading| reading.key.clone()).collect();
+        for reading in reads {
+            self.add_reading(reading);
+        }
+        self.read_behind(&keys);
+    }
+
+    /// So are those behind them.
+    fn read_behind(&mut self, keys: &[Bytes]) {
+        for key in keys {
+            self.read_plainly(key);
+        }
+    }
+
+    /// What waits to read a key is read from the engine: something else is to be done on it.
+    pub(super) fn read_plainly(&mut self, key: &[u8]) {
+        for reading in self.confirming.take_key(key) {
+            self.add_reading(reading);
+        }
+    }
+
+    fn add_reading(&mut self, reading: Reading) {
+        *self.confirming.count(&reading.key) -= 1;
+        let read = Operation::Get {
+            remaining: reading.remaining,
+            eventual: false,
+        };
+        let work = Work::Operation(OwnedOperation::of(&read));
+        let (ticket, keys) = (Some(reading.ticket), smallvec![reading.key]);
+        self.tasks
+            .add(ticket, None, reading.deadline_ms, keys, work);
+    }
+
+    /// Lets time pass.
+    pub(super) fn pass_confirming(&mut self, now: Now) {
+        if self.confirming.deadline_ms <= now.mono_ms {
+            let mut next_ms = u64::MAX;
+            let over = self.confirming.extract(|reading| {
+                let is_over = reading.deadline_ms <= now.mono_ms;
+                if !is_over {
+                    next_ms = next_ms.min(reading.deadline_ms);
+                }
+                is_over
+            });
+            self.confirming.deadline_ms = next_ms;
+            for reading in over {
+                *self.confirming.count(&reading.key) -= 1;
+                self.tasks.put_ended(reading.ticket, End::Expired);
+            }
+        }
+        let late = self.confirming.take_late(now.mono_ms);
+        self.unconfirmed(late);
+    }
+
+    /// Changes may be missed: nobody waits for them any longer.
+    pub(super) fn doubt_confirming(&mut self) {
+        self.confirming.too_late = Revision(0);
+        let reads = self.confirming.take_behind(Revision(u64::MAX));
+        self.unconfirmed(reads);
+    }
+
+    /// The engine is away.
+    pub(super) fn give_up_confirming(&mut self) {
+        self.confirming.counts.fill(0);
+        for reading in self.confirming.extract(|_| true) {
+            self.tasks.put_ended(reading.ticket, End::Away);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::keyspace::Keyspace;
+    use super::{GATHERING_MS, UNDER_WAY};
     use crate::keyspace::remote::scripted::{KEY, Node, VALUE, record, seen, value};
     use crate::keyspace::remote::{Ask, AskId, EngineError, News, Revision, Verdict};
+    use crate::keyspace::{End, Keyspace};
     use bytes::Bytes;
 
     static OTHER: Bytes = Bytes::from_static(b"another value");
@@ -62,8 +332,23 @@ mod tests {
 
     /// How far the engine is was asked for a read.
     fn asking(node: &mut Node, at_ms: u64) -> AskId {
-        assert_eq!(node.get_now(at_ms), None);
+        gather(node, at_ms, 1);
         node.asked(&Ask::Revision)
+    }
+
+    /// So many reads in one turn.
+    fn gather(node: &mut Node, at_ms: u64, count: usize) {
+        for _ in 0..count {
+            assert_eq!(node.get_now(at_ms), None);
+        }
+        assert_eq!(node.advance(at_ms, []), []);
+    }
+
+    /// The key is read from the engine, which ends one read.
+    fn look(node: &mut Node, at_ms: u64) {
+        let look = node.asked(&Ask::Look(KEY.clone()));
+        let read = News::Read(look, Ok(vec![seen(4, &VALUE)]));
+        assert_eq!(node.advance(at_ms, [read]), [value(4, &VALUE)]);
     }
 
     fn changed(node: &Node, at: u64, value: &Bytes) -> News {
@@ -84,21 +369,44 @@ mod tests {
     #[test]
     fn one_question_is_for_all_that_came_before_it_and_for_no_other() {
         let mut node = node();
-        let first = asking(&mut node, 1);
-        let mut last = first;
-        for _ in 1..4 {
-            last = asking(&mut node, 1);
-        }
-        // These wait until fewer are under way.
-        assert_eq!([node.get_now(1), node.get_now(1)], [None, None]);
+        assert_eq!(node.get_now(1), None);
         assert!(node.remote.link.asks.is_empty());
+        assert_eq!(node.remote.next_ms(), Some(0), "the turn ends");
+        gather(&mut node, 1, 2);
+        let first = node.asked(&Ask::Revision);
+        gather(&mut node, 1, 2);
+        assert!(node.remote.link.asks.is_empty(), "it comes soon");
         let told = News::Revision(first, Ok(Revision(5)));
-        assert_eq!(node.advance(2, [told]).len(), 1);
-        let both = node.asked(&Ask::Revision);
-        let told = News::Revision(both, Ok(Revision(5)));
-        assert_eq!(node.advance(3, [told]).len(), 2);
-        let told = News::Revision(last, Ok(Revision(5)));
-        assert_eq!(node.advance(4, [told]).len(), 1);
+        assert_eq!(node.advance(2, [told]), vec![value(4, &VALUE); 3]);
+        let second = node.asked(&Ask::Revision);
+        let told = News::Revision(second, Ok(Revision(5)));
+        assert_eq!(node.advance(2, [told]).len(), 2);
+    }
+
+    #[test]
+    fn reads_do_not_wait_long_for_an_answer_to_others() {
+        let mut node = node();
+        asking(&mut node, 1);
+        gather(&mut node, 2, 1);
+        assert!(node.remote.link.asks.is_empty());
+        assert_eq!(node.remote.next_ms(), Some(1 + GATHERING_MS));
+        for number in 1..UNDER_WAY as u64 {
+            gather(&mut node, 1 + number * GATHERING_MS, 1);
+            node.asked(&Ask::Revision);
+        }
+        gather(&mut node, 1_000, 1);
+        assert!(node.remote.link.asks.is_empty());
+    }
+
+    #[test]
+    fn an_answer_holds_for_those_who_asked_before() {
+        let mut node = node();
+        let first = asking(&mut node, 1);
+        let second = asking(&mut node, 3);
+        let told = News::Revision(second, Ok(Revision(5)));
+        assert_eq!(node.advance(4, [told]).len(), 2);
+        let told = News::Revision(first, Ok(Revision(5)));
+        assert_eq!(node.advance(5, [told]), []);
     }
 
     #[test]
@@ -143,14 +451,15 @@ mod tests {
             node.asked(&Ask::Look(KEY.clone()));
         }
         let mut node = node();
-        let asks = [asking(&mut node, 1), asking(&mut node, 1)];
-        let told = News::Revision(asks[0], Ok(Revision(7)));
-        let lost = News::WatchLost(node.watch, None);
-        assert_eq!(node.advance(2, [told, lost]), []);
-        node.asked(&Ask::Look(KEY.clone()));
-        let told = News::Revision(asks[1], Ok(Revision(5)));
+        let [first, second] = [asking(&mut node, 1), asking(&mut node, 3)];
+        let told = News::Revision(first, Ok(Revision(7)));
         assert_eq!(node.advance(3, [told]), []);
-        node.asked(&Ask::Look(KEY.clone()));
+        let lost = News::WatchLost(node.watch, None);
+        assert_eq!(node.advance(3, [lost]), []);
+        look(&mut node, 4);
+        let told = News::Revision(second, Ok(Revision(7)));
+        assert_eq!(node.advance(5, [told]), []);
+        look(&mut node, 6);
     }
 
     #[test]
@@ -164,24 +473,43 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_the_same_key_waits_for_the_reads_before_it() {
+    fn what_is_done_on_one_key_is_done_in_order() {
         let mut node = node();
-        let asks = [asking(&mut node, 1), asking(&mut node, 1)];
-        assert_eq!(node.set(1), None);
+        let [_, ask] = [asking(&mut node, 1), asking(&mut node, 3)];
+        assert_eq!(node.set(3), None);
         assert_eq!(node.get_now(1), None);
-        assert!(node.remote.link.asks.is_empty());
-        for ask in asks {
-            let told = News::Revision(ask, Ok(Revision(5)));
-            assert_eq!(node.advance(2, [told]), [value(4, &VALUE)]);
-        }
-        let (commit, ask) = node.remote.link.asks.pop().unwrap();
-        assert!(matches!(ask, Ask::Commit(_)), "{ask:?}");
+        look(&mut node, 2);
+        look(&mut node, 3);
+        let (commit, asked) = node.remote.link.asks.pop().unwrap();
+        assert!(matches!(asked, Ask::Commit(_)), "{asked:?}");
+        let told = News::Revision(ask, Ok(Revision(5)));
+        assert_eq!(node.advance(4, [told]), []);
         let made = News::Committed(commit, Verdict::Done(Revision(6)));
-        assert_eq!(node.advance(3, [made]).len(), 1);
-        // The read behind it asks only now.
-        let ask = node.asked(&Ask::Revision);
-        assert_eq!(node.advance(4, [News::Revision(ask, Ok(Revision(6)))]), []);
-        let change = News::Changes(node.watch, Revision(6), vec![]);
-        assert_eq!(node.advance(5, [change]).len(), 1);
+        assert_eq!(node.advance(5, [made]).len(), 1);
+        look(&mut node, 6);
+        assert!(node.remote.link.asks.is_empty());
+    }
+
+    #[test]
+    fn nobody_waits_for_longer_than_there_is_time() {
+        let mut node = node();
+        let ask = asking(&mut node, 1);
+        assert_eq!(node.remote.next_ms(), Some(60_001));
+        assert_eq!(node.advance(60_000, []), []);
+        assert_eq!(node.advance(60_001, []), [End::Expired]);
+        let told = News::Revision(ask, Ok(Revision(5)));
+        assert_eq!(node.advance(60_002, [told]), []);
+    }
+
+    #[test]
+    fn nobody_waits_for_an_engine_that_is_away() {
+        let mut node = node();
+        asking(&mut node, 1);
+        for at_ms in [2, 2_000] {
+            let silent = News::Clocks(AskId(u64::MAX), Err(None));
+            let ended = node.advance(at_ms, [silent]);
+            let expected = if at_ms == 2 { vec![] } else { vec![End::Away] };
+            assert_eq!(ended, expected);
+        }
     }
 }

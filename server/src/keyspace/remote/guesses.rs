@@ -65,18 +65,21 @@ impl Guesses {
         keys.iter().map(|key| self.get(key)).collect()
     }
 
-    /// Whether there is a guess for a key.
-    pub(super) fn has(&self, key: &Bytes) -> bool {
-        self.young.contains_key(key) || self.old.contains_key(key)
+    fn get(&mut self, key: &Bytes) -> Option<Seen> {
+        self.look(key).cloned()
     }
 
-    fn get(&mut self, key: &Bytes) -> Option<Seen> {
-        if let Some(seen) = self.young.get(key) {
-            return Some(seen.clone());
+    /// What a key may hold, if there is a guess.
+    pub(super) fn look(&mut self, key: &Bytes) -> Option<&Seen> {
+        if let Some(seen) = self.old.remove(key) {
+            self.insert(key, seen);
         }
-        let seen = self.old.remove(key)?;
-        self.insert(key, seen.clone());
-        Some(seen)
+        self.young.get(key)
+    }
+
+    /// Whether there is a guess of what a key holds.
+    pub(super) fn has(&self, key: &Bytes) -> bool {
+        self.young.contains_key(key) || self.old.contains_key(key)
     }
 
     /// This was the answer to a question. Whether it is known by now, or something later.

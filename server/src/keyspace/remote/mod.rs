@@ -80,6 +80,7 @@ use super::{Asked, End, Keyspace, OwnedOperation, Size, Told};
 use crate::clock::Now;
 use bytes::Bytes;
 use clocks::Clocks;
+use confirming::Confirming;
 use following::Following;
 use guesses::Guesses;
 use pages::Page;
@@ -109,6 +110,7 @@ pub struct Remote<L> {
     following: Following,
     guesses: Guesses,
     tasks: Tasks,
+    confirming: Confirming,
     untold: Untold,
     pages: HashMap<AskId, Page>,
     /// Questions about keys to follow that got no answer, and pages: asked again then.
@@ -149,6 +151,7 @@ impl<L: Link> Remote<L> {
             following: Following::default(),
             guesses: Guesses::new(config.guess_bytes),
             tasks: Tasks::new(config.process),
+            confirming: Confirming::default(),
             untold: Untold::default(),
             pages: HashMap::new(),
             again: Vec::new(),
@@ -211,6 +214,7 @@ impl<L: Link> Remote<L> {
         }
         if self.standing.is_away(now) {
             self.tasks.give_up();
+            self.give_up_confirming();
             self.give_up_following(&End::Away, told);
         }
     }
@@ -252,6 +256,7 @@ impl<L: Link> Remote<L> {
             self.sights.postpone(&key, revision, later_ms);
             if !self.tasks.is_busy(&key) {
                 let deadline_ms = Tasks::deadline(now);
+                self.read_plainly(&key);
                 let work = Work::Finish(revision);
                 self.tasks
                     .add(None, None, deadline_ms, smallvec![key], work);
@@ -264,6 +269,10 @@ impl<L: Link> Remote<L> {
             .deadline_ms
             .unwrap_or_else(|| Tasks::deadline(asked.now));
         let ticket = Some(asked.ticket);
+        for key in &keys {
+            // In the order in which they were asked.
+            self.read_plainly(key);
+        }
         self.tasks
             .add(ticket, asked.request, deadline_ms, keys, work);
         self.send(asked.now);
@@ -294,8 +303,6 @@ impl<L: Link> Remote<L> {
         if may_commit {
             self.tasks.let_go();
         }
-        let counted = self.known().filter(|_| self.link.counts_revisions());
-        self.tasks.confirming.known(counted);
         loop {
             let guesses = is_live.then_some(&mut self.guesses);
             let next = self
@@ -307,7 +314,6 @@ impl<L: Link> Remote<L> {
             let ask = self.ask(ask);
             self.tasks.asked(task, ask);
         }
-        self.ask_revision();
     }
 }
 
@@ -321,6 +327,9 @@ impl<L: Link> Keyspace for Remote<L> {
     ) -> Option<End> {
         if let Some(end) = self.remembered(key, operation, asked.now) {
             return Some(end);
+        }
+        if self.confirms(asked, key, operation) {
+            return None;
         }
         let work = Work::Operation(OwnedOperation::of(operation));
         let keys = smallvec![key.clone()];
@@ -404,10 +413,10 @@ impl<L: Link> Keyspace for Remote<L> {
             self.take(news, now, told);
         }
         self.tasks.pass(now);
-        let late = self.tasks.confirming.take_late(now.mono_ms);
-        self.tasks.unconfirmed(late);
+        self.pass_confirming(now);
         self.begin_due(now);
         self.send(now);
+        self.ask_revision(now);
         for ticket in self.following.take_released() {
             told.ended(ticket, End::reply(Reply::Ok));
         }
@@ -440,7 +449,7 @@ impl<L: Link> Keyspace for Remote<L> {
             again,
             self.sights.next_ms(),
             self.tasks.next_ms(),
-            self.tasks.confirming.next_ms(),
+            self.confirming.next_ms(),
             self.untold.next_ms(),
         ];
         times.into_iter().flatten().min()

@@ -27,11 +27,6 @@ impl Work {
         matches!(self, Self::Operation(operation) if operation.only_reads() && !operation.is_eventual())
     }
 
-    /// Whether it is a read.
-    pub(super) fn only_reads(&self) -> bool {
-        matches!(self, Self::Operation(operation) if operation.only_reads())
-    }
-
     /// Whether it may change what somebody has put there.
     pub(super) fn may_change(&self) -> bool {
         match self {
@@ -312,6 +307,47 @@ impl Circumstances<'_> {
         };
         Decision::Commit(unit, nothing)
     }
+}
+
+/// What a read of a key answers that holds this; nothing if its time is over, or it is not known when that is.
+pub(super) fn look(
+    (key, seen): (&Bytes, &Seen),
+    remaining: bool,
+    sights: &Sights,
+    now: Now,
+) -> Option<End> {
+    let mut entry = None;
+    if let Some((record, revision)) = &seen.record
+        && let Content::Entry {
+            value,
+            token,
+            expiry,
+        } = &record.content
+    {
+        let mut expires_in_ms = None;
+        if expiry.is_some() {
+            let left_ms = sights.left_ms(key, *revision, now);
+            expires_in_ms = Some(left_ms.filter(|ms| *ms > 0)?);
+        }
+        entry = Some(rules::Entry {
+            value,
+            version: record.version,
+            token: token.as_ref().map(Token::from),
+            expires_in_ms,
+        });
+    }
+    let read = rules::Operation::Get {
+        remaining,
+        eventual: false,
+    };
+    let context = Context {
+        wall_ms: now.wall_ms,
+        // A read makes no version.
+        floor: (0, 0),
+        has_room: true,
+    };
+    let rules::Outcome { reply, version, .. } = read.apply(entry.as_ref(), &context);
+    Some(End::Answered { reply, version })
 }
 
 /// What an operation answers, and the version of what it changed.

@@ -5,12 +5,12 @@
 //! then the read goes to the engine like any other.
 use super::Remote;
 use super::engine::{AskId, Link, Revision, Seen, UNKNOWN_FLOOR};
-use super::plan::{Circumstances, Decision, Work};
-use super::record::{Record, WriteId};
+use super::plan;
+use super::record::Record;
 use super::sights::Age;
 use crate::clock::Now;
+use crate::keyspace::End;
 use crate::keyspace::rules::Operation;
-use crate::keyspace::{End, OwnedOperation};
 use bytes::Bytes;
 
 impl<L: Link> Remote<L> {
@@ -21,7 +21,11 @@ impl<L: Link> Remote<L> {
         operation: &Operation<'_>,
         now: Now,
     ) -> Option<End> {
-        let Operation::Get { eventual: true, .. } = operation else {
+        let Operation::Get {
+            eventual: true,
+            remaining,
+        } = *operation
+        else {
             return None;
         };
         // A watch that has been silent may be behind, though nobody has noticed yet: this process may have stood still.
@@ -29,28 +33,9 @@ impl<L: Link> Remote<L> {
         if !self.is_live() || silent_ms > self.config.trust_ms {
             return None;
         }
-        let seen = self.guesses.of(std::slice::from_ref(key))?;
-        if let Some((record, revision)) = &seen[0].record
-            && record.expiry().is_some()
-        {
-            self.sights.left_ms(key, *revision, now)?;
-        }
-        let circumstances = Circumstances {
-            keys: std::slice::from_ref(key),
-            seen: &seen,
-            sights: &self.sights,
-            stamps: self.stamps(now),
-            // A read writes nothing.
-            write: WriteId {
-                process: self.config.process,
-                number: 0,
-            },
-        };
-        let work = Work::Operation(OwnedOperation::of(operation));
-        let Decision::Ended(end) = circumstances.decide(&work) else {
-            // Its time is over: somebody has to commit that first.
-            return None;
-        };
+        let seen = self.guesses.look(key)?;
+        // If its time is over, somebody has to commit that first.
+        let end = plan::look((key, seen), remaining, &self.sights, now)?;
         self.standing.remembered();
         Some(end)
     }

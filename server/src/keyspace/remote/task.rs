@@ -26,8 +26,6 @@ pub(super) struct Attempt {
 pub(super) enum Stage {
     Behind,
     ToRead,
-    /// What its key holds is known, if nothing has changed since that is not: how far the engine is has to be known first.
-    Confirming,
     Reading,
     ReadLater,
     ToCommit(Box<Attempt>),
@@ -49,8 +47,6 @@ pub(super) struct Task {
     /// In how many queues others are before it.
     pub(super) behind: usize,
     pub(super) stage: Stage,
-    /// It is read from the engine, whatever is known of its key.
-    pub(super) is_plain: bool,
     /// The question whose answer it waits for. Those to earlier ones do not concern it any more.
     pub(super) asks: Option<AskId>,
     /// When it goes on, if that is not its deadline.

@@ -1,4 +1,4 @@
-//! What is under way: for each key one after the other, but for reads behind each other, each from its question to what became of it.
+//! What is under way: for each key one after the other, each from its question to what became of it.
 //!
 //! ```text
 //!                       ┌── a guess ───────┐
@@ -9,10 +9,7 @@
 //!                       │                      └─── later ◀─┘  ▼
 //!                       └──────────── it was not made ◀─── settling
 //! ```
-mod confirming;
 mod deciding;
-mod queue;
-mod timing;
 
 use super::answer;
 use super::engine::{Ask, AskId, EngineError, Keys, Place, Put, Revision, Seen, Verdict};
@@ -22,13 +19,16 @@ use super::plan::{Stamps, Work, refusal};
 use super::record::{Record, WriteId};
 use super::sights::Sights;
 use super::task::{Attempt, Stage, Task, TaskId};
+use crate::clock::Now;
 use crate::keyspace::{End, RequestDigest, Ticket};
 use bytes::Bytes;
-use confirming::Confirming;
-use queue::Queue;
+use smallvec::SmallVec;
 use statestore_protocol::Reply;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+
+/// The time of what has no deadline.
+const MOST_MS: u64 = 60_000;
 
 /// How long what got no answer is not asked again, at first, and at most.
 const FIRST_PAUSE_MS: u64 = 20;
@@ -42,7 +42,7 @@ pub(super) struct Tasks {
     writes: u64,
     by_id: ById<TaskId, Task>,
     /// Who works on a key, and those behind.
-    queues: ByKey<Queue>,
+    queues: ByKey<SmallVec<[TaskId; 2]>>,
     asked: ById<AskId, TaskId>,
     /// Whose commit was that?
     by_write: ById<u64, TaskId>,
@@ -51,7 +51,6 @@ pub(super) struct Tasks {
     held: Vec<TaskId>,
     settling: Vec<TaskId>,
     timers: BTreeSet<(u64, TaskId)>,
-    pub(super) confirming: Confirming,
     ended: Vec<(Ticket, End)>,
 }
 
@@ -69,7 +68,6 @@ impl Tasks {
             held: Vec::new(),
             settling: Vec::new(),
             timers: BTreeSet::new(),
-            confirming: Confirming::default(),
             ended: Vec::new(),
         }
     }
@@ -85,11 +83,11 @@ impl Tasks {
     ) {
         self.ids += 1;
         let id = TaskId(self.ids);
-        let (mut behind, shares) = (0, work.only_reads());
+        let mut behind = 0;
         for key in &keys {
             let queue = self.queues.entry(key.clone()).or_default();
-            behind += usize::from(queue.is_behind(shares));
-            queue.push(id, shares);
+            behind += usize::from(!queue.is_empty());
+            queue.push(id);
         }
         self.timers.insert((deadline_ms, id));
         let task = Task {
@@ -100,7 +98,6 @@ impl Tasks {
             work,
             behind,
             stage: Stage::Behind,
-            is_plain: false,
             asks: None,
             later_ms: None,
         };
@@ -108,6 +105,11 @@ impl Tasks {
         if behind == 0 {
             self.put_stage(id, Stage::ToRead);
         }
+    }
+
+    /// The deadline of what is asked at this time and has none.
+    pub(super) fn deadline(now: Now) -> u64 {
+        now.mono_ms.saturating_add(MOST_MS)
     }
 
     /// Whether anything is to be done on a key.
@@ -137,9 +139,6 @@ impl Tasks {
         while let Some(id) = self.to_ask.pop_front() {
             if let Some(guesses) = &mut guesses {
                 self.guess(id, guesses, sights, stamps);
-                if self.confirm(id, guesses) {
-                    continue;
-                }
             }
             let Some(task) = self.by_id.get_mut(&id) else {
                 continue;
@@ -378,6 +377,64 @@ impl Tasks {
         }
     }
 
+    /// The engine is away: what was not sent to it to be made does not happen.
+    pub(super) fn give_up(&mut self) {
+        let unsent = self.by_id.iter().filter(|(_, task)| match &task.stage {
+            Stage::Behind | Stage::ToRead | Stage::Reading | Stage::ReadLater => true,
+            Stage::ToCommit(attempt) => !attempt.is_open,
+            Stage::Committing(_) | Stage::CommitLater(_) | Stage::Settling(..) => false,
+        });
+        let mut unsent: Vec<_> = unsent.map(|(id, _)| *id).collect();
+        // In an order that is the same in each run of a seed.
+        unsent.sort_unstable();
+        for id in unsent {
+            self.end(id, End::Away);
+        }
+    }
+
+    /// Lets time pass.
+    pub(super) fn pass(&mut self, now: Now) {
+        while let Some(&(at_ms, id)) = self.timers.first()
+            && at_ms <= now.mono_ms
+        {
+            self.timers.pop_first();
+            let Some(task) = self.by_id.get_mut(&id) else {
+                continue;
+            };
+            if task.deadline_ms <= now.mono_ms {
+                let may_happen = match &task.stage {
+                    Stage::Behind | Stage::ToRead | Stage::Reading | Stage::ReadLater => false,
+                    Stage::ToCommit(attempt) => attempt.is_open,
+                    Stage::Committing(_) | Stage::CommitLater(_) | Stage::Settling(..) => true,
+                };
+                self.end(
+                    id,
+                    if may_happen {
+                        End::Unknown
+                    } else {
+                        End::Expired
+                    },
+                );
+                continue;
+            }
+            task.later_ms = None;
+            match std::mem::replace(&mut task.stage, Stage::Behind) {
+                Stage::ReadLater => self.put_stage(id, Stage::ToRead),
+                Stage::CommitLater(attempt) => self.put_stage(id, Stage::ToCommit(attempt)),
+                stage => task.stage = stage,
+            }
+        }
+    }
+
+    pub(super) fn next_ms(&self) -> Option<u64> {
+        self.timers.first().map(|(at_ms, _)| *at_ms)
+    }
+
+    /// What was not under way has ended.
+    pub(super) fn put_ended(&mut self, ticket: Ticket, end: End) {
+        self.ended.push((ticket, end));
+    }
+
     pub(super) fn take_ended(&mut self) -> Vec<(Ticket, End)> {
         std::mem::take(&mut self.ended)
     }
@@ -388,6 +445,13 @@ impl Tasks {
                 self.to_ask.push_back(id);
             }
             task.stage = stage;
+        }
+    }
+
+    fn go_on_later(&mut self, id: TaskId, at_ms: u64) {
+        if let Some(task) = self.by_id.get_mut(&id) {
+            task.later_ms = Some(at_ms);
+            self.timers.insert((at_ms, id));
         }
     }
 
@@ -413,14 +477,13 @@ impl Tasks {
             let Some(queue) = self.queues.get_mut(&key) else {
                 continue;
             };
-            let freed = queue.remove(id);
-            if queue.is_empty() {
+            let was_first = queue.first() == Some(&id);
+            queue.retain(|other| *other != id);
+            let Some(next) = queue.first().copied() else {
                 self.queues.remove(&key);
-            }
-            for next in freed {
-                let Some(task) = self.by_id.get_mut(&next) else {
-                    continue;
-                };
+                continue;
+            };
+            if was_first && let Some(task) = self.by_id.get_mut(&next) {
                 task.behind -= 1;
                 if task.behind == 0 {
                     self.put_stage(next, Stage::ToRead);

@@ -102,8 +102,7 @@ impl<L: Link> Remote<L> {
     pub(super) fn missed_changes(&mut self, watch_at_ms: u64) {
         self.watch = Watch::Begins(watch_at_ms);
         self.tasks.missed_changes();
-        let waiting = self.tasks.confirming.take_all_behind();
-        self.tasks.unconfirmed(waiting);
+        self.doubt_confirming();
         self.guesses.clear();
         self.following.forget_asked();
     }

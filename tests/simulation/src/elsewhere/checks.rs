@@ -3,7 +3,7 @@ use super::engine::Engine;
 use super::node::{Following, operation};
 use super::truth::{States, Truth};
 use super::{Action, Asked, TOMBSTONE_MS, What, World};
-use super::{aging, eventual, pages, skewed};
+use super::{aging, eventual, order, pages, skewed};
 use bytes::Bytes;
 use statestore_protocol::{Rejection, Reply, ServiceError};
 use statestored::keyspace::End;
@@ -19,6 +19,7 @@ pub(super) fn check(world: &World) -> Result<(), String> {
     let truth = Truth::new(&engine);
     versions_rise(&truth)?;
     eventual::check(&truth, world)?;
+    order::check(world)?;
     for asked in world.asked.iter().filter(|it| !eventual::is_remembered(it)) {
         answered(&truth, world, asked).map_err(|violation| format!("{violation}: {asked:?}"))?;
         let former = asked.former.and_then(|it| world.asked[it].end.as_ref());

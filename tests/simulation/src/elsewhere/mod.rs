@@ -8,6 +8,7 @@ mod counts;
 mod engine;
 mod eventual;
 mod node;
+mod order;
 mod pages;
 mod reverting;
 mod skewed;

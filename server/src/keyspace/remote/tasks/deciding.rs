@@ -53,13 +53,7 @@ impl Tasks {
     }
 
     /// What comes next for a task whose keys hold this. Its changes have the number of the next write.
-    pub(super) fn decision(
-        &self,
-        task: &Task,
-        seen: &[Seen],
-        sights: &Sights,
-        stamps: Stamps,
-    ) -> Decision {
+    fn decision(&self, task: &Task, seen: &[Seen], sights: &Sights, stamps: Stamps) -> Decision {
         let circumstances = Circumstances {
             keys: &task.keys,
             seen,

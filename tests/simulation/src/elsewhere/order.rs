@@ -1,0 +1,49 @@
+//! The order in which a node does what it is asked to do on one key.
+use super::{Action, Asked, What, World};
+use bytes::Bytes;
+use statestored::keyspace::End;
+use statestored::keyspace::rules::Version;
+use std::collections::BTreeMap;
+
+/// What a node has answered last of those reads of a key that had to wait.
+#[derive(Default)]
+struct Last {
+    at_ms: u64,
+    version: Version,
+}
+
+/// Reads of one key end in the order in which they were asked, and none has found less than one before it. (A change may be answered
+/// behind what was asked later, when its notification has come.)
+pub(super) fn check(world: &World) -> Result<(), String> {
+    let mut last: BTreeMap<(usize, u64, &Bytes), Last> = BTreeMap::new();
+    for asked in &world.asked {
+        let Some((at_ms, key, version)) = read(asked) else {
+            continue;
+        };
+        let last = last.entry((asked.node, asked.life, key)).or_default();
+        if at_ms < last.at_ms {
+            return Err(format!("one asked later was answered before: {asked:?}"));
+        }
+        let version = version.unwrap_or_default();
+        if version < last.version && version > (0, 0) {
+            return Err(format!("one asked before has found more: {asked:?}"));
+        }
+        *last = Last {
+            at_ms,
+            version: last.version.max(version),
+        };
+    }
+    Ok(())
+}
+
+/// When a read was answered, of which key, and what it has found, if it had to wait.
+fn read(asked: &Asked) -> Option<(u64, &Bytes, Option<Version>)> {
+    match (&asked.what, &asked.end) {
+        (What::One(key, Action::Get { .. }), Some((at_ms, End::Answered { version, .. })))
+            if !asked.at_once =>
+        {
+            Some((*at_ms, key, *version))
+        }
+        _ => None,
+    }
+}
