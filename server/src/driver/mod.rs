@@ -24,11 +24,15 @@ use std::sync::Arc;
 use std::task::Waker;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, oneshot};
-use tokio::task::{JoinSet, spawn_local};
+use tokio::task::{JoinSet, spawn_local, yield_now};
 use tokio::time::sleep_until;
 
 /// Most logins that are looked at at a time, each on a thread of its own. A hash of a password takes tens of mebibytes.
 const MOST_VERIFICATIONS: usize = 2;
+
+/// So often connections have another turn while they bring more that can be asked of an engine together: under load one question is for
+/// many requests.
+const GATHERING_TURNS: usize = 4;
 
 /// What all tasks of the thread share. No borrow lives across an `await`.
 #[derive(Debug)]
@@ -184,7 +188,12 @@ impl Driver {
         let wakeup_ms = hub.next_wakeup();
         let is_earlier =
             wakeup_ms.is_some_and(|at| self.wakes_at_ms.get().is_none_or(|set| at < set));
-        if is_earlier || hub.has_batch() || hub.has_work() || self.may_verify(&hub) {
+        if is_earlier
+            || hub.gathered() > 0
+            || hub.has_batch()
+            || hub.has_work()
+            || self.may_verify(&hub)
+        {
             self.keeper.notify_one();
         }
     }
@@ -199,6 +208,7 @@ impl Driver {
             self.begin_verifications(&mut verifications);
             self.tell_whether_full(committer.is_full());
             self.submit(committer)?;
+            self.gather().await;
             for order in self.images.take() {
                 committer.order_image(order);
             }
@@ -246,6 +256,24 @@ impl Driver {
                 }
             }
         }
+    }
+
+    /// Has an engine asked what many requests wait for, once connections bring no more of them at the moment.
+    async fn gather(&self) {
+        let mut count = self.hub.borrow().gathered();
+        if count == 0 {
+            return;
+        }
+        for _ in 0..GATHERING_TURNS {
+            // Looks for new input, too.
+            yield_now().await;
+            let now = self.hub.borrow().gathered();
+            if now <= count {
+                break;
+            }
+            count = now;
+        }
+        self.hub.borrow_mut().ask_gathered();
     }
 
     /// Whether there is a login to be looked at, and a thread free for it.

@@ -242,6 +242,15 @@ pub trait Keyspace: Debug + Send {
         Poll::Pending
     }
 
+    /// How much of what was asked waits for more that can be asked of an engine together. It does not wait for long, but for
+    /// [this](Self::ask_gathered) neither.
+    fn gathered(&self) -> usize {
+        0
+    }
+
+    /// Nothing more comes soon.
+    fn ask_gathered(&mut self) {}
+
     /// How much there may be from now on. What there is already stays.
     fn set_limits(&mut self, _limits: &KeyspaceLimits) {}
 

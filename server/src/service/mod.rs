@@ -191,6 +191,16 @@ impl Service {
         self.keyspace.next_ms()
     }
 
+    /// How much the keyspace has [gathered](crate::keyspace::Keyspace::gathered).
+    pub fn gathered(&self) -> usize {
+        self.keyspace.gathered()
+    }
+
+    /// Nothing more [comes soon](crate::keyspace::Keyspace::ask_gathered).
+    pub fn ask_gathered(&mut self) {
+        self.keyspace.ask_gathered();
+    }
+
     /// Ready if [`advance`](Self::advance) has something to do that no clock has announced; otherwise the context is woken then.
     pub fn poll_news(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.keyspace.poll_news(context)

@@ -14,7 +14,8 @@ use bytes::Bytes;
 use smallvec::smallvec;
 use std::collections::VecDeque;
 
-/// Reads gather while a question is under way, but not for longer: then the next one is asked, unless so many are.
+/// For so long reads gather at most, until [somebody](crate::keyspace::Keyspace::ask_gathered) says that no more are to come soon, and while a question is under way;
+/// for longer only if so many are.
 const GATHERING_MS: u64 = 2;
 const UNDER_WAY: usize = 8;
 
@@ -37,8 +38,8 @@ pub(super) struct Confirming {
     behind: VecDeque<(Revision, u64, Vec<Reading>)>,
     /// Under which name it was asked how far the engine is.
     asked: VecDeque<(AskId, Vec<Reading>)>,
-    /// When it was asked last.
-    asked_ms: u64,
+    /// Since when they gather.
+    gathered_ms: u64,
     /// The next question is for these.
     gathered: Vec<Reading>,
     /// How many are of each bucket.
@@ -54,7 +55,7 @@ impl Default for Confirming {
         Self {
             behind: VecDeque::new(),
             asked: VecDeque::new(),
-            asked_ms: 0,
+            gathered_ms: 0,
             gathered: Vec::new(),
             counts: vec![0; usize::from(BUCKETS)].into(),
             too_late: Revision(0),
@@ -68,19 +69,28 @@ impl Confirming {
         &mut self.counts[usize::from(bucket_of(key))]
     }
 
-    fn add(&mut self, reading: Reading) {
+    fn add(&mut self, reading: Reading, now_ms: u64) {
+        if self.gathered.is_empty() {
+            self.gathered_ms = now_ms;
+        }
         *self.count(&reading.key) += 1;
         self.deadline_ms = self.deadline_ms.min(reading.deadline_ms);
         self.gathered.push(reading);
     }
 
-    /// When the engine is to be asked: at once, or then.
-    fn due_ms(&self) -> Option<u64> {
-        match self.asked.len() {
-            _ if self.gathered.is_empty() => None,
-            0 => Some(0),
-            asked => (asked < UNDER_WAY).then_some(self.asked_ms + GATHERING_MS),
+    /// How many wait for a question that can be asked at any time.
+    pub(super) fn gathered(&self) -> usize {
+        if self.asked.is_empty() {
+            self.gathered.len()
+        } else {
+            0
         }
+    }
+
+    /// When the engine is to be asked at the latest.
+    fn due_ms(&self) -> Option<u64> {
+        let is_due = !self.gathered.is_empty() && self.asked.len() < UNDER_WAY;
+        is_due.then_some(self.gathered_ms + GATHERING_MS)
     }
 
     /// Those that were asked before this question or the ones before it: the answer holds for them as well.
@@ -133,7 +143,6 @@ impl Confirming {
     pub(super) fn next_ms(&self) -> Option<u64> {
         let behind = self.behind.front().map(|(_, until_ms, _)| *until_ms);
         let deadline = Some(self.deadline_ms).filter(|ms| *ms < u64::MAX);
-        // Whatever else comes in this turn is asked together.
         [behind, deadline, self.due_ms()]
             .into_iter()
             .flatten()
@@ -167,29 +176,32 @@ impl<L: Link> Remote<L> {
         {
             return false;
         }
-        self.confirming.add(Reading {
+        let deadline_ms = asked
+            .deadline_ms
+            .unwrap_or_else(|| Tasks::deadline(asked.now));
+        let reading = Reading {
             ticket: asked.ticket,
             key: key.clone(),
             remaining,
-            deadline_ms: asked
-                .deadline_ms
-                .unwrap_or_else(|| Tasks::deadline(asked.now)),
-        });
+            deadline_ms,
+        };
+        self.confirming.add(reading, asked.now.mono_ms);
         true
     }
 
     /// Asks how far the engine is, if it is time.
-    pub(super) fn ask_revision(&mut self, now: Now) {
-        if self
-            .confirming
-            .due_ms()
-            .is_some_and(|at_ms| at_ms <= now.mono_ms)
-        {
-            let ask = self.ask(Ask::Revision);
-            let reads = std::mem::take(&mut self.confirming.gathered);
-            self.confirming.asked.push_back((ask, reads));
-            self.confirming.asked_ms = now.mono_ms;
+    pub(super) fn ask_revision_due(&mut self, now: Now) {
+        let due_ms = self.confirming.due_ms();
+        if due_ms.is_some_and(|at_ms| at_ms <= now.mono_ms) {
+            self.ask_revision();
         }
+    }
+
+    /// Asks how far the engine is.
+    pub(super) fn ask_revision(&mut self) {
+        let ask = self.ask(Ask::Revision);
+        let reads = std::mem::take(&mut self.confirming.gathered);
+        self.confirming.asked.push_back((ask, reads));
     }
 
     /// So far the engine was.

@@ -416,7 +416,7 @@ impl<L: Link> Keyspace for Remote<L> {
         self.pass_confirming(now);
         self.begin_due(now);
         self.send(now);
-        self.ask_revision(now);
+        self.ask_revision_due(now);
         for ticket in self.following.take_released() {
             told.ended(ticket, End::reply(Reply::Ok));
         }
@@ -453,6 +453,16 @@ impl<L: Link> Keyspace for Remote<L> {
             self.untold.next_ms(),
         ];
         times.into_iter().flatten().min()
+    }
+
+    fn gathered(&self) -> usize {
+        self.confirming.gathered()
+    }
+
+    fn ask_gathered(&mut self) {
+        if self.gathered() > 0 {
+            self.ask_revision();
+        }
     }
 
     fn poll_news(&mut self, context: &mut Context<'_>) -> Poll<()> {

@@ -19,12 +19,20 @@ fn asking(node: &mut Node, at_ms: u64) -> AskId {
     node.asked(&Ask::Revision)
 }
 
+/// The same twice, until the third millisecond.
+fn two_asking(node: &mut Node) -> [AskId; 2] {
+    let first = asking(node, 1);
+    gather(node, 1, 1);
+    assert_eq!(node.advance(1 + GATHERING_MS, []), []);
+    [first, node.asked(&Ask::Revision)]
+}
+
 /// So many reads in one turn.
 fn gather(node: &mut Node, at_ms: u64, count: usize) {
     for _ in 0..count {
         assert_eq!(node.get_now(at_ms), None);
     }
-    assert_eq!(node.advance(at_ms, []), []);
+    node.remote.ask_gathered();
 }
 
 /// The key is read from the engine, which ends one read.
@@ -52,40 +60,47 @@ fn a_read_of_what_is_known_asks_only_how_far_the_engine_is() {
 #[test]
 fn one_question_is_for_all_that_came_before_it_and_for_no_other() {
     let mut node = node();
-    assert_eq!(node.get_now(1), None);
+    for count in 1..4 {
+        assert_eq!(node.get_now(1), None);
+        assert_eq!(node.remote.gathered(), count);
+    }
     assert!(node.remote.link.asks.is_empty());
-    assert_eq!(node.remote.next_ms(), Some(0), "the turn ends");
-    gather(&mut node, 1, 2);
+    node.remote.ask_gathered();
     let first = node.asked(&Ask::Revision);
     gather(&mut node, 1, 2);
-    assert!(node.remote.link.asks.is_empty(), "it comes soon");
+    assert_eq!(node.remote.gathered(), 0);
+    assert!(node.remote.link.asks.is_empty(), "one is under way");
     let told = News::Revision(first, Ok(Revision(5)));
     assert_eq!(node.advance(2, [told]), vec![value(4, &VALUE); 3]);
+    assert_eq!(node.remote.gathered(), 2);
+    node.remote.ask_gathered();
     let second = node.asked(&Ask::Revision);
     let told = News::Revision(second, Ok(Revision(5)));
     assert_eq!(node.advance(2, [told]).len(), 2);
 }
 
 #[test]
-fn reads_do_not_wait_long_for_an_answer_to_others() {
+fn reads_do_not_wait_long_for_others_or_for_an_answer_to_others() {
     let mut node = node();
-    asking(&mut node, 1);
-    gather(&mut node, 2, 1);
-    assert!(node.remote.link.asks.is_empty());
-    assert_eq!(node.remote.next_ms(), Some(1 + GATHERING_MS));
-    for number in 1..UNDER_WAY as u64 {
-        gather(&mut node, 1 + number * GATHERING_MS, 1);
+    for number in 0..UNDER_WAY as u64 {
+        let at_ms = 1 + 2 * number * GATHERING_MS;
+        assert_eq!(node.get_now(at_ms), None);
+        let until_ms = at_ms + GATHERING_MS;
+        assert_eq!(node.remote.next_ms(), Some(until_ms));
+        assert_eq!(node.advance(until_ms - 1, []), []);
+        assert!(node.remote.link.asks.is_empty());
+        assert_eq!(node.advance(until_ms, []), []);
         node.asked(&Ask::Revision);
     }
-    gather(&mut node, 1_000, 1);
+    assert_eq!(node.get_now(1_000), None);
+    assert_eq!(node.advance(1_010, []), []);
     assert!(node.remote.link.asks.is_empty());
 }
 
 #[test]
 fn an_answer_holds_for_those_who_asked_before() {
     let mut node = node();
-    let first = asking(&mut node, 1);
-    let second = asking(&mut node, 3);
+    let [first, second] = two_asking(&mut node);
     let told = News::Revision(second, Ok(Revision(5)));
     assert_eq!(node.advance(4, [told]).len(), 2);
     let told = News::Revision(first, Ok(Revision(5)));
@@ -134,7 +149,7 @@ fn without_an_answer_or_a_watch_the_engine_is_read() {
         node.asked(&Ask::Look(KEY.clone()));
     }
     let mut node = node();
-    let [first, second] = [asking(&mut node, 1), asking(&mut node, 3)];
+    let [first, second] = two_asking(&mut node);
     let told = News::Revision(first, Ok(Revision(7)));
     assert_eq!(node.advance(3, [told]), []);
     let lost = News::WatchLost(node.watch, None);
@@ -158,7 +173,7 @@ fn what_was_forgotten_meanwhile_is_read() {
 #[test]
 fn what_is_done_on_one_key_is_done_in_order() {
     let mut node = node();
-    let [_, ask] = [asking(&mut node, 1), asking(&mut node, 3)];
+    let [_, ask] = two_asking(&mut node);
     assert_eq!(node.set(3), None);
     assert_eq!(node.get_now(1), None);
     look(&mut node, 2);
