@@ -19,6 +19,9 @@ use std::collections::VecDeque;
 const GATHERING_MS: u64 = 2;
 const UNDER_WAY: usize = 8;
 
+/// While fewer are under way, nobody waits for an answer to others: there is something to do while one is on its way.
+const OVERLAPPING: usize = 2;
+
 /// For so long a change that the engine has made may not be known here. Then the engine is read.
 const PATIENCE_MS: u64 = 20;
 
@@ -80,7 +83,7 @@ impl Confirming {
 
     /// How many wait for a question that can be asked at any time.
     pub(super) fn gathered(&self) -> usize {
-        if self.asked.is_empty() {
+        if self.asked.len() < OVERLAPPING {
             self.gathered.len()
         } else {
             0
