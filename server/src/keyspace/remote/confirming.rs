@@ -1,8 +1,8 @@
 //! Reads of what is known here. The engine is asked how far it is, once for all that wait for that; when all changes up to there are known, what is
 //! known is the answer: it is what a read of the engine between question and answer would have found.
 //!
-//! Reads of one key end in the order in which they were asked. So one that cannot be answered so takes those of its key with it that were asked
-//! later, and whatever else is asked of the key takes all of them: they are read from the engine then, one after the other.
+//! Reads of one key end in the order in which they were asked. So behind one that cannot be answered so its key is read from the engine, one after
+//! the other; and if anything else is asked of the key, all that wait to read it are read so before it.
 use super::Remote;
 use super::engine::{Ask, AskId, BUCKETS, EngineError, Link, Revision, bucket_of};
 use super::plan::{self, Work};
@@ -236,15 +236,13 @@ impl<L: Link> Remote<L> {
     /// What is known of the keys of these is what the engine has.
     fn confirm(&mut self, reads: Vec<Reading>, now: Now) {
         let mut count = 0;
-        let mut unknown = Vec::new();
         for reading in reads {
             let key = &reading.key;
-            // One before it may have taken another way.
+            // One before it may have had to be read, and this one ends behind it.
             let seen = self.guesses.look(key).filter(|_| !self.tasks.is_busy(key));
             let end =
                 seen.and_then(|seen| plan::look((key, seen), reading.remaining, &self.sights, now));
             let Some(end) = end else {
-                unknown.push(key.clone());
                 self.add_reading(reading);
                 continue;
             };
@@ -253,22 +251,12 @@ impl<L: Link> Remote<L> {
             self.tasks.put_ended(reading.ticket, end);
         }
         self.standing.confirmed(count);
-        self.read_behind(&unknown);
     }
 
     /// The engine is asked what the keys of these hold.
     fn unconfirmed(&mut self, reads: Vec<Reading>) {
-        let keys: Vec<_> = reads.iter().map(|reading| reading.key.clone()).collect();
         for reading in reads {
             self.add_reading(reading);
-        }
-        self.read_behind(&keys);
-    }
-
-    /// So are those behind them.
-    fn read_behind(&mut self, keys: &[Bytes]) {
-        for key in keys {
-            self.read_plainly(key);
         }
     }
 

@@ -1,4 +1,4 @@
-use super::{GATHERING_MS, UNDER_WAY};
+use super::{GATHERING_MS, OVERLAPPING, UNDER_WAY};
 use crate::keyspace::remote::scripted::{KEY, Node, VALUE, record, seen, value};
 use crate::keyspace::remote::{Ask, AskId, EngineError, News, Revision, Verdict};
 use crate::keyspace::{End, Keyspace};
@@ -67,15 +67,21 @@ fn one_question_is_for_all_that_came_before_it_and_for_no_other() {
     assert!(node.remote.link.asks.is_empty());
     node.remote.ask_gathered();
     let first = node.asked(&Ask::Revision);
+    let mut last = first;
+    for _ in 1..OVERLAPPING {
+        last = asking(&mut node, 1);
+    }
     gather(&mut node, 1, 2);
     assert_eq!(node.remote.gathered(), 0);
-    assert!(node.remote.link.asks.is_empty(), "one is under way");
+    assert!(node.remote.link.asks.is_empty(), "some are under way");
     let told = News::Revision(first, Ok(Revision(5)));
     assert_eq!(node.advance(2, [told]), vec![value(4, &VALUE); 3]);
     assert_eq!(node.remote.gathered(), 2);
     node.remote.ask_gathered();
-    let second = node.asked(&Ask::Revision);
-    let told = News::Revision(second, Ok(Revision(5)));
+    let told = News::Revision(last, Ok(Revision(5)));
+    assert_eq!(node.advance(2, [told]).len(), OVERLAPPING - 1);
+    let next = node.asked(&Ask::Revision);
+    let told = News::Revision(next, Ok(Revision(5)));
     assert_eq!(node.advance(2, [told]).len(), 2);
 }
 
@@ -168,6 +174,28 @@ fn what_was_forgotten_meanwhile_is_read() {
     let told = News::Revision(ask, Ok(Revision(6)));
     assert_eq!(node.advance(2, [purged, told]), []);
     node.asked(&Ask::Look(KEY.clone()));
+}
+
+#[test]
+fn a_read_does_not_overtake_one_that_has_to_ask_the_engine() {
+    let mut node = node();
+    let [first, second] = two_asking(&mut node);
+    let purged = News::Changes(node.watch, Revision(6), vec![(KEY.clone(), None)]);
+    let told = News::Revision(first, Ok(Revision(6)));
+    assert_eq!(node.advance(4, [purged, told]), []);
+    let look_of_first = node.asked(&Ask::Look(KEY.clone()));
+    // What the key holds is known again, since somebody follows it.
+    assert_eq!(node.follow(5), None);
+    let read = node.asked(&Ask::Read([KEY.clone()].into_iter().collect()));
+    let found = News::Read(read, Ok(vec![seen(7, &OTHER)]));
+    assert_eq!(node.advance(6, [found]).len(), 1);
+    let told = News::Revision(second, Ok(Revision(6)));
+    assert_eq!(node.advance(7, [told]), []);
+    let read = News::Read(look_of_first, Ok(vec![seen(7, &OTHER)]));
+    assert_eq!(node.advance(8, [read]), [value(7, &OTHER)]);
+    let look_of_second = node.asked(&Ask::Look(KEY.clone()));
+    let read = News::Read(look_of_second, Ok(vec![seen(7, &OTHER)]));
+    assert_eq!(node.advance(9, [read]), [value(7, &OTHER)]);
 }
 
 #[test]
