@@ -29,6 +29,12 @@ pub(super) fn engine(text: &mut Exposition, engine: &EngineFigures) {
     )
     .sample(&[], engine.remembered);
     text.family(
+        "statestored_engine_confirmed_total",
+        Counter,
+        "Reads that were answered from what the server knew, once the engine had said how far it is.",
+    )
+    .sample(&[], engine.confirmed);
+    text.family(
         "statestored_engine_watched",
         Gauge,
         "1 while all changes of the engine are known as they come.",

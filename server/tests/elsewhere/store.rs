@@ -158,6 +158,7 @@ impl Wake for Unpark {
 
 /// Waits for what the service is to be told.
 pub(crate) fn idle(service: &mut Service) {
+    service.ask_gathered();
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     if service
         .poll_news(&mut Context::from_waker(&waker))
@@ -173,6 +174,7 @@ pub(crate) fn settle(service: &mut Service, now: Now) {
     let end = Instant::now() + super::LONG;
     loop {
         service.advance(now);
+        service.ask_gathered();
         {
             let progress = progress.lock().unwrap();
             if progress.waiting == 0 && progress.told >= Some(progress.made) {

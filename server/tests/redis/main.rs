@@ -1,6 +1,7 @@
 //! Servers over a real Redis: what one of them did, the others know.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod attached;
+mod confirmed;
 #[path = "../process/disk.rs"]
 mod disk;
 #[path = "../elsewhere/mod.rs"]
