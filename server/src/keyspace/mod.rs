@@ -242,8 +242,8 @@ pub trait Keyspace: Debug + Send {
         Poll::Pending
     }
 
-    /// How much of what was asked waits for more that can be asked of an engine together. It does not wait for long, but for
-    /// [this](Self::ask_gathered) neither.
+    /// How much of what was asked waits for more that can be asked of an engine together: some milliseconds, or until
+    /// [no more comes soon](Self::ask_gathered).
     fn gathered(&self) -> usize {
         0
     }

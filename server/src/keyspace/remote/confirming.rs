@@ -14,8 +14,8 @@ use bytes::Bytes;
 use smallvec::smallvec;
 use std::collections::VecDeque;
 
-/// For so long reads gather at most, until [somebody](crate::keyspace::Keyspace::ask_gathered) says that no more are to come soon, and while a question is under way;
-/// for longer only if so many are.
+/// For so long reads gather at most if nobody [says](crate::keyspace::Keyspace::ask_gathered) that no more come soon; for longer only while so many questions
+/// are under way.
 const GATHERING_MS: u64 = 2;
 const UNDER_WAY: usize = 8;
 
@@ -215,13 +215,20 @@ impl<L: Link> Remote<L> {
         now: Now,
     ) {
         let reads = self.confirming.take_asked(ask);
+        if reads.is_empty() {
+            return;
+        }
         match (result, self.known()) {
             (Ok(at), Some(known)) if at <= known => self.confirm(reads, now),
             (Ok(at), Some(_)) => {
                 let until_ms = now.mono_ms + PATIENCE_MS;
                 self.confirming.behind.push_back((at, until_ms, reads));
             }
-            _ => self.unconfirmed(reads),
+            _ => {
+                // Those before them first: what ends in order is read in order.
+                let behind = self.confirming.take_behind(Revision(u64::MAX));
+                self.unconfirmed(together(behind, reads));
+            }
         }
     }
 

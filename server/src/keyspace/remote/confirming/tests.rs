@@ -199,6 +199,24 @@ fn a_read_does_not_overtake_one_that_has_to_ask_the_engine() {
 }
 
 #[test]
+fn a_question_without_an_answer_takes_those_before_it_along() {
+    let mut node = node();
+    let [first, second] = two_asking(&mut node);
+    let told = News::Revision(first, Ok(Revision(7)));
+    assert_eq!(node.advance(4, [told]), []);
+    assert_eq!(node.advance(5, [News::Revision(second, Err(None))]), []);
+    // The first one is read, and the second one behind it.
+    let change = changed(&node, 7, &OTHER);
+    assert_eq!(node.advance(6, [change]), []);
+    for at_ms in [7, 8] {
+        let look = node.asked(&Ask::Look(KEY.clone()));
+        assert!(node.remote.link.asks.is_empty());
+        let read = News::Read(look, Ok(vec![seen(7, &OTHER)]));
+        assert_eq!(node.advance(at_ms, [read]), [value(7, &OTHER)]);
+    }
+}
+
+#[test]
 fn what_is_done_on_one_key_is_done_in_order() {
     let mut node = node();
     let [_, ask] = two_asking(&mut node);
