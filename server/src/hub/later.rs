@@ -61,6 +61,16 @@ impl Hub {
         self.askers.insert(ticket, asker);
     }
 
+    /// How many requests wait for others to be asked of an engine together.
+    pub fn gathered(&self) -> usize {
+        self.service.gathered()
+    }
+
+    /// No more come soon.
+    pub fn ask_gathered(&mut self) {
+        self.service.ask_gathered();
+    }
+
     /// Lets the outcomes out that have come.
     pub(super) fn tell_outcomes(&mut self, now: Now) {
         while let Some((ticket, outcome)) = self.service.take_outcome() {

@@ -394,16 +394,6 @@ impl Hub {
             .min()
     }
 
-    /// How many requests wait for others to be asked of an engine together.
-    pub fn gathered(&self) -> usize {
-        self.service.gathered()
-    }
-
-    /// No more come soon.
-    pub fn ask_gathered(&mut self) {
-        self.service.ask_gathered();
-    }
-
     /// Ready if the keyspace has something to tell, so that [`tick`](Self::tick) is to be called. Otherwise the context is
     /// woken when it has.
     pub fn poll_news(&mut self, context: &mut Context<'_>) -> Poll<()> {
