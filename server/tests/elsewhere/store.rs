@@ -57,7 +57,7 @@ impl Link for Counted {
         let mut progress = self.progress.lock().unwrap();
         match &news {
             News::Read(..) | News::Revision(..) | News::Page(..) | News::Clocks(..) => {
-                progress.waiting -= 1
+                progress.waiting -= 1;
             }
             News::Committed(_, verdict) => {
                 progress.waiting -= 1;
