@@ -159,7 +159,8 @@ pub trait Told {
 ///
 /// # What holds for every keyspace
 ///
-/// - Operations on one key take effect in the order in which they are asked, and end in it. How it does that is its own
+/// - Operations on one key take effect in the order in which they are asked, and end in it; but a change of a key that is
+///   [followed](Self::follow) may end behind what was asked after it, since it ends when it is told. How it does that is its own
 ///   affair: one after the other, or several in one commit. Across keys nothing is in order.
 /// - A [GET](Operation::Get) that may be eventual waits for nothing: it may be answered with any state that the entry had, none
 ///   older than what was answered or told of it here before.
