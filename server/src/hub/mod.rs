@@ -99,8 +99,8 @@ mod user_limits;
 mod verification;
 
 pub use crate::connection::ConnectionId;
-pub(crate) use broker::{BrokerError, BrokerFigures};
-pub use broker::{BrokerTerms, IdentityKey};
+pub(crate) use broker::BrokerFigures;
+pub use broker::{BrokerError, BrokerTerms, IdentityKey};
 pub use config::HubConfig;
 pub(crate) use figures::Figures;
 pub use limits::HubLimits;

@@ -7,6 +7,7 @@
 // All of this is a test: where it panics, the test fails.
 #![allow(clippy::unwrap_used)]
 
+mod broker;
 mod chance;
 mod checks;
 mod course;
@@ -44,6 +45,8 @@ use world::World;
 pub struct Report {
     /// Its seed.
     pub seed: u64,
+    /// Where the server was.
+    pub place: Place,
     /// What was violated, if anything was.
     pub violation: Option<String>,
     /// What happened, if that was to be kept.
@@ -79,6 +82,10 @@ pub struct Counts {
     pub transactions: usize,
     /// Looks at what an end of the server would have left on the disk.
     pub probes: usize,
+    /// Ends of a broker that is none of ours.
+    pub broker_losses: usize,
+    /// Cuts of the server's connection to it.
+    pub detachments: usize,
     /// Faults of each kind.
     pub mishaps: Mishaps,
 }
@@ -96,6 +103,8 @@ impl std::ops::AddAssign for Counts {
         self.merges += other.merges;
         self.transactions += other.transactions;
         self.probes += other.probes;
+        self.broker_losses += other.broker_losses;
+        self.detachments += other.detachments;
         self.mishaps += other.mishaps;
     }
 }
@@ -109,22 +118,35 @@ impl fmt::Display for Report {
             None => write!(f, "seed {}: {:?}", self.seed, self.counts),
             Some(violation) => write!(
                 f,
-                "seed {}: {violation}\nSee it happen: SIMULATION_SEED={} cargo test -p simulation --test seeds -- --nocapture",
-                self.seed, self.seed
+                "seed {0}: {violation}\nSee it happen: SIMULATION_SEED={0} cargo test -p simulation --test seeds {1} -- --nocapture",
+                self.seed,
+                match self.place {
+                    Place::Front => "every",
+                    Place::Behind => "behind",
+                }
             ),
         }
     }
 }
 
+/// Where the server is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Clients connect to it.
+    Front,
+    /// It is a client of a broker, as all others are.
+    Behind,
+}
+
 /// Runs one seed to its end, or to the first violation.
-pub fn run(seed: u64, is_traced: bool) -> Report {
+pub fn run(seed: u64, place: Place, is_traced: bool) -> Report {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .expect("a runtime of one thread");
     let world = runtime.block_on(async {
-        let world = World::new(seed, is_traced);
+        let world = World::new(seed, place, is_traced);
         world.lock().unwrap().begin();
         loop {
             let (wakeup, changed) = {
@@ -165,10 +187,13 @@ pub fn run(seed: u64, is_traced: bool) -> Report {
         merges: world.merges,
         transactions: world.transactions,
         probes: world.probes,
+        broker_losses: world.broker_losses,
+        detachments: world.detachments,
         mishaps,
     };
     Report {
         seed,
+        place,
         violation: world.violation().cloned(),
         trace: std::mem::take(&mut world.trace).into_lines(),
         counts,

@@ -1,5 +1,6 @@
 //! What a run is like: how many clients, which faults, how often. Each seed has its own mix, so that a fault is also
 //! met without those that would hide its consequences.
+use crate::broker::Behind;
 use crate::chance::Chance;
 use crate::disk::Faults;
 use bytes::Bytes;
@@ -52,6 +53,8 @@ pub(crate) struct Scenario {
     /// Calls that begin to observe instead.
     pub(crate) observe_percent: u64,
     pub(crate) small_queues: bool,
+    /// The server is behind a broker, and what happens between the two.
+    pub(crate) behind: Option<Behind>,
 }
 
 impl Scenario {
@@ -111,6 +114,7 @@ impl Scenario {
             fence_percent,
             observe_percent,
             small_queues: chance.percent(25),
+            behind: None,
         }
     }
 }

@@ -1,4 +1,6 @@
 //! The whole world of a run, and what happens in it next.
+use crate::Place;
+use crate::broker::{Behind, Broker, Trunk, TrunkEvent};
 use crate::chance::Chance;
 use crate::disk::{Drive, End};
 use crate::history::Operation;
@@ -7,12 +9,12 @@ use crate::mishaps::{Mishap, Mishaps};
 use crate::network::{Ending, Link, Way};
 use crate::observers::Following;
 use crate::scenario::Scenario;
-use crate::server::Server;
+use crate::server::{Asked, Server};
 use crate::trace::Trace;
 use crate::truth::Truth;
 use bytes::Bytes;
 use statestore::Client;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
 use tokio::sync::Notify;
@@ -62,6 +64,7 @@ pub(crate) enum Event {
         how: End,
     },
     Crash,
+    Trunk(TrunkEvent),
     BreakDisk,
     MendDisk(u64),
     StartServer,
@@ -117,6 +120,11 @@ pub(crate) struct World {
     pub(crate) changed: Arc<Notify>,
     pub(crate) links: Vec<Link>,
     pub(crate) server: Server,
+    /// Behind which the server is, if it is behind one.
+    pub(crate) broker: Option<Broker>,
+    pub(crate) trunk: Trunk,
+    /// What requests were about that came through it, by their correlation data.
+    pub(crate) asked_behind: HashMap<Box<[u8]>, Asked>,
     pub(crate) computers: Vec<Computer>,
     pub(crate) operations: Vec<Operation>,
     /// When the latest call began whose request was written, for each client and each of the clients of its name.
@@ -137,15 +145,22 @@ pub(crate) struct World {
     pub(crate) merges: usize,
     pub(crate) transactions: usize,
     pub(crate) probes: usize,
+    pub(crate) broker_losses: usize,
+    pub(crate) detachments: usize,
     pub(crate) mishaps: Mishaps,
     violation: Option<String>,
 }
 
 impl World {
-    pub(crate) fn new(seed: u64, is_traced: bool) -> Shared {
+    pub(crate) fn new(seed: u64, place: Place, is_traced: bool) -> Shared {
         let mut chance = Chance::new(seed);
-        let scenario = Scenario::new(&mut chance);
+        let mut scenario = Scenario::new(&mut chance);
         let drive = Drive::new(chance.fork());
+        if place == Place::Behind {
+            let behind = Behind::new(&mut chance);
+            behind.restrict(&mut scenario);
+            scenario.behind = Some(behind);
+        }
         Arc::new_cyclic(|me| {
             Mutex::new(Self {
                 me: me.clone(),
@@ -159,6 +174,9 @@ impl World {
                 changed: Arc::default(),
                 links: Vec::new(),
                 server: Server::new(drive.clone()),
+                broker: scenario.behind.as_ref().map(|_| Broker::new()),
+                trunk: Trunk::default(),
+                asked_behind: HashMap::new(),
                 computers: (0..scenario.clients).map(|_| Computer::default()).collect(),
                 operations: Vec::new(),
                 left: BTreeMap::new(),
@@ -174,6 +192,8 @@ impl World {
                 merges: 0,
                 transactions: 0,
                 probes: 0,
+                broker_losses: 0,
+                detachments: 0,
                 mishaps: Mishaps::default(),
                 violation: None,
                 scenario,
@@ -271,6 +291,7 @@ impl World {
         ] {
             self.again(every_ms, event);
         }
+        self.begin_behind();
         let heals_ms = scenario.heals_at_ms;
         self.at(heals_ms, Event::Heal);
         self.at(heals_ms + 20_000, Event::ReadAll);
@@ -319,6 +340,7 @@ impl World {
                 self.serve(link);
                 self.settle();
             }
+            Event::Trunk(event) => self.happen_to_trunk(event),
             Event::Tick => self.tick_server(),
             Event::Achieved(process) => self.achieved(process),
             Event::LookForSpace { process, turn } => self.look_for_space(process, turn),
@@ -417,6 +439,7 @@ impl World {
             computer.gate.open();
         }
         self.heal_disk();
+        self.heal_trunk();
         self.start_server();
         self.reset_links();
     }

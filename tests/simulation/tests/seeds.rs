@@ -1,5 +1,5 @@
 //! Runs seeds. `docs/testing.md` says how to run others, longer, or one with its trace.
-use simulation::{Counts, Mishap, Report};
+use simulation::{Counts, Mishap, Place, Report};
 use std::io::Write;
 use std::num::NonZero;
 use std::ops::Range;
@@ -12,6 +12,9 @@ const MOST_FAILED: u64 = 10;
 
 /// As many as a usual run has: what happens in them is known.
 const USUAL: u64 = 3_000;
+
+/// The same of servers behind a broker.
+const BEHIND: u64 = 400;
 
 /// Of a usual run, how often each kind of fault happens at least: the rarest do ten times as often.
 const LEAST: u64 = 30;
@@ -89,7 +92,7 @@ impl Drop for Running {
 }
 
 /// Runs these seeds, or from the first of them on until a time.
-fn run(seeds: &Range<u64>, until: Option<Instant>) -> Total {
+fn run(seeds: &Range<u64>, place: Place, until: Option<Instant>) -> Total {
     let most_failed = setting("SIMULATION_MOST_FAILED").unwrap_or(MOST_FAILED);
     let next = AtomicU64::new(seeds.start);
     let total = Mutex::new(Total::default());
@@ -109,7 +112,7 @@ fn run(seeds: &Range<u64>, until: Option<Instant>) -> Total {
                         return;
                     }
                     let _guard = Running(seed);
-                    let report = simulation::run(seed, false);
+                    let report = simulation::run(seed, place, false);
                     total.lock().expect("no panic").add(&report);
                 }
             });
@@ -118,23 +121,28 @@ fn run(seeds: &Range<u64>, until: Option<Instant>) -> Total {
     total.into_inner().expect("no panic")
 }
 
-#[test]
-fn every_seed_holds() {
+/// Runs the seed that is asked for, with all that happens in it; or those that are, or so many. Nothing of the first.
+fn run_chosen(place: Place, usual: u64) -> Option<Total> {
     if let Some(seed) = setting("SIMULATION_SEED") {
-        let report = simulation::run(seed, true);
+        let report = simulation::run(seed, place, true);
         println!("{report}");
         assert_eq!(report.violation, None);
-        return;
+        return None;
     }
     let first = setting("SIMULATION_FIRST_SEED").unwrap_or(0);
-    let seeds = setting("SIMULATION_SEEDS").unwrap_or(USUAL);
+    let seeds = setting("SIMULATION_SEEDS").unwrap_or(usual);
     let until = setting("SIMULATION_SECONDS").map(|s| Instant::now() + Duration::from_secs(s));
-    let total = run(&(first..first + seeds), until);
+    let total = run(&(first..first + seeds), place, until);
     total.judge();
-    if total.runs < USUAL {
-        // A few seeds need not have everything.
+    // A few seeds need not have everything.
+    (total.runs >= usual).then_some(total)
+}
+
+#[test]
+fn every_seed_holds() {
+    let Some(total) = run_chosen(Place::Front, USUAL) else {
         return;
-    }
+    };
     assert!(
         total.eventful >= 100,
         "too few runs have crashes and merges"
@@ -142,6 +150,26 @@ fn every_seed_holds() {
     for kind in Mishap::ALL {
         let times = total.counts.mishaps.of(*kind);
         assert!(times >= LEAST, "only {times} {}", kind.text());
+    }
+}
+
+#[test]
+fn each_behind_a_broker_holds() {
+    let Some(total) = run_chosen(Place::Behind, BEHIND) else {
+        return;
+    };
+    let Counts {
+        broker_losses,
+        detachments,
+        crashes,
+        ..
+    } = total.counts;
+    for (times, what) in [
+        (broker_losses, "ends of the broker"),
+        (detachments, "cuts between it and the server"),
+        (crashes, "ends of the server"),
+    ] {
+        assert!(times as u64 >= LEAST, "only {times} {what}");
     }
 }
 
@@ -159,14 +187,19 @@ fn the_seeds_of_the_day_hold() {
          cargo test -p simulation --test seeds every"
     )
     .expect("somebody reads this");
-    run(&(first..first + DAILY), None).judge();
+    run(&(first..first + DAILY), Place::Front, None).judge();
 }
 
 #[test]
 fn a_seed_gives_the_same_run_again() {
     for seed in 0..12 {
-        let (once, again) = (simulation::run(seed, true), simulation::run(seed, true));
-        assert!(once.trace.len() > 50, "seed {seed} is idle");
-        assert_eq!(once.trace, again.trace, "seed {seed}");
+        for place in [Place::Front, Place::Behind] {
+            let (once, again) = (
+                simulation::run(seed, place, true),
+                simulation::run(seed, place, true),
+            );
+            assert!(once.trace.len() > 50, "seed {seed} is idle");
+            assert_eq!(once.trace, again.trace, "seed {seed}");
+        }
     }
 }

@@ -70,7 +70,7 @@ const SHARED_REQUEST_MS: u64 = 600_000;
 
 /// Why a connection to the broker is to be ended.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum BrokerError {
+pub enum BrokerError {
     /// What the broker says, or does not say.
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -81,7 +81,7 @@ pub(crate) enum BrokerError {
 
 impl BrokerError {
     /// The reason code to tell the broker, if it should be told.
-    pub(crate) fn reason(&self) -> Option<ReasonCode> {
+    pub fn reason(&self) -> Option<ReasonCode> {
         match self {
             Self::Session(error) => error.reason(),
             Self::Behind => Some(ReasonCode::SUCCESS),
@@ -274,7 +274,7 @@ impl Broker {
 
 impl Hub {
     /// There is a connection to the broker: begins a session, as this user. With the key it signs who sent a request.
-    pub(crate) fn broker_connected(
+    pub fn broker_connected(
         &mut self,
         user: Option<String>,
         password: Option<Bytes>,
@@ -292,7 +292,7 @@ impl Hub {
     }
 
     /// The connection to the broker ends, for this reason if the broker is to know it. Gives the last words, if there are any.
-    pub(crate) fn broker_disconnected(&mut self, reason: Option<ReasonCode>, now: Now) -> BytesMut {
+    pub fn broker_disconnected(&mut self, reason: Option<ReasonCode>, now: Now) -> BytesMut {
         let Some(broker) = &mut self.broker else {
             return BytesMut::new();
         };
@@ -318,11 +318,7 @@ impl Hub {
     ///
     /// # Errors
     /// The connection is to be ended.
-    pub(crate) fn broker_received(
-        &mut self,
-        input: &mut BytesMut,
-        now: Now,
-    ) -> Result<bool, BrokerError> {
+    pub fn broker_received(&mut self, input: &mut BytesMut, now: Now) -> Result<bool, BrokerError> {
         let Some(broker) = &mut self.broker else {
             return Ok(false);
         };
@@ -373,7 +369,7 @@ impl Hub {
     ///
     /// # Errors
     /// The connection is to be ended.
-    pub(crate) fn broker_turn(&mut self, now: Now) -> Result<bool, BrokerError> {
+    pub fn broker_turn(&mut self, now: Now) -> Result<bool, BrokerError> {
         self.end_idle_clients(now);
         self.service.begin_turn();
         let more = self.execute_incoming(now);
@@ -391,7 +387,7 @@ impl Hub {
     }
 
     /// When [`broker_turn`](Self::broker_turn) is to be called at the latest, in milliseconds of the monotonic clock.
-    pub(crate) fn broker_wakeup(&self) -> Option<u64> {
+    pub fn broker_wakeup(&self) -> Option<u64> {
         let broker = self.broker.as_ref()?;
         let session = broker.session.as_ref();
         [
@@ -409,7 +405,7 @@ impl Hub {
     }
 
     /// Everything that is to be sent to the broker now; what was taken before has to be sent.
-    pub(crate) fn broker_output(&mut self, now: Now) -> Bytes {
+    pub fn broker_output(&mut self, now: Now) -> Bytes {
         let session = self.broker.as_mut().and_then(|it| it.session.as_mut());
         session.map_or_else(Bytes::new, |session| session.take_output(now.mono_ms))
     }
@@ -423,7 +419,7 @@ impl Hub {
     }
 
     /// So many bytes of the output have left; `waited` says that they could not at once.
-    pub(crate) fn broker_written(&mut self, bytes: usize, waited: bool, now: Now) {
+    pub fn broker_written(&mut self, bytes: usize, waited: bool, now: Now) {
         if let Some(session) = self.broker.as_mut().and_then(|it| it.session.as_mut()) {
             session.written(bytes, waited, now.mono_ms);
         }
@@ -437,7 +433,7 @@ impl Hub {
     }
 
     /// Whether there is something to do for the broker. What is new is said once.
-    pub(crate) fn take_broker_dirty(&mut self) -> bool {
+    pub fn take_broker_dirty(&mut self) -> bool {
         let may_execute = self.may_execute_incoming();
         let broker = self.broker.as_mut();
         broker.is_some_and(|broker| {

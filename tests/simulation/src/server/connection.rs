@@ -1,11 +1,12 @@
 //! The server's end of a connection: what arrives, what the hub takes of it, what is sent.
 use super::PEER;
+use crate::broker::Peer;
 use crate::mishaps::Mishap;
 use crate::network::{Ending, Link, Way, first_packet, lower};
 use crate::wire;
 use crate::world::World;
 use bytes::{Buf, Bytes, BytesMut};
-use statestore_protocol::mqtt::{Limits, Packet, Publish};
+use statestore_protocol::mqtt::{Limits, Packet};
 use statestored::hub::{Closing, ConnectionId};
 use std::collections::{HashMap, VecDeque};
 
@@ -13,6 +14,8 @@ use std::collections::{HashMap, VecDeque};
 #[derive(Debug, Default)]
 pub(crate) struct ServerEnd {
     pub(super) connection: Option<ConnectionId>,
+    /// Who this is to the broker that is at this end, as long as that knows of no end.
+    pub(crate) peer: Option<Peer>,
     /// CONNECT, until it is complete.
     greeting: BytesMut,
     is_greeted: bool,
@@ -34,7 +37,7 @@ pub(crate) struct ServerEnd {
 
 /// A request about one key, which the hub has taken.
 #[derive(Debug, Clone)]
-pub(super) struct Asked {
+pub(crate) struct Asked {
     pub(super) key: Bytes,
     /// How many changes had been told of before. Not known of a request that had been taken before, and whose answer may
     /// be an old one.
@@ -43,14 +46,7 @@ pub(super) struct Asked {
 
 impl ServerEnd {
     pub(crate) fn is_connected(&self) -> bool {
-        self.connection.is_some()
-    }
-
-    pub(super) fn note_key(&mut self, request: &Publish, key: Bytes, changes: Option<usize>) {
-        if let Some(correlation) = request.correlation_data() {
-            self.asked
-                .insert(correlation.into(), Asked { key, changes });
-        }
+        self.connection.is_some() || self.peer.is_some()
     }
 }
 
@@ -58,6 +54,17 @@ impl World {
     /// A connection attempt; whether it is accepted.
     pub(crate) fn server_accepts(&mut self, link: usize) -> bool {
         let now = self.server_now();
+        if let Some(broker) = &mut self.broker {
+            if !broker.is_up {
+                return false;
+            }
+            let peer = Peer::Client(link);
+            broker.opened(peer);
+            let far = &mut self.links[link].far;
+            far.peer = Some(peer);
+            far.wire.is_of_broker = true;
+            return true;
+        }
         let Some(hub) = &mut self.server.hub else {
             return false;
         };
@@ -78,7 +85,7 @@ impl World {
     /// Bytes arrive on a connection.
     pub(crate) fn server_receives(&mut self, link: usize, bytes: Bytes) {
         let far = &mut self.links[link].far;
-        if far.connection.is_none() || far.is_lingering {
+        if !far.is_connected() || far.is_lingering {
             return;
         }
         let bytes = if far.is_greeted {
@@ -104,8 +111,16 @@ impl World {
             }
         };
         let far = &mut self.links[link].far;
-        far.input.extend_from_slice(&bytes);
         let result = far.wire.receives(&bytes);
+        if let Some(peer) = far.peer {
+            let packets = result.clone().unwrap_or_default();
+            self.inspect(link, "to the broker", "=>", result);
+            for packet in packets {
+                self.reached_broker(peer, packet);
+            }
+            return self.serve_broker();
+        }
+        far.input.extend_from_slice(&bytes);
         for packet in result.iter().flatten() {
             if let Packet::Publish(publish) = packet {
                 let lifetime_s = publish.message_expiry().unwrap_or(u32::MAX);
@@ -144,6 +159,12 @@ impl World {
     /// The end of a connection reaches the server.
     pub(crate) fn end_at_server(&mut self, link: usize) {
         let now = self.server_now();
+        if let Some(broker) = &mut self.broker
+            && let Some(peer) = self.links[link].far.peer.take()
+        {
+            broker.closed(peer, now.mono_ms);
+            return self.note(|| format!("broker: link {link} is over"));
+        }
         let Some(connection) = self.links[link].far.connection.take() else {
             return;
         };
@@ -160,6 +181,14 @@ impl World {
         loop {
             self.send_output(link);
             let far = &self.links[link].far;
+            if let Some(broker) = &self.broker {
+                let is_closing = far.peer.is_some_and(|peer| broker.is_closing(peer));
+                if is_closing && far.output.is_empty() {
+                    self.server_hangs_up(link, Ending::Closed);
+                    self.end_at_server(link);
+                }
+                return;
+            }
             let (Some(hub), Some(connection)) = (&self.server.hub, far.connection) else {
                 return;
             };
@@ -193,11 +222,20 @@ impl World {
             let Link {
                 far, down, lowered, ..
             } = &mut self.links[link];
-            let (Some(hub), Some(connection)) = (&mut self.server.hub, far.connection) else {
+            if !far.is_connected() {
                 return;
-            };
+            }
             if far.output.is_empty() {
-                hub.take_output(connection, &mut far.output, now);
+                let mut result = Ok(());
+                if let (Some(broker), Some(peer)) = (&mut self.broker, far.peer) {
+                    result = broker.take_output(peer, &mut far.output, now.mono_ms);
+                } else if let (Some(hub), Some(connection)) = (&mut self.server.hub, far.connection)
+                {
+                    hub.take_output(connection, &mut far.output, now);
+                }
+                if let Err(error) = result {
+                    return self.violated(error);
+                }
                 if far.output.is_empty() {
                     return;
                 }
@@ -208,7 +246,9 @@ impl World {
                 }
                 let output = far.output.clone();
                 let result = far.wire.sends(&output);
-                if let Ok(packets) = &result {
+                if let Ok(packets) = &result
+                    && self.broker.is_none()
+                {
                     self.check_durable(link, packets);
                 }
                 self.inspect(link, "from the server", "<=", result);

@@ -6,7 +6,7 @@ mod power;
 mod record;
 mod transactions;
 
-pub(crate) use connection::ServerEnd;
+pub(crate) use connection::{Asked, ServerEnd};
 
 use crate::disk::{Drive, End};
 use crate::mishaps::{Mishap, Mishaps};
@@ -15,7 +15,7 @@ use crate::transactor::Transactor;
 use crate::witness::Witness;
 use crate::world::{Event, World};
 use durable::Durable;
-use statestored::hub::{ConnectionId, Hub, HubConfig, HubLimits};
+use statestored::hub::{BrokerTerms, ConnectionId, Hub, HubConfig, HubLimits};
 use statestored::keyspace::Embedded;
 use statestored::service::{Now, Service, ServiceConfig};
 use std::collections::HashMap;
@@ -92,7 +92,7 @@ impl Server {
 }
 
 impl World {
-    fn server_now(&self) -> Now {
+    pub(crate) fn server_now(&self) -> Now {
         let mono_ms = self.now_ms();
         Now {
             wall_ms: self.wall_ms(self.server.wall_error_ms),
@@ -126,8 +126,17 @@ impl World {
 
     /// The process begins to serve.
     fn open_hub(&mut self, keyspace: Embedded, now: Now) {
+        let is_behind = self.broker.is_some();
         let config = HubConfig {
-            limits: self.hub_limits(),
+            limits: if is_behind {
+                HubLimits::default()
+            } else {
+                self.hub_limits()
+            },
+            broker: is_behind.then(|| BrokerTerms {
+                client_id: "store".into(),
+                ..BrokerTerms::default()
+            }),
             client_id_seed: self.server.run,
             ..HubConfig::default()
         };
@@ -148,6 +157,7 @@ impl World {
             self.server.witness = Some(Witness::new(&mut hub, keys, now));
         }
         self.server.hub = Some(hub);
+        self.attach();
     }
 
     fn hub_limits(&mut self) -> HubLimits {
@@ -200,6 +210,7 @@ impl World {
             self.truth.lose_everything(now_ms, stamp);
         }
         self.note(|| format!("server: is gone, {how:?} at {cut_us} us"));
+        self.end_trunk();
         let is_noticed = self.chance.percent(70);
         let mut links: Vec<_> = self.server.links.drain().map(|(_, link)| link).collect();
         links.sort_unstable();
@@ -247,6 +258,9 @@ impl World {
                     self.serve(link);
                 }
                 self.note_changes();
+            }
+            if self.server.hub.as_mut().is_some_and(Hub::take_broker_dirty) {
+                self.turn_trunk();
             }
             self.commit();
             let now = self.server_now();

@@ -7,11 +7,13 @@ use crate::truth::Stored;
 use crate::wire;
 use crate::witness::Seen;
 use crate::world::World;
-use statestore_protocol::mqtt::Packet;
+use bytes::Bytes;
+use statestore_protocol::mqtt::{Packet, Publish};
 use statestore_protocol::property::FENCING_TOKEN;
 use statestore_protocol::{Command, topic};
 use statestored::hub::Hub;
 use statestored::storage::Write;
+use std::collections::HashMap;
 
 impl World {
     /// Takes note of a request that the hub has taken.
@@ -19,25 +21,52 @@ impl World {
         let Packet::Publish(publish) = packet else {
             return;
         };
-        let (now_ms, stamp) = (self.now_ms(), self.stamp());
         // A client that takes its session for lost sends without DUP what it had sent before.
         let was_taken = publish.dup()
             || publish.correlation_data().is_some_and(|correlation| {
                 let asked = |other: &Link| other.far.asked.contains_key(correlation);
                 self.links.iter().any(asked)
             });
-        let changes = (!was_taken).then_some(self.truth.changes.len());
-        let far = &mut self.links[link].far;
-        let expires_ms = far.expiries.pop_front().unwrap_or(u64::MAX);
+        let expires_ms = self.links[link].far.expiries.pop_front();
+        let asked = self.note_taken(publish, link, was_taken, expires_ms.unwrap_or(u64::MAX));
+        self.links[link].far.asked.extend(asked);
+    }
+
+    /// Takes note of a request that reached the server through a broker.
+    pub(crate) fn note_behind(&mut self, publish: &Publish, until_ms: u64) {
+        let requester = publish.response_topic().and_then(topic::requester);
+        let latest = |client: &str| {
+            let mut links = self.links.iter();
+            links.rposition(|link| format!("c{}", link.client) == client)
+        };
+        let Some(link) = requester.and_then(|client| latest(&client)) else {
+            return self.violated("a request of nobody");
+        };
+        let correlation = publish.correlation_data();
+        let was_taken = correlation.is_some_and(|it| self.asked_behind.contains_key(it));
+        let asked = self.note_taken(publish, link, was_taken, until_ms);
+        self.asked_behind.extend(asked);
+    }
+
+    /// Takes note of a request of the client of this link. What it is about, if that is a key.
+    fn note_taken(
+        &mut self,
+        publish: &Publish,
+        link: usize,
+        was_taken: bool,
+        expires_ms: u64,
+    ) -> Option<(Box<[u8]>, Asked)> {
+        let (now_ms, stamp) = (self.now_ms(), self.stamp());
         let mut operation = None;
+        let mut about = None;
         match Command::decode(&publish.payload()) {
             Ok(Command::Watch { key }) => self.watches.push((now_ms, link, key)),
             Ok(Command::Set { key, value, .. }) => {
                 operation = operation_of(&value);
-                far.note_key(publish, key, changes);
+                about = Some(key);
             }
             Ok(Command::Get { key, .. } | Command::Del { key, .. } | Command::Vdel { key, .. }) => {
-                far.note_key(publish, key, changes);
+                about = Some(key);
             }
             _ => {}
         }
@@ -50,51 +79,70 @@ impl World {
         {
             operation.taken.push(stamp);
         }
+        let changes = (!was_taken).then_some(self.truth.changes.len());
+        let correlation = publish.correlation_data()?;
+        Some((
+            correlation.into(),
+            Asked {
+                key: about?,
+                changes,
+            },
+        ))
     }
 
     /// What is told of a key has to wait until the disk has the last change of that key, a deletion as well.
     pub(super) fn check_durable(&mut self, link: usize, packets: &[Packet]) {
-        if !self.scenario.is_durable {
-            return;
-        }
         for packet in packets {
             let Packet::Publish(publish) = packet else {
                 continue;
             };
-            let asked = publish.correlation_data().map(|correlation| {
-                let asked = &self.links[link].far.asked;
-                asked.get(correlation).cloned()
-            });
-            let Server { run, told, .. } = &self.server;
-            if let Some(Some(Asked { key, changes })) = &asked
-                && let Some(changes) = changes.filter(|_| !publish.dup())
-                && is_absence(publish.payload_bytes())
-                && !self.truth.is_absent(key, changes, *run, *told)
-            {
-                self.violated(format!(
-                    "link {link}: {key:?} was said to be absent before that was durable"
-                ));
-                continue;
-            }
-            let key = if let Some(asked) = asked {
-                asked.map(|asked| asked.key)
-            } else {
-                let client = format!("c{}", self.links[link].client);
-                topic::notification_key(&client, publish.topic())
-            };
-            let (Some(key), Some(version)) = (key, wire::timestamp(publish)) else {
-                continue;
-            };
-            if self.truth.is_under_way(&key, version, *run, *told) {
-                self.violated(format!(
-                    "link {link}: {key:?} {version:?} was told of before it was durable"
-                ));
+            let Link { client, far, .. } = &self.links[link];
+            let (asked, key) = about(publish, &far.asked, &[*client]);
+            if let Err(what) = self.is_told_in_time(publish, asked, key) {
+                self.violated(format!("link {link}: {what}"));
             }
         }
     }
 
+    /// The same of what the server publishes through a broker.
+    pub(crate) fn check_published(&mut self, publish: &Publish) {
+        let clients: Vec<_> = (0..self.computers.len()).collect();
+        let (asked, key) = about(publish, &self.asked_behind, &clients);
+        let result = self.is_told_in_time(publish, asked, key);
+        self.expect(result);
+    }
+
+    fn is_told_in_time(
+        &self,
+        publish: &Publish,
+        asked: Option<&Asked>,
+        key: Option<Bytes>,
+    ) -> Result<(), String> {
+        if !self.scenario.is_durable {
+            return Ok(());
+        }
+        let Server { run, told, .. } = &self.server;
+        if let Some(Asked { key, changes }) = asked
+            && let Some(changes) = changes.filter(|_| !publish.dup())
+            && is_absence(publish.payload_bytes())
+            && !self.truth.is_absent(key, changes, *run, *told)
+        {
+            return Err(format!(
+                "{key:?} was said to be absent before that was durable"
+            ));
+        }
+        match (key, wire::timestamp(publish)) {
+            (Some(key), Some(version)) if self.truth.is_under_way(&key, version, *run, *told) => {
+                Err(format!(
+                    "{key:?} {version:?} was told of before it was durable"
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Takes note of what the hub has changed since the last time.
-    pub(super) fn note_changes(&mut self) {
+    pub(crate) fn note_changes(&mut self) {
         let now = self.server_now();
         let stamp = self.stamp();
         self.truth.proceed(stamp);
@@ -171,4 +219,18 @@ impl World {
 /// Whether a response says that there is no such key.
 fn is_absence(payload: &[u8]) -> bool {
     payload == b"$-1\r\n" || payload == b":0\r\n"
+}
+
+/// What a message to one of these clients is about: the request that it answers, and the key.
+fn about<'a>(
+    publish: &Publish,
+    asked: &'a HashMap<Box<[u8]>, Asked>,
+    clients: &[usize],
+) -> (Option<&'a Asked>, Option<Bytes>) {
+    if let Some(correlation) = publish.correlation_data() {
+        let asked = asked.get(correlation);
+        return (asked, asked.map(|asked| asked.key.clone()));
+    }
+    let key = |client: &usize| topic::notification_key(&format!("c{client}"), publish.topic());
+    (None, clients.iter().find_map(key))
 }

@@ -1,0 +1,57 @@
+//! What runs behind a broker are like.
+use crate::chance::Chance;
+use crate::scenario::Scenario;
+
+/// How often what happens between server and broker.
+#[derive(Debug, Clone)]
+pub(crate) struct Behind {
+    /// Both are on one machine, and end together. If the server ends alone, it has forgotten which requests it has answered, and what a
+    /// client sends again after that is executed again; and all watches. So there are neither then.
+    pub(super) is_with_broker: bool,
+    /// The connection of the server is cut after such a time; 0 is never.
+    pub(super) cut_after_ms: u64,
+    /// Between two ends of the broker; 0 is never.
+    pub(super) lose_every_ms: u64,
+}
+
+impl Behind {
+    pub(crate) fn new(chance: &mut Chance) -> Self {
+        let is_with_broker = chance.percent(70);
+        let mut sometimes = |percent, low, high| {
+            if chance.percent(percent) {
+                chance.spread(low, high)
+            } else {
+                0
+            }
+        };
+        let (cut_after_ms, lose_every_ms) = (sometimes(60, 100, 4_000), sometimes(30, 500, 8_000));
+        Self {
+            is_with_broker,
+            cut_after_ms,
+            lose_every_ms: if is_with_broker { lose_every_ms } else { 0 },
+        }
+    }
+
+    /// Leaves out what may not happen.
+    pub(crate) fn restrict(&self, scenario: &mut Scenario) {
+        if self.is_with_broker {
+            return;
+        }
+        scenario.latency_ms.1 = scenario.latency_ms.1.min(20);
+        for percent in [
+            &mut scenario.refuse_percent,
+            &mut scenario.late_percent,
+            &mut scenario.cut_percent,
+            &mut scenario.observe_percent,
+        ] {
+            *percent = 0;
+        }
+        for every_ms in [
+            &mut scenario.cut_after_ms,
+            &mut scenario.pause_every_ms,
+            &mut scenario.restart_every_ms,
+        ] {
+            *every_ms = 0;
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! A broker that is none of ours, behind which the server is a client like any other: what MQTT 5 asks of one with QoS 0 and 1. It hands
+//! messages on in the order in which they came, and drops none; at times it is gone, and with it all sessions and messages.
+mod behind;
+mod session;
+mod trunk;
+
+pub(crate) use behind::Behind;
+pub(crate) use trunk::{Trunk, TrunkEvent};
+
+use crate::network::Ending;
+use crate::world::World;
+use bytes::BytesMut;
+use session::{Message, Session};
+use statestore_protocol::mqtt::{
+    ConnAck, Connect, Disconnect, EncodeError, Limits, Packet, PubAck, Publish, QoS, ReasonCode,
+    SubAck, Subscribe, UnsubAck, Unsubscribe, encode_pingresp,
+};
+use std::collections::BTreeMap;
+
+/// Whose connection it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Peer {
+    /// Of the client at the other end of this link.
+    Client(usize),
+    /// Of the server, this one of its connections.
+    Server(u64),
+}
+
+/// One connection.
+#[derive(Debug, Default)]
+struct Connection {
+    /// Whose session it has, once it has one.
+    client_id: Option<String>,
+    limits: Limits,
+    output: BytesMut,
+    /// It ends once its output is gone.
+    is_closing: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Broker {
+    pub(crate) is_up: bool,
+    connections: BTreeMap<Peer, Connection>,
+    sessions: BTreeMap<String, Session>,
+}
+
+impl Broker {
+    pub(crate) fn new() -> Self {
+        Self {
+            is_up: true,
+            ..Self::default()
+        }
+    }
+
+    /// It is gone, and begins with nothing when it is back. Whose connections ended.
+    fn lose_all(&mut self) -> Vec<Peer> {
+        self.sessions.clear();
+        std::mem::take(&mut self.connections).into_keys().collect()
+    }
+
+    pub(crate) fn opened(&mut self, peer: Peer) {
+        self.connections.insert(peer, Connection::default());
+    }
+
+    pub(crate) fn is_closing(&self, peer: Peer) -> bool {
+        let connection = self.connections.get(&peer);
+        connection.is_none_or(|connection| connection.is_closing)
+    }
+
+    /// Everybody who has a connection.
+    fn peers(&self) -> Vec<Peer> {
+        self.connections.keys().copied().collect()
+    }
+
+    /// The connection is over.
+    pub(crate) fn closed(&mut self, peer: Peer, now_ms: u64) {
+        let Some(connection) = self.connections.remove(&peer) else {
+            return;
+        };
+        let session = connection
+            .client_id
+            .and_then(|id| self.sessions.get_mut(&id));
+        if let Some(session) = session.filter(|session| session.peer == Some(peer)) {
+            session.end(now_ms);
+        }
+        self.forget(now_ms);
+    }
+
+    /// Sessions whose time is over are gone.
+    fn forget(&mut self, now_ms: u64) {
+        self.sessions.retain(|_, session| session.lasts(now_ms));
+    }
+
+    /// A packet came.
+    ///
+    /// # Errors
+    /// Nobody should send such a packet.
+    pub(crate) fn received(
+        &mut self,
+        peer: Peer,
+        packet: Packet,
+        now_ms: u64,
+    ) -> Result<(), String> {
+        self.forget(now_ms);
+        let Some(connection) = self.connections.get_mut(&peer) else {
+            return Ok(());
+        };
+        if connection.is_closing {
+            return Ok(());
+        }
+        if let Packet::Connect(connect) = packet {
+            return self.connect(peer, *connect).map_err(said);
+        }
+        let Some(client_id) = connection.client_id.clone() else {
+            return Err(format!("{packet:?} before CONNECT"));
+        };
+        let output = &mut connection.output;
+        let Some(session) = self.sessions.get_mut(&client_id) else {
+            return Err(format!("{client_id} has no session"));
+        };
+        let max = connection.limits.max_packet_bytes;
+        match packet {
+            Packet::Publish(publish) => return self.publish(peer, &publish, now_ms).map_err(said),
+            Packet::PubAck(puback) => session.acknowledged(puback.packet_id)?,
+            Packet::Subscribe(Subscribe {
+                packet_id,
+                subscriptions,
+                ..
+            }) => {
+                let reasons = vec![ReasonCode::GRANTED_QOS_1; subscriptions.len()];
+                for subscription in subscriptions {
+                    session.subscribe(subscription.filter);
+                }
+                let suback = SubAck {
+                    packet_id,
+                    reasons,
+                    reason_string: None,
+                };
+                suback.encode(max, output).map_err(said)?;
+            }
+            Packet::Unsubscribe(Unsubscribe { packet_id, filters }) => {
+                let reasons = filters.iter().map(|filter| session.unsubscribe(filter));
+                let unsuback = UnsubAck {
+                    packet_id,
+                    reasons: reasons.collect(),
+                    reason_string: None,
+                };
+                unsuback.encode(max, output).map_err(said)?;
+            }
+            Packet::PingReq => encode_pingresp(output),
+            Packet::Disconnect(disconnect) => {
+                if let Some(expiry_s) = disconnect.session_expiry_s {
+                    session.expiry_s = expiry_s;
+                }
+                connection.is_closing = true;
+            }
+            other => return Err(format!("a broker is not sent {other:?}")),
+        }
+        Ok(())
+    }
+
+    fn connect(&mut self, peer: Peer, connect: Connect) -> Result<(), EncodeError> {
+        if connect.clean_start {
+            self.end_other(&connect.client_id, peer)?;
+            self.sessions.remove(&connect.client_id);
+        }
+        self.end_other(&connect.client_id, peer)?;
+        let Some(connection) = self.connections.get_mut(&peer) else {
+            return Ok(());
+        };
+        let is_present = self.sessions.contains_key(&connect.client_id);
+        let session = self.sessions.entry(connect.client_id.clone()).or_default();
+        connection.limits = connect.limits;
+        connection.client_id = Some(connect.client_id);
+        session.begin(peer, connect.session_expiry_s);
+        let connack = ConnAck {
+            session_present: is_present,
+            ..ConnAck::new(ReasonCode::SUCCESS)
+        };
+        connack.encode(connect.limits.max_packet_bytes, &mut connection.output)
+    }
+
+    /// Whoever else has a connection under this name is told so, and loses it.
+    fn end_other(&mut self, client_id: &str, peer: Peer) -> Result<(), EncodeError> {
+        for (other, connection) in &mut self.connections {
+            if *other != peer
+                && connection.client_id.as_deref() == Some(client_id)
+                && !connection.is_closing
+            {
+                connection.is_closing = true;
+                let disconnect = Disconnect::new(ReasonCode::SESSION_TAKEN_OVER);
+                disconnect.encode(Limits::MAX_PACKET_BYTES, &mut connection.output)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands a message on to all who want it.
+    fn publish(&mut self, peer: Peer, publish: &Publish, now_ms: u64) -> Result<(), EncodeError> {
+        let mut reason = ReasonCode::NO_MATCHING_SUBSCRIBERS;
+        for session in self.sessions.values_mut() {
+            if session.wants(publish.topic()) {
+                reason = ReasonCode::SUCCESS;
+                session.push(Message::new(publish, now_ms));
+            }
+        }
+        let connection = self.connections.get_mut(&peer);
+        if let (Some(connection), Some(packet_id), QoS::AtLeastOnce) =
+            (connection, publish.packet_id(), publish.qos())
+        {
+            let puback = PubAck {
+                packet_id,
+                reason,
+                reason_string: None,
+            };
+            puback.encode(connection.limits.max_packet_bytes, &mut connection.output)?;
+        }
+        Ok(())
+    }
+
+    /// Appends all that may be sent on a connection now.
+    ///
+    /// # Errors
+    /// Something cannot be encoded.
+    pub(crate) fn take_output(
+        &mut self,
+        peer: Peer,
+        output: &mut BytesMut,
+        now_ms: u64,
+    ) -> Result<(), String> {
+        let Some(connection) = self.connections.get_mut(&peer) else {
+            return Ok(());
+        };
+        output.unsplit(connection.output.split());
+        let client_id = connection.client_id.as_deref();
+        if let Some(session) = client_id.and_then(|id| self.sessions.get_mut(id))
+            && session.peer == Some(peer)
+            && !connection.is_closing
+        {
+            session
+                .send(connection.limits, now_ms, output)
+                .map_err(said)?;
+        }
+        Ok(())
+    }
+}
+
+// For `map_err`.
+#[allow(clippy::needless_pass_by_value)]
+fn said(error: EncodeError) -> String {
+    format!("the broker cannot say it: {error}")
+}
+
+impl World {
+    /// Sends what the broker has for anybody.
+    pub(crate) fn serve_broker(&mut self) {
+        let peers = self.broker.as_ref().map(Broker::peers);
+        for peer in peers.into_iter().flatten() {
+            match peer {
+                Peer::Client(link) => self.serve(link),
+                Peer::Server(number) => self.send_to_server(number),
+            }
+        }
+    }
+
+    /// A packet reached the broker.
+    pub(crate) fn reached_broker(&mut self, peer: Peer, packet: Packet) {
+        let now_ms = self.now_ms();
+        if let Some(broker) = &mut self.broker {
+            let result = broker.received(peer, packet, now_ms);
+            self.expect(result);
+        }
+    }
+
+    /// The broker is gone, and back after a while.
+    pub(crate) fn lose_broker(&mut self) {
+        let Some(broker) = &mut self.broker else {
+            return;
+        };
+        broker.is_up = false;
+        let peers = broker.lose_all();
+        self.note(|| "broker: is gone".to_owned());
+        for peer in peers {
+            match peer {
+                Peer::Client(link) => {
+                    self.links[link].far.peer = None;
+                    if self.chance.percent(70) {
+                        self.server_hangs_up(link, Ending::Reset);
+                    }
+                }
+                Peer::Server(number) => self.broker_hangs_up(number),
+            }
+        }
+    }
+
+    /// The broker takes connections again.
+    pub(crate) fn start_broker(&mut self) {
+        if let Some(broker) = &mut self.broker
+            && !broker.is_up
+        {
+            broker.is_up = true;
+            self.note(|| "broker: is back".to_owned());
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What a broker keeps of a client: its subscriptions, and the messages that it has not acknowledged.
+use super::Peer;
+use bytes::{Bytes, BytesMut};
+use statestore_protocol::mqtt::{
+    EncodeError, Limits, PacketId, PacketIds, Publish, PublishHeader, QoS, ReasonCode,
+};
+use std::collections::VecDeque;
+
+/// A message on its way.
+#[derive(Debug, Clone)]
+pub(super) struct Message {
+    publish: Publish,
+    payload: Bytes,
+    expires_ms: Option<u64>,
+}
+
+impl Message {
+    pub(super) fn new(publish: &Publish, now_ms: u64) -> Self {
+        let expiry_s = publish.message_expiry().map(u64::from);
+        Self {
+            payload: publish.payload(),
+            publish: publish.clone(),
+            expires_ms: expiry_s.map(|seconds| now_ms + seconds * 1_000),
+        }
+    }
+
+    /// Appends it, with the time that it has left.
+    fn encode(
+        &self,
+        packet_id: Option<PacketId>,
+        dup: bool,
+        limits: Limits,
+        now_ms: u64,
+        out: &mut BytesMut,
+    ) -> Result<(), EncodeError> {
+        let user_properties: Vec<_> = self.publish.user_properties().collect();
+        let left_ms = self.expires_ms.map(|at_ms| at_ms.saturating_sub(now_ms));
+        let seconds = left_ms.and_then(|left_ms| u32::try_from(left_ms.div_ceil(1_000)).ok());
+        let header = PublishHeader {
+            topic: self.publish.topic(),
+            packet_id,
+            dup,
+            message_expiry: seconds,
+            payload_is_utf8: self.publish.payload_is_utf8(),
+            content_type: self.publish.content_type(),
+            response_topic: self.publish.response_topic(),
+            correlation_data: self.publish.correlation_data(),
+            user_properties: &user_properties,
+            ..PublishHeader::default()
+        };
+        let write = |out: &mut BytesMut| out.extend_from_slice(&self.payload);
+        header.encode(limits.max_packet_bytes, out, self.payload.len(), write)
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Session {
+    /// Whose connection it is on now.
+    pub(super) peer: Option<Peer>,
+    pub(super) expiry_s: u32,
+    ended_ms: u64,
+    filters: Vec<String>,
+    waiting: VecDeque<Message>,
+    in_flight: VecDeque<(PacketId, Message)>,
+    /// What the last connection has left without an acknowledgement, and is to be sent again on this one.
+    again: VecDeque<(PacketId, Message)>,
+    ids: PacketIds,
+}
+
+impl Session {
+    pub(super) fn begin(&mut self, peer: Peer, expiry_s: u32) {
+        self.peer = Some(peer);
+        self.expiry_s = expiry_s;
+        // What was sent again before what has not been yet.
+        self.in_flight.append(&mut self.again);
+        self.again = std::mem::take(&mut self.in_flight);
+    }
+
+    /// Its connection is over.
+    pub(super) fn end(&mut self, now_ms: u64) {
+        self.peer = None;
+        self.ended_ms = now_ms;
+    }
+
+    pub(super) fn lasts(&self, now_ms: u64) -> bool {
+        self.peer.is_some()
+            || self.expiry_s == u32::MAX
+            || now_ms < self.ended_ms + u64::from(self.expiry_s) * 1_000
+    }
+
+    pub(super) fn subscribe(&mut self, filter: String) {
+        self.unsubscribe(&filter);
+        self.filters.push(filter);
+    }
+
+    pub(super) fn unsubscribe(&mut self, filter: &str) -> ReasonCode {
+        let before = self.filters.len();
+        self.filters.retain(|it| it != filter);
+        if self.filters.len() == before {
+            ReasonCode::NO_SUBSCRIPTION_EXISTED
+        } else {
+            ReasonCode::SUCCESS
+        }
+    }
+
+    pub(super) fn wants(&self, topic: &str) -> bool {
+        self.filters.iter().any(|filter| matches(filter, topic))
+    }
+
+    pub(super) fn push(&mut self, message: Message) {
+        self.waiting.push_back(message);
+    }
+
+    pub(super) fn acknowledged(&mut self, packet_id: PacketId) -> Result<(), String> {
+        self.in_flight.retain(|(id, _)| *id != packet_id);
+        if self.ids.release(packet_id) {
+            Ok(())
+        } else {
+            Err(format!(
+                "PUBACK of {packet_id}, which the broker has not sent"
+            ))
+        }
+    }
+
+    /// Appends what waits, as far as the client takes it.
+    pub(super) fn send(
+        &mut self,
+        limits: Limits,
+        now_ms: u64,
+        out: &mut BytesMut,
+    ) -> Result<(), EncodeError> {
+        let most = usize::from(limits.receive_maximum);
+        while self.in_flight.len() < most
+            && let Some((id, message)) = self.again.pop_front()
+        {
+            message.encode(Some(id), true, limits, now_ms, out)?;
+            self.in_flight.push_back((id, message));
+        }
+        while self.in_flight.len() < most
+            && let Some(message) = self.waiting.pop_front()
+        {
+            if message.expires_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+                continue;
+            }
+            if message.publish.qos() == QoS::AtMostOnce {
+                message.encode(None, false, limits, now_ms, out)?;
+                continue;
+            }
+            let Some(id) = self.ids.allocate() else {
+                self.waiting.push_front(message);
+                break;
+            };
+            message.encode(Some(id), false, limits, now_ms, out)?;
+            self.in_flight.push_back((id, message));
+        }
+        Ok(())
+    }
+}
+
+/// Whether a topic matches a filter, whose last level may stand for any one.
+fn matches(filter: &str, topic: &str) -> bool {
+    match filter.strip_suffix('+') {
+        None => filter == topic,
+        Some(above) => topic
+            .strip_prefix(above)
+            .is_some_and(|level| !level.contains('/')),
+    }
+}
