@@ -320,11 +320,15 @@ impl World {
         }
     }
 
-    /// From now on the network is good: what is broken breaks for all to see.
+    /// From now on the network is good: what is broken breaks for all to see. With a broker between client and server some of what is
+    /// not broken stays, so that nobody asks anew for what got lost behind the broker.
     pub(crate) fn reset_links(&mut self) {
         let now_ms = self.now_ms();
         for link in 0..self.links.len() {
-            if self.links[link].near.is_open {
+            let Link { up, down, far, .. } = &mut self.links[link];
+            if far.peer.is_some() && !up.is_silent && !down.is_silent && self.chance.percent(70) {
+                (up.until_cut, down.until_cut) = (None, None);
+            } else if self.links[link].near.is_open {
                 self.links[link].up.silence(true);
                 self.links[link].down.silence(true);
                 self.at(now_ms + 1, Event::EndAtClient(link, Ending::Reset));
