@@ -67,6 +67,10 @@ async fn watches_outlive_the_connection_of_the_store() {
         let mut watcher = Peer::connect(broker.address(), "watcher");
         watcher.request(&["KEYNOTIFY", "k"], stamped);
         let mut writer = Peer::connect(store.listener.unwrap(), "writer");
+        // What is asked here reaches the store behind the broker's acknowledgement of what it said before, which it would say again if it
+        // had not that. The answer may come again as well, to somebody who is gone.
+        let ask = || Peer::connect(broker.address(), "asker").request(&["GET", "k"], stamped);
+        ask();
         for value in ["1", "2", "3"] {
             proxy.admit(Admission::Refuse);
             proxy.cut(Cut::Reset);
@@ -77,9 +81,7 @@ async fn watches_outlive_the_connection_of_the_store() {
             let payload = String::from_utf8_lossy(told.payload_bytes());
             assert!(payload.ends_with(&format!("{value}\r\n")), "{payload}");
             store.until_said("/readyz", "\r\n\r\nready");
-            // Asked behind the broker's acknowledgement of the notification, which the store would send again if it had not that. The
-            // answer may come again as well, to somebody who is gone.
-            let held = Peer::connect(broker.address(), "asker").request(&["GET", "k"], stamped);
+            let held = ask();
             assert_eq!(
                 held.payload_bytes(),
                 format!("$1\r\n{value}\r\n").as_bytes()
