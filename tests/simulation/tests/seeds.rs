@@ -121,7 +121,8 @@ fn run(seeds: &Range<u64>, place: Place, until: Option<Instant>) -> Total {
     total.into_inner().expect("no panic")
 }
 
-/// Runs the seed that is asked for, with all that happens in it; or those that are, or so many. Nothing of the first.
+/// Runs the one seed that `SIMULATION_SEED` names, and tells all that happens in it; or the seeds that are asked for, or as many as usual.
+/// What these came to, if they are so many that they have everything.
 fn run_chosen(place: Place, usual: u64) -> Option<Total> {
     if let Some(seed) = setting("SIMULATION_SEED") {
         let report = simulation::run(seed, place, true);
@@ -134,7 +135,6 @@ fn run_chosen(place: Place, usual: u64) -> Option<Total> {
     let until = setting("SIMULATION_SECONDS").map(|s| Instant::now() + Duration::from_secs(s));
     let total = run(&(first..first + seeds), place, until);
     total.judge();
-    // A few seeds need not have everything.
     (total.runs >= usual).then_some(total)
 }
 

@@ -1,5 +1,6 @@
 //! A broker that is none of ours, behind which the server is a client like any other: what MQTT 5 asks of one with QoS 0 and 1. It hands
 //! messages on in the order in which they came, and drops none; at times it is gone, and with it all sessions and messages.
+//! Who is silent is only noticed when another connection takes the session over, and wills, which a single server has none of, are left out.
 mod behind;
 mod session;
 mod trunk;
@@ -160,11 +161,10 @@ impl Broker {
     }
 
     fn connect(&mut self, peer: Peer, connect: Connect) -> Result<(), EncodeError> {
+        self.end_other(&connect.client_id, peer)?;
         if connect.clean_start {
-            self.end_other(&connect.client_id, peer)?;
             self.sessions.remove(&connect.client_id);
         }
-        self.end_other(&connect.client_id, peer)?;
         let Some(connection) = self.connections.get_mut(&peer) else {
             return Ok(());
         };
