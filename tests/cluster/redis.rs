@@ -123,15 +123,30 @@ impl Redis {
         }
     }
 
+    /// Waits until the replicas have all that the master has by now.
+    pub(crate) async fn have_followed(&self) {
+        let facts = self.ask(self.master, "INFO", &["replication"]).await;
+        let reached = number(&facts.expect("it answers"), "master_repl_offset:");
+        let reached = reached.expect("it says how far it is");
+        for other in self.others() {
+            let has_all = |facts: &str| number(facts, "slave_repl_offset:") >= Some(reached);
+            self.comes_to(other, "what the master has", has_all).await;
+        }
+    }
+
     /// Waits until one says this of its replication.
-    async fn says(&self, number: usize, fact: &str) {
+    async fn says(&self, one: usize, fact: &str) {
+        self.comes_to(one, fact, |facts| facts.contains(fact)).await;
+    }
+
+    async fn comes_to(&self, one: usize, what: &str, is_so: impl Fn(&str) -> bool) {
         let end = Instant::now() + LONG;
         let is_said = async || {
-            let facts = self.ask(number, "INFO", &["replication"]).await;
-            facts.is_some_and(|facts| facts.contains(fact))
+            let facts = self.ask(one, "INFO", &["replication"]).await;
+            facts.is_some_and(|facts| is_so(&facts))
         };
         while !is_said().await {
-            assert!(Instant::now() < end, "not in time: {fact}");
+            assert!(Instant::now() < end, "not in time: {what}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -180,4 +195,10 @@ impl Redis {
         };
         tokio::time::timeout(ANSWER, asking).await.ok()?
     }
+}
+
+/// What stands behind this name in its facts.
+fn number(facts: &str, name: &str) -> Option<u64> {
+    let mut values = facts.lines().filter_map(|line| line.strip_prefix(name));
+    values.next()?.trim().parse().ok()
 }

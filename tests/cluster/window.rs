@@ -163,6 +163,8 @@ async fn lose(case: &Case, lasts: Duration) -> Loss {
     let Engine::Redis(redis) = &mut engine else {
         panic!("it is a Redis")
     };
+    // A slow link would hold back even the manifest, and a replica without it can take nothing over.
+    redis.have_followed().await;
     demand(case, redis, &link).await;
     let is_over = Rc::new(Cell::new(false));
     let writing = tokio::task::spawn_local(write(client.clone(), Rc::clone(&is_over)));
