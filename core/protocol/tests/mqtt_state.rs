@@ -4,7 +4,9 @@
 use proptest::prelude::*;
 use statestore_protocol::mqtt::alias::{AliasError, InboundAliases, OutboundAliases, TopicName};
 use statestore_protocol::mqtt::keep_alive::{ClientKeepAlive, Due, ServerKeepAlive};
-use statestore_protocol::mqtt::{PacketId, PacketIds, Window};
+use statestore_protocol::mqtt::{
+    Limits, Packet, PacketId, PacketIds, Publish, PublishHeader, Window, decode,
+};
 use std::collections::{HashSet, VecDeque};
 
 fn id(number: u16) -> PacketId {
@@ -101,8 +103,10 @@ fn a_shrunken_receive_maximum_holds_back_the_resends_and_keeps_their_order() {
     for number in [65_533, 65_534, 65_535, 1, 2] {
         window.push(id(number), ()).unwrap();
     }
+    assert_eq!((window.limit(), window.has_resend()), (10, false));
     window.reconnected(2);
     assert!(!window.has_room());
+    assert_eq!((window.limit(), window.has_resend()), (2, true));
     let mut resent = Vec::new();
     while !window.is_empty() {
         while let Some((id, ())) = window.next_resend() {
@@ -137,6 +141,46 @@ fn inbound_aliases() {
         aliases.resolve("c", Some(0)),
         Err(AliasError::AboveMaximum(0))
     );
+}
+
+/// A PUBLISH with this topic and this alias.
+fn publish(topic: &str, topic_alias: Option<u16>) -> Publish {
+    let header = PublishHeader {
+        topic,
+        topic_alias,
+        ..PublishHeader::default()
+    };
+    let mut out = bytes::BytesMut::new();
+    header
+        .encode(Limits::MAX_PACKET_BYTES, &mut out, 0, |_| {})
+        .unwrap();
+    match decode(&mut out, Limits::MAX_PACKET_BYTES) {
+        Ok(Some(Packet::Publish(publish))) => publish,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn inbound_aliases_of_publishes_that_were_received() {
+    let mut aliases = InboundAliases::new(2);
+    assert_eq!(aliases.topic_of(&publish("plain", None)), Ok(None));
+    assert_eq!(aliases.topic_of(&publish("first", Some(1))), Ok(None));
+    assert_eq!(aliases.topic_of(&publish("second", Some(2))), Ok(None));
+    assert_eq!(aliases.bytes(), 11);
+    let topic = aliases.topic_of(&publish("", Some(2))).unwrap();
+    assert_eq!(topic.as_deref(), Some("second"));
+    let is_short = |aliases: &InboundAliases, topic, alias| {
+        aliases.is_short_for(&publish(topic, alias), "first")
+    };
+    assert!(is_short(&aliases, "", Some(1)));
+    assert!(!is_short(&aliases, "", Some(2)), "of another topic");
+    assert!(!is_short(&aliases, "first", Some(1)), "it has its name");
+    assert!(!is_short(&aliases, "first", None));
+    // Another topic takes the place of the first, and the same one takes its own.
+    assert_eq!(aliases.topic_of(&publish("one", Some(1))), Ok(None));
+    assert_eq!(aliases.topic_of(&publish("one", Some(1))), Ok(None));
+    assert_eq!(aliases.bytes(), 9);
+    assert!(!is_short(&aliases, "", Some(1)));
 }
 
 #[test]
@@ -328,6 +372,26 @@ fn a_server_takes_a_large_packet_from_a_slow_client_and_none_that_never_ends() {
         });
         assert_eq!(dribbles, Some(if packet == 1 { 10 } else { 16 }));
     }
+}
+
+#[test]
+fn a_client_does_not_ask_while_something_waits_to_be_written() {
+    let mut client = ClientKeepAlive::new(10, 20_000, 0);
+    client.handed_out(100, false, 0);
+    assert_eq!(client.wake_at_ms(false), Some(20_000), "when it is stuck");
+    client.written(100, true, 5_000);
+    assert_eq!(client.wake_at_ms(false), Some(10_000));
+}
+
+#[test]
+fn a_packet_has_a_second_for_each_kibibyte_and_none_is_no_packet() {
+    let mut server = ServerKeepAlive::new(10, 0);
+    server.partial(10_240, true, 0);
+    server.received(20_000);
+    assert_eq!(server.wake_at_ms(), Some(25_000));
+    server.partial(0, true, 20_000);
+    server.received(30_000);
+    assert_eq!(server.wake_at_ms(), Some(45_000));
 }
 
 #[test]

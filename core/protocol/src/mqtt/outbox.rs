@@ -232,4 +232,55 @@ mod tests {
         assert!(outbox.batches.len() <= 3, "{}", outbox.batches.len());
         assert_eq!(&outbox.packet(stays)[..], b"packet");
     }
+
+    #[test]
+    fn bytes_are_counted_from_when_they_are_there_until_nobody_needs_them() {
+        let mut outbox = Outbox::default();
+        let counts = |outbox: &Outbox| (outbox.buffered_bytes(), outbox.unsent_bytes());
+        outbox.pending().extend_from_slice(b"acknowledged");
+        let first = outbox.keep(0);
+        outbox.pending().extend_from_slice(b"withdrawn");
+        let second = outbox.keep(12);
+        outbox.pending().extend_from_slice(b"late");
+        let third = outbox.keep(21);
+        assert_eq!(counts(&outbox), (25, 25));
+        outbox.withdraw(second);
+        outbox.release(second);
+        assert_eq!(counts(&outbox), (16, 25));
+        assert_eq!(&outbox.take()[..], b"acknowledgedlate");
+        assert_eq!(counts(&outbox), (25, 16), "it is kept as a whole");
+        outbox.pending().extend_from_slice(b"next");
+        assert_eq!(counts(&outbox), (25, 20));
+        // The transport has all of a packet when it has its last byte.
+        for (bytes, has) in [
+            (11, [false; 2]),
+            (1, [true, false]),
+            (3, [true, false]),
+            (1, [true; 2]),
+        ] {
+            outbox.written(bytes);
+            let handed = [first, third].map(|place| outbox.is_handed_over(place));
+            assert_eq!(handed, has, "{} left", outbox.unsent_bytes());
+        }
+        outbox.release(first);
+        assert_eq!(counts(&outbox), (25, 4));
+        assert_eq!(&outbox.packet(third)[..], b"late");
+        outbox.release(third);
+        assert_eq!(counts(&outbox), (0, 4));
+        assert_eq!(&outbox.packet(third)[..], b"");
+    }
+
+    #[test]
+    fn what_is_taken_back_before_it_is_taken_counts_no_more() {
+        let mut outbox = Outbox::default();
+        outbox.pending().extend_from_slice(b"some");
+        let first = outbox.keep(0);
+        outbox.pending().extend_from_slice(b"more");
+        let second = outbox.keep(4);
+        outbox.release(first);
+        outbox.release(second);
+        assert_eq!((outbox.pending_kept, outbox.buffered_bytes()), (0, 0));
+        outbox.take();
+        assert_eq!((outbox.batches.len(), outbox.buffered_bytes()), (0, 0));
+    }
 }

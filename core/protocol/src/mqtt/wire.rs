@@ -310,4 +310,22 @@ mod tests {
             prop_assert_eq!(has_wildcard(&bytes), is_there);
         }
     }
+
+    #[test]
+    fn a_number_takes_as_many_bytes_as_are_written_and_a_packet_has_a_largest() {
+        for value in [
+            0, 127, 128, 16_383, 16_384, 2_097_151, 2_097_152, VARINT_MAX,
+        ] {
+            let mut out = BytesMut::new();
+            put_varint(&mut out, value);
+            assert_eq!(out.len(), varint_len(value), "{value}");
+        }
+        assert_eq!(check_size(VARINT_MAX, u32::MAX), Ok(()));
+        let size = VARINT_MAX + 6;
+        let refused = EncodeError::TooLarge {
+            size,
+            max: u32::MAX,
+        };
+        assert_eq!(check_size(VARINT_MAX + 1, u32::MAX), Err(refused));
+    }
 }

@@ -229,3 +229,51 @@ fn pings() {
     assert_eq!(decode(&mut stream, 2), Ok(Some(Packet::PingResp)));
     assert_eq!(decode(&mut stream, 2), Ok(None));
 }
+
+#[test]
+fn an_auth_without_properties_still_has_its_reason() {
+    let mut auth = Auth {
+        reason: ReasonCode::CONTINUE_AUTHENTICATION,
+        method: None,
+        data: None,
+        reason_string: None,
+    };
+    let packet = encoded(|out| auth.encode(MAX, out));
+    assert_eq!(decode_one(packet).unwrap(), Packet::Auth(auth.clone()));
+    auth.reason = ReasonCode::SUCCESS;
+    auth.reason_string = Some("done".into());
+    let packet = encoded(|out| auth.encode(MAX, out));
+    assert_eq!(decode_one(packet).unwrap(), Packet::Auth(auth));
+}
+
+#[test]
+fn what_is_printed_of_packets_says_what_they_are_without_their_secrets() {
+    let auth = Auth {
+        reason: ReasonCode::SUCCESS,
+        method: Some("K8S-SAT".into()),
+        data: Some(Bytes::from_static(b"token")),
+        reason_string: None,
+    };
+    let text = format!("{auth:?}");
+    assert!(
+        text.contains("success (0x00)") && text.contains("K8S-SAT"),
+        "{text}"
+    );
+    assert!(!text.contains("token") && !text.contains("116"), "{text}");
+    let text = format!("{:?}", full_connect());
+    assert!(
+        text.contains("gateway-1") && text.contains("K8S-SAT"),
+        "{text}"
+    );
+}
+
+#[test]
+fn reason_codes_say_what_they_mean() {
+    let failed = ReasonCode::NOT_AUTHORIZED;
+    assert_eq!(
+        format!("{failed} {failed:?}"),
+        "not authorized (0x87) not authorized (0x87)"
+    );
+    assert!(failed.is_failure() && ReasonCode::UNSPECIFIED_ERROR.is_failure());
+    assert!(!ReasonCode::SUCCESS.is_failure() && !ReasonCode::REAUTHENTICATE.is_failure());
+}

@@ -2,7 +2,7 @@
 use crate::{MAX, encoded, id};
 use bytes::BytesMut;
 use proptest::prelude::*;
-use statestore_protocol::mqtt::{Decoder, Packet, PublishHeader, decode};
+use statestore_protocol::mqtt::{Decoder, Packet, PublishHeader, Recognized, decode};
 
 /// A PUBLISH as some sender would write it: much is the same in all of one sender.
 fn publish(sender: u8, number: u16, is_aliased: bool) -> BytesMut {
@@ -63,4 +63,74 @@ proptest! {
             }
         }
     }
+}
+
+/// What a decoder recognizes of the next packet.
+fn recognized(decoder: &mut Decoder, mut packet: BytesMut) -> Recognized {
+    decoder.decode(&mut packet, MAX).unwrap().unwrap();
+    decoder.recognized()
+}
+
+#[test]
+fn what_a_sender_begins_with_is_recognized_once_it_has_sent_some() {
+    let nothing = Recognized::default();
+    // What comes first in their properties, and rises with the number, is the same every seventh time.
+    let next = |decoder: &mut Decoder, sender, number: u16| {
+        recognized(decoder, publish(sender, 7 * number, false))
+    };
+    let mut decoder = Decoder::default();
+    for number in 1..=16 {
+        assert_eq!(next(&mut decoder, 1, number), nothing);
+        assert_eq!(decoder.bytes(), 0, "after {number}");
+    }
+    // The first is remembered, the next one shows what both have, and from then on it is known.
+    for number in 17..=18 {
+        assert_eq!(next(&mut decoder, 1, number), nothing);
+    }
+    let first = next(&mut decoder, 1, 19);
+    assert_ne!(first, nothing);
+    assert_eq!(next(&mut decoder, 1, 20), first);
+    // Another sender takes its place only when it has sent many.
+    for number in 1..=64 {
+        assert_eq!(next(&mut decoder, 4, number), nothing);
+    }
+    assert_eq!(next(&mut decoder, 1, 21), first);
+    for number in 65..=66 {
+        assert_eq!(next(&mut decoder, 4, number), nothing);
+    }
+    let second = next(&mut decoder, 4, 67);
+    assert!(second != nothing && second != first, "{second:?}");
+    assert_eq!(next(&mut decoder, 1, 22), nothing);
+}
+
+/// What a decoder holds after many with this topic and this value of a user property.
+fn held(topic: &str, value: &str) -> usize {
+    let header = PublishHeader {
+        topic,
+        user_properties: &[("name", value)],
+        ..PublishHeader::default()
+    };
+    let mut decoder = Decoder::default();
+    for _ in 0..30 {
+        let packet = encoded(|out| header.encode(MAX, out, 0, |_| {}));
+        recognized(&mut decoder, packet);
+    }
+    decoder.bytes()
+}
+
+#[test]
+fn what_is_held_counts() {
+    let ten = "0123456789";
+    let least = held(ten, ten);
+    assert!(least > 40, "{least}");
+    assert_eq!(held(&ten.repeat(2), ten), least + 10);
+    assert_eq!(held(ten, &ten.repeat(2)), least + 10);
+}
+
+#[test]
+fn what_is_long_is_not_held() {
+    let long = "x".repeat(1024);
+    assert!(held(&long, "") > 0);
+    assert_eq!(held(&format!("{long}x"), ""), 0);
+    assert_eq!(held("t", &long), 0);
 }

@@ -3,6 +3,7 @@
 
 mod connection;
 mod familiar;
+mod ignored;
 mod properties;
 mod publish;
 mod refusals;

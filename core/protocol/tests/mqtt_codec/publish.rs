@@ -2,7 +2,8 @@
 use crate::{MAX, by_oracle, bytes, decode_one, encoded, from_oracle, full_header, id};
 use rumqttc::v5::mqttbytes::v5 as oracle;
 use statestore_protocol::mqtt::{
-    EncodedProperties, Packet, PacketId, PubAck, PublishHeader, QoS, ReasonCode, publish::set_dup,
+    EncodedProperties, Packet, PacketId, PubAck, Publish, PublishHeader, QoS, ReasonCode,
+    publish::set_dup,
 };
 
 #[test]
@@ -171,4 +172,86 @@ fn puback_in_all_its_lengths() {
             reason_string: None
         })
     );
+}
+
+/// What this header is on the wire, read again.
+fn read(header: &PublishHeader<'_>) -> Publish {
+    let packet = encoded(|out| header.encode(MAX, out, 2, |out| out.extend_from_slice(b"ab")));
+    let Packet::Publish(publish) = decode_one(packet).unwrap() else {
+        panic!()
+    };
+    publish
+}
+
+#[test]
+fn each_field_is_as_it_was_set_and_no_other_is() {
+    let plain = PublishHeader {
+        topic: "t",
+        ..PublishHeader::default()
+    };
+    let publish = read(&plain);
+    assert_eq!(
+        (publish.retain(), publish.dup(), publish.qos()),
+        (false, false, QoS::AtMostOnce)
+    );
+    assert_eq!(publish.payload_is_utf8(), None);
+    assert!(!publish.has_subscription_identifiers());
+    let retained = read(&PublishHeader {
+        retain: true,
+        ..plain
+    });
+    assert_eq!(
+        (retained.retain(), retained.dup(), retained.packet_id()),
+        (true, false, None)
+    );
+    let binary = read(&PublishHeader {
+        payload_is_utf8: Some(false),
+        ..plain
+    });
+    assert_eq!(binary.payload_is_utf8(), Some(false));
+    let largest = read(&PublishHeader {
+        subscription_identifiers: &[268_435_455],
+        ..plain
+    });
+    assert!(largest.has_subscription_identifiers());
+    assert_eq!(
+        largest.subscription_identifiers().collect::<Vec<_>>(),
+        [268_435_455]
+    );
+}
+
+#[test]
+fn quality_of_service_2_is_read_too() {
+    let packet = bytes(&[&[0x34, 6, 0, 1, b't', 0, 9, 0]]);
+    let Packet::Publish(publish) = decode_one(packet).unwrap() else {
+        panic!()
+    };
+    assert_eq!(
+        (publish.qos(), publish.packet_id()),
+        (QoS::ExactlyOnce, Some(id(9)))
+    );
+}
+
+#[test]
+fn a_publish_that_is_detached_has_memory_of_its_own() {
+    let mut publish = read(&PublishHeader {
+        topic: "t",
+        ..PublishHeader::default()
+    });
+    let (before, same) = (publish.payload(), publish.payload());
+    assert_eq!(before.as_ptr(), same.as_ptr());
+    publish.detach();
+    assert_eq!(publish.payload(), before);
+    assert_ne!(publish.payload().as_ptr(), before.as_ptr());
+}
+
+#[test]
+fn properties_that_were_encoded_before_say_whether_there_are_any() {
+    assert!(EncodedProperties::default().is_empty());
+    let header = PublishHeader {
+        user_properties: &[("a", "b")],
+        ..PublishHeader::default()
+    };
+    let encoded = EncodedProperties::new(&header).unwrap();
+    assert_eq!((encoded.is_empty(), encoded.len()), (false, 7));
 }

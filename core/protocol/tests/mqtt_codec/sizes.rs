@@ -2,8 +2,8 @@
 use crate::{MAX, bytes, decode_one, encoded, full_header, id};
 use bytes::BytesMut;
 use statestore_protocol::mqtt::{
-    DecodeError, EncodeError, Packet, PubAck, PublishHeader, Subscribe, Subscription, decode,
-    encode_pingreq,
+    DecodeError, EncodeError, Packet, PubAck, PublishHeader, Subscribe, Subscription,
+    announced_len, decode, encode_pingreq,
 };
 
 #[test]
@@ -150,4 +150,31 @@ fn a_maximum_packet_size_that_no_packet_can_exceed_is_none() {
         };
         assert_eq!(connect.limits.max_packet_bytes, read);
     }
+}
+
+#[test]
+fn a_header_announces_how_long_its_packet_is() {
+    let mut huge = bytes(&[&[0x30, 0xFF, 0xFF, 0xFF, 0x7F]]);
+    assert_eq!(announced_len(&huge, MAX), Some(268_435_460));
+    assert_eq!(announced_len(&huge, MAX - 1), None);
+    huge.truncate(4);
+    assert_eq!(announced_len(&huge, MAX), None, "it is not complete");
+    assert_eq!(announced_len(&[0x30, 7, 0], 9), Some(9));
+    assert_eq!(announced_len(&[0x30, 7, 0], 8), None);
+    assert_eq!(
+        announced_len(&[0x00, 7], 9),
+        None,
+        "there is no such packet"
+    );
+}
+
+#[test]
+fn the_shortest_acknowledgement_has_a_size_as_well() {
+    let mut packet = encoded(|out| PubAck::success(id(5)).encode(MAX, out));
+    let refused = DecodeError::TooLarge { size: 4, max: 3 };
+    assert_eq!(decode(&mut packet.clone(), 3), Err(refused));
+    assert_eq!(
+        decode(&mut packet, 4),
+        Ok(Some(Packet::PubAck(PubAck::success(id(5)))))
+    );
 }

@@ -6,6 +6,7 @@ mod living;
 mod properties;
 mod resending;
 mod serving;
+mod telling;
 
 use bytes::BytesMut;
 use statestore_protocol::mqtt::session::{

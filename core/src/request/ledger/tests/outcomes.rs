@@ -1,7 +1,7 @@
 //! What is known about a request at its end.
 use super::{
     Again, ErrorKind, Ledger, ORIGIN, Outcome, PacketId, RequestId, Waker, end, failure, granted,
-    packed, queue, room, submission, submit,
+    packed, queue, response, room, submission, submit,
 };
 use statestore_protocol::mqtt::ReasonCode;
 
@@ -122,4 +122,36 @@ fn only_what_could_not_be_sent_again_needs_its_session() {
         ledger.forget(id, |_, _| false);
         assert!(!ledger.needs_session(), "{again:?}");
     }
+}
+
+#[test]
+fn what_was_answered_may_have_been_done_also_if_nobody_has_seen_the_answer() {
+    let mut ledger = Ledger::new(ORIGIN, 10, 10);
+    let id = sent(&mut ledger);
+    let correlation = ledger.correlation(id);
+    assert!(ledger.respond(&correlation, response(), &mut Vec::new()));
+    assert_eq!(ledger.forget(id, |_, _| true), Outcome::Unknown);
+}
+
+#[test]
+fn what_has_its_turn_and_is_not_encoded_yet_waits_until_it_is() {
+    let mut ledger = Ledger::new(ORIGIN, 10, 10);
+    let (id, _) = submit(&mut ledger, 0, 100).unwrap();
+    assert_eq!(granted(&mut ledger, 1), []);
+    ledger.supply(id, packed());
+    assert_eq!(granted(&mut ledger, 1), [id]);
+}
+
+#[test]
+fn nothing_is_left_of_what_nobody_wants_when_its_session_is_lost() {
+    let mut ledger = Ledger::new(ORIGIN, 10, 10);
+    let submission = submission(10, Again::Harmless, 100);
+    let (id, _) = ledger.submit(submission, room(1), Waker::noop()).unwrap();
+    ledger.sent(id, PacketId::MIN);
+    ledger.forget(id, |_, _| false);
+    assert_eq!(ledger.in_flight(), 1, "its place is taken");
+    assert_eq!(ledger.session_lost([], &mut Vec::new()), 0);
+    assert_eq!((ledger.in_flight(), ledger.queued()), (0, 0));
+    let next = queue(&mut ledger);
+    assert_eq!(next.index, id.index);
 }

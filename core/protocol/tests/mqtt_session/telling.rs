@@ -1,0 +1,266 @@
+//! What a session tells of itself, of the broker and of the way to it.
+use super::{Bench, MAX, resumed, session_with};
+use bytes::BytesMut;
+use statestore_protocol::mqtt::session::{Event, SessionError, Subscriptions, Terms};
+use statestore_protocol::mqtt::{
+    ConnAck, Limits, Packet, PacketId, PubAck, PublishHeader, ReasonCode, SubAck, UnsubAck, decode,
+};
+
+/// Sends the SUBACK of a packet identifier.
+fn grant(bench: &mut Bench, packet_id: PacketId, reason: ReasonCode) -> Result<(), SessionError> {
+    let suback = SubAck {
+        packet_id,
+        reasons: vec![reason],
+        reason_string: None,
+    };
+    let mut bytes = BytesMut::new();
+    suback.encode(MAX, &mut bytes).unwrap();
+    bench.send(&bytes)
+}
+
+/// A session that has asked for its subscription, and under which packet identifier.
+fn subscribing() -> (Bench, PacketId) {
+    let mut bench = Bench::new();
+    bench.session.connect(0).unwrap();
+    let mut connack = BytesMut::new();
+    ConnAck::new(ReasonCode::SUCCESS)
+        .encode(MAX, &mut connack)
+        .unwrap();
+    bench.send(&connack).unwrap();
+    let [Packet::Connect(_), Packet::Subscribe(subscribe)] = &bench.sent()[..] else {
+        panic!()
+    };
+    let id = subscribe.packet_id;
+    (bench, id)
+}
+
+#[test]
+fn a_session_is_of_the_client_id_that_the_broker_gives_it() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.session.client_id(), "me");
+    let limits = Limits {
+        receive_maximum: 7,
+        max_packet_bytes: 1000,
+        topic_alias_maximum: 3,
+    };
+    bench.connect(&ConnAck {
+        assigned_client_id: Some("you".into()),
+        limits,
+        ..ConnAck::new(ReasonCode::SUCCESS)
+    });
+    assert_eq!(bench.session.client_id(), "you");
+    assert_eq!(bench.session.peer_limits(), limits);
+    assert_eq!(bench.session.granted(), [ReasonCode::GRANTED_QOS_1]);
+}
+
+#[test]
+fn sessions_are_counted() {
+    let mut bench = Bench::ready();
+    assert_eq!(bench.session.number(), 1);
+    for number in [2, 3] {
+        bench.session.connection_lost();
+        bench.connect(&ConnAck::new(ReasonCode::SUCCESS));
+        assert_eq!(bench.session.number(), number);
+    }
+    bench.session.connection_lost();
+    bench.connect(&resumed(|_| {}));
+    assert_eq!(bench.session.number(), 3);
+}
+
+#[test]
+fn bytes_count_until_the_transport_has_them() {
+    let mut bench = Bench::ready();
+    bench.publish(1, 9_000);
+    let waiting = bench.session.unsent_bytes();
+    let output = bench.session.take_output(0);
+    assert_eq!(
+        (waiting, bench.session.unsent_bytes()),
+        (output.len(), waiting)
+    );
+    bench.session.written(5, false, 0);
+    assert_eq!(bench.session.unsent_bytes(), waiting - 5);
+    bench.session.written(waiting - 5, false, 0);
+    assert_eq!(bench.session.unsent_bytes(), 0);
+}
+
+#[test]
+fn a_clean_start_is_for_the_first_connection_only() {
+    let mut bench = Bench::new();
+    bench.session = session_with(|connect| connect.clean_start = true);
+    for is_clean in [true, false] {
+        bench.session.connect(0).unwrap();
+        let [Packet::Connect(connect)] = &bench.sent()[..] else {
+            panic!()
+        };
+        assert_eq!(connect.clean_start, is_clean);
+        bench.session.connection_lost();
+        bench.connect(&ConnAck::new(ReasonCode::SUCCESS));
+        bench.session.connection_lost();
+    }
+}
+
+#[test]
+fn a_farewell_has_what_it_is_given_and_is_for_somebody() {
+    let bench = Bench::new();
+    let nobody = bench.session.disconnect(ReasonCode::SUCCESS, None);
+    assert!(nobody.is_empty(), "{nobody:?}");
+    let bench = Bench::ready();
+    let mut bytes = bench
+        .session
+        .disconnect(ReasonCode::UNSPECIFIED_ERROR, Some(9));
+    let Some(Packet::Disconnect(disconnect)) = decode(&mut bytes, MAX).unwrap() else {
+        panic!()
+    };
+    let said = (disconnect.reason, disconnect.session_expiry_s);
+    assert_eq!(said, (ReasonCode::UNSPECIFIED_ERROR, Some(9)));
+}
+
+#[test]
+fn only_the_answer_to_the_own_subscription_is_one() {
+    let (mut bench, id) = subscribing();
+    let other = PacketId::new(id.get() + 1).unwrap();
+    let error = grant(&mut bench, other, ReasonCode::GRANTED_QOS_1).unwrap_err();
+    assert!(matches!(error, SessionError::Protocol(_)), "{error:?}");
+    assert!(!bench.session.is_ready());
+    let (mut bench, id) = subscribing();
+    let error = grant(&mut bench, id, ReasonCode::NOT_AUTHORIZED).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the broker refused the subscription of `me/answers`: not authorized (0x87)"
+    );
+    assert!(!bench.session.is_ready());
+}
+
+/// A session that asks whether it is the known one, and under which packet identifier; what was granted before.
+fn recognizing(granted: ReasonCode) -> (Bench, Vec<Packet>) {
+    let (mut bench, id) = subscribing();
+    // A refused one ends the connection, so that the session has it only as the last of several.
+    grant(&mut bench, id, granted).unwrap();
+    bench.session.connection_lost();
+    // This CONNECT may come late.
+    bench.session.connect(0).unwrap();
+    bench.sent();
+    bench.session.connection_lost();
+    bench.session.connect(0).unwrap();
+    bench.sent();
+    let mut connack = BytesMut::new();
+    resumed(|_| {}).encode(MAX, &mut connack).unwrap();
+    bench.send(&connack).unwrap();
+    let packets = bench.sent();
+    (bench, packets)
+}
+
+#[test]
+fn only_the_answer_to_the_own_question_tells_whose_the_session_is() {
+    for (offset, is_it) in [(0, true), (1, false)] {
+        let (mut bench, packets) = recognizing(ReasonCode::GRANTED_QOS_1);
+        let [Packet::Unsubscribe(unsubscribe)] = &packets[..] else {
+            panic!("{packets:?}")
+        };
+        let unsuback = UnsubAck {
+            packet_id: PacketId::new(unsubscribe.packet_id.get() + offset).unwrap(),
+            reasons: vec![ReasonCode::SUCCESS],
+            reason_string: None,
+        };
+        let mut bytes = BytesMut::new();
+        unsuback.encode(MAX, &mut bytes).unwrap();
+        assert_eq!(bench.send(&bytes).is_ok(), is_it);
+    }
+}
+
+#[test]
+fn a_question_without_an_answer_is_asked_again() {
+    let (mut bench, packets) = recognizing(ReasonCode::GRANTED_QOS_1);
+    assert!(
+        matches!(packets[..], [Packet::Unsubscribe(_)]),
+        "{packets:?}"
+    );
+    bench.session.connection_lost();
+    bench.events.clear();
+    bench.session.connect(0).unwrap();
+    bench.sent();
+    let mut connack = BytesMut::new();
+    resumed(|_| {}).encode(MAX, &mut connack).unwrap();
+    bench.send(&connack).unwrap();
+    // Its only subscription may be gone with the question: the session counts as another one.
+    assert!(
+        matches!(bench.events[..], [Event::SessionLost]),
+        "{:?}",
+        bench.events
+    );
+}
+
+#[test]
+fn what_is_sent_again_has_all_that_it_had() {
+    let mut bench = Bench::ready();
+    let header = PublishHeader {
+        topic: "requests",
+        retain: true,
+        message_expiry: Some(9),
+        payload_is_utf8: Some(true),
+        content_type: Some("text/plain"),
+        response_topic: Some("me/answers"),
+        correlation_data: Some(b"correlation"),
+        user_properties: &[("a", "b"), ("a", "c")],
+        ..PublishHeader::default()
+    };
+    let terms = Terms {
+        tag: 1,
+        deadline_ms: 9_000,
+        is_harmless: false,
+    };
+    let write = |out: &mut BytesMut| out.extend_from_slice(b"payload");
+    bench.session.publish(&header, 7, write, terms).unwrap();
+    let first = bench.sent_publishes().remove(0);
+    bench.session.connection_lost();
+    bench.connect(&resumed(|_| {}));
+    let again = bench.sent_publishes().remove(0);
+    let mut packet = BytesMut::new();
+    PublishHeader {
+        packet_id: first.packet_id(),
+        dup: true,
+        ..header
+    }
+    .encode(MAX, &mut packet, 7, write)
+    .unwrap();
+    assert_eq!(decode(&mut packet, MAX), Ok(Some(Packet::Publish(again))));
+}
+
+#[test]
+fn who_waits_for_an_answer_is_woken_sooner() {
+    let mut bench = Bench::ready();
+    let idle = bench.session.wake_at_ms(false).unwrap();
+    let id = bench.publish(1, 100_000);
+    bench.sent();
+    let waits = bench.session.wake_at_ms(false);
+    assert!(waits < Some(idle), "{waits:?}");
+    assert_eq!(bench.session.wake_at_ms(true), waits);
+    let mut bytes = BytesMut::new();
+    PubAck::success(id).encode(MAX, &mut bytes).unwrap();
+    bench.send(&bytes).unwrap();
+}
+
+#[test]
+fn errors_say_what_the_broker_said() {
+    let mut bench = Bench::new();
+    bench.session.connect(0).unwrap();
+    let mut bytes = BytesMut::new();
+    ConnAck {
+        reason_string: Some("not \"here\"".into()),
+        ..ConnAck::new(ReasonCode::NOT_AUTHORIZED)
+    }
+    .encode(MAX, &mut bytes)
+    .unwrap();
+    let error = bench.send(&bytes).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        r#"the broker refused the connection: not authorized (0x87), "not \"here\"""#
+    );
+    let plain = SessionError::Refused(ConnAck::new(ReasonCode::NOT_AUTHORIZED).into());
+    assert_eq!(
+        plain.to_string(),
+        "the broker refused the connection: not authorized (0x87)"
+    );
+    let subscriptions = Subscriptions::new(|_| Vec::new());
+    assert_eq!(format!("{subscriptions:?}"), "Subscriptions");
+}
