@@ -205,6 +205,12 @@ mod tests {
                 true,
                 1 << 32,
             ),
+            (
+                &[0x82, 0x7F, 0x7F, 255, 255, 255, 255, 255, 255, 255],
+                Kind::Binary,
+                true,
+                i64::MAX.cast_unsigned(),
+            ),
             (&[0x89, 0x7D], Kind::Ping, true, 125),
             (&[0x8A, 0], Kind::Pong, true, 0),
             (&[0x88, 2], Kind::Close, true, 2),
@@ -240,5 +246,7 @@ mod tests {
         }
         assert!(Header::parse(&masked, Side::Client).unwrap().is_some());
         assert!(Header::parse(&[0x82, 5], Side::Client).is_err());
+        let text = Header::parse(&[0x81, 0], Side::Server);
+        assert_eq!(text, Err("text instead of binary data"));
     }
 }

@@ -167,7 +167,9 @@ mod tests {
                 for most in [1, 5, 1000] {
                     let (out, mut incoming) = read(&bytes, sender, piece, most);
                     assert_eq!(out, expected);
+                    assert!(incoming.has_ping());
                     assert_eq!(incoming.take_pong().unwrap(), b"?");
+                    assert!(!incoming.has_ping());
                     let close = incoming.close().unwrap();
                     assert_eq!((close.code, &close.reason[..]), (Some(1000), &b"bye"[..]));
                 }

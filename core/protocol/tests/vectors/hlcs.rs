@@ -1,6 +1,6 @@
 use super::{Raw, hlc_error_name, load};
 use serde::Deserialize;
-use statestore_protocol::{Clock, Hlc, hlc};
+use statestore_protocol::{Clock, Hlc, Version, hlc};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -130,6 +130,15 @@ fn a_store_gives_versions() {
             case.name
         );
     }
+}
+
+#[test]
+fn a_version_has_two_numbers() {
+    let version = Version::new(1_696_374_425_000, 7);
+    assert_eq!(
+        (version.wall_ms(), version.counter()),
+        (1_696_374_425_000, 7)
+    );
 }
 
 #[test]
