@@ -282,3 +282,11 @@ fn debug_output_does_not_show_the_data() {
     let state = text.split("outbox").next().unwrap();
     assert!(!state.contains("hush"), "{state}");
 }
+
+#[test]
+fn what_is_printed_of_a_session_does_not_have_the_data() {
+    let client = Client::connected(Some("token"));
+    let text = format!("{:?}", client.session);
+    assert!(text.contains("Authentication {"), "{text}");
+    assert!(text.contains(METHOD) && !text.contains("token"), "{text}");
+}

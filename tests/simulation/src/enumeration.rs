@@ -371,9 +371,9 @@ pub fn every_failure(pace: usize) -> Result<Enumerated, String> {
     let (states, mut judge) = (states(), Judge::default());
     let drive = Drive::recording(Files::default());
     Work::new(&drive, pace);
-    let calls = drive.calls();
-    for how in [Failure::Error, Failure::NoSpace, Failure::Short] {
-        for call in 1..=calls {
+    let first = drive;
+    for how in Failure::ALL {
+        for call in 1..=first.calls(how) {
             let drive = Drive::recording(Files::default());
             drive.fail(call, how);
             let work = Work::new(&drive, pace);

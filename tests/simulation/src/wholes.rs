@@ -2,8 +2,8 @@
 //! like a backup. Whatever ends the process that makes one of them, or its machine, nobody takes a part of it for the whole.
 //!
 //! As in [`enumeration`](crate::enumeration), whatever is done to the disk is noted, and after each call it is looked at what is found
-//! then, and after a failure of the power. What was told to be finished is there, and durable.
-use crate::disk::{Change, DATA, Drive, End, Files};
+//! then, and after a failure of the power. And each call fails once. What was told to be finished is there, and durable.
+use crate::disk::{Change, DATA, Drive, End, Failure, Files};
 use bytes::Bytes;
 use statestored::storage::backup::NewFile;
 use statestored::storage::disk::{Access, Disk};
@@ -30,8 +30,20 @@ type Content = BTreeMap<Bytes, Bytes>;
 pub struct Looked {
     /// Calls after which that was done.
     pub calls: usize,
+    /// Calls that failed.
+    pub failures: usize,
     /// Disks that were found.
     pub disks: usize,
+}
+
+impl Looked {
+    fn and(self, other: Self) -> Self {
+        Self {
+            calls: self.calls + other.calls,
+            failures: self.failures + other.failures,
+            disks: self.disks + other.disks,
+        }
+    }
 }
 
 /// Who loads a store.
@@ -113,6 +125,42 @@ fn each_end(
     Ok(looked)
 }
 
+/// Looks at what is left when each of the calls fails that `act` makes, in each way in which it can, and whether `act` noticed.
+fn each_failure<T>(
+    prepare: impl Fn(&Drive) -> Result<T, String>,
+    act: impl Fn(&Drive, &mut T) -> Result<(), String>,
+    mut look: impl FnMut(bool, &Files) -> Result<(), String>,
+) -> Result<Looked, String> {
+    let begin = || {
+        let drive = Drive::recording(Files::default());
+        prepare(&drive).map(|prepared| (drive, prepared))
+    };
+    let mut looked = Looked::default();
+    let (first, mut prepared) = begin()?;
+    let before = Failure::ALL.map(|how| first.calls(how));
+    act(&first, &mut prepared)?;
+    for (how, before) in Failure::ALL.into_iter().zip(before) {
+        for call in before + 1..=first.calls(how) {
+            let (drive, mut prepared) = begin()?;
+            drive.fail(call, how);
+            let is_done = act(&drive, &mut prepared).is_ok();
+            let files = drive.files();
+            drive.end(End::Process, u64::MAX);
+            looked.failures += 1;
+            for left in files.after_process().iter().chain(&files.survivals()) {
+                looked.disks += 1;
+                look(is_done, left).map_err(|why| {
+                    format!(
+                        "{why}\nafter {how:?} of the call {call}, noticed: {}",
+                        !is_done
+                    )
+                })?;
+            }
+        }
+    }
+    Ok(looked)
+}
+
 /// All that the process did is durable.
 fn is_durable(drive: &Drive) -> Result<(), String> {
     if drive.files().are_durable() {
@@ -158,12 +206,8 @@ pub fn every_end_of_a_new_store() -> Result<Looked, String> {
     const RECORDS: usize = 5;
     let folder = Path::new("/new/store");
     let all = content_of((0..RECORDS).map(record));
-    let drive = Drive::recording(Files::default());
-    make(drive.disk(), folder, RECORDS).map_err(text)?;
-    is_durable(&drive)?;
-    let finished = drive.noted();
-    each_end(&drive.take_record(), 0, |done, left| {
-        if done >= finished || left.has(&folder.join(MANIFEST)) {
+    let look = |is_done: bool, left: &Files| {
+        if is_done || left.has(&folder.join(MANIFEST)) {
             return holds(left, folder, &all);
         }
         let note = left.text(&folder.join("unfinished"));
@@ -174,7 +218,19 @@ pub fn every_end_of_a_new_store() -> Result<Looked, String> {
         make(again.disk(), folder, RECORDS).map_err(|why| format!("not made again: {why}"))?;
         is_durable(&again)?;
         holds(&again.files(), folder, &all)
-    })
+    };
+    let drive = Drive::recording(Files::default());
+    make(drive.disk(), folder, RECORDS).map_err(text)?;
+    is_durable(&drive)?;
+    let finished = drive.noted();
+    let ends = each_end(&drive.take_record(), 0, |done, left| {
+        look(done >= finished, left)
+    })?;
+    let act = |drive: &Drive, (): &mut ()| {
+        make(drive.disk(), folder, RECORDS).map_err(text)?;
+        is_durable(drive)
+    };
+    Ok(ends.and(each_failure(|_| Ok(()), act, look)?))
 }
 
 /// A copy of a store. It is one when it has a manifest; what is copied stays as it is.
@@ -186,21 +242,29 @@ pub fn every_end_of_a_copy() -> Result<Looked, String> {
     let drive = Drive::recording(Files::default());
     let (mut storage, all) = begin(&drive).map_err(text)?;
     let began = drive.noted();
-    let image = storage.image().map_err(text)?;
-    image.copy_to(copy).map_err(text)?;
-    let finished = drive.noted();
-    let files = drive.files();
-    drive.end(End::Process, u64::MAX);
-    drop(storage);
-    if !files.are_durable_in(copy) {
-        return Err("a copy is said to be finished before all of it is durable".into());
-    }
-    each_end(&drive.take_record(), began, |done, left| {
-        if done >= finished || left.has(&copy.join(MANIFEST)) {
+    let act = |drive: &Drive, storage: &mut DurableStorage| {
+        let image = storage.image().map_err(text)?;
+        image.copy_to(copy).map_err(text)?;
+        if drive.files().are_durable_in(copy) {
+            return Ok(());
+        }
+        Err("a copy is said to be finished before all of it is durable".into())
+    };
+    let look = |is_done: bool, left: &Files| {
+        if is_done || left.has(&copy.join(MANIFEST)) {
             holds(left, copy, &all)?;
         }
         holds(left, Path::new(DATA), &all)
-    })
+    };
+    act(&drive, &mut storage)?;
+    let finished = drive.noted();
+    drive.end(End::Process, u64::MAX);
+    drop(storage);
+    let ends = each_end(&drive.take_record(), began, |done, left| {
+        look(done >= finished, left)
+    })?;
+    let prepare = |drive: &Drive| begin(drive).map(|(storage, _)| storage).map_err(text);
+    Ok(ends.and(each_failure(prepare, act, look)?))
 }
 
 /// A store that is written anew: it is the one of before or the new one.
@@ -217,22 +281,28 @@ pub fn every_end_of_a_rewrite() -> Result<Looked, String> {
     let mut after = before.clone();
     after.remove(&b"k1"[..]);
     after.extend(content_of([added.clone()]));
+    let act = |_: &Drive, storage: &mut DurableStorage| {
+        let rewritten = storage.rewrite(&mut |rewrite| {
+            let clock = rewrite.keep(&mut |record| record.key != b"k1", &mut |_| Ok(()))?;
+            rewrite.add(&added.view())?;
+            Ok(clock)
+        });
+        rewritten.map(drop).map_err(text)
+    };
+    let look = |is_done: bool, left: &Files| match holds(left, Path::new(DATA), &after) {
+        Err(_) if !is_done => holds(left, Path::new(DATA), &before),
+        result => result,
+    };
     let began = drive.noted();
-    let rewritten = storage.rewrite(&mut |rewrite| {
-        let clock = rewrite.keep(&mut |record| record.key != b"k1", &mut |_| Ok(()))?;
-        rewrite.add(&added.view())?;
-        Ok(clock)
-    });
-    rewritten.map_err(text)?;
+    act(&drive, &mut storage)?;
     let finished = drive.noted();
     drive.end(End::Process, u64::MAX);
     drop(storage);
-    each_end(&drive.take_record(), began, |done, left| {
-        match holds(left, Path::new(DATA), &after) {
-            Err(_) if done < finished => holds(left, Path::new(DATA), &before),
-            result => result,
-        }
-    })
+    let ends = each_end(&drive.take_record(), began, |done, left| {
+        look(done >= finished, left)
+    })?;
+    let prepare = |drive: &Drive| begin(drive).map(|(storage, _)| storage).map_err(text);
+    Ok(ends.and(each_failure(prepare, act, look)?))
 }
 
 /// A file like a backup, in the place of another one or not.
@@ -241,26 +311,33 @@ pub fn every_end_of_a_rewrite() -> Result<Looked, String> {
 /// As of [`every_end_of_a_new_store`].
 pub fn every_end_of_a_file(replaces: bool) -> Result<Looked, String> {
     let path = Path::new("/backups/today");
-    let drive = Drive::recording(Files::default());
-    let disk = drive.disk();
     let old = if replaces { "of yesterday" } else { "" };
-    prepare(&*disk, path, old).map_err(text)?;
     let new = "of today, ".repeat(200);
-    let began = drive.noted();
-    let mut file = NewFile::create_on(disk, path, replaces).map_err(text)?;
-    file.write_all(new.as_bytes()).map_err(text)?;
-    file.keep().map_err(text)?;
-    let finished = drive.noted();
-    each_end(&drive.take_record(), began, |done, left| {
+    let prepare = |drive: &Drive| prepare(&*drive.disk(), path, old).map_err(text);
+    let act = |drive: &Drive, (): &mut ()| {
+        let mut file = NewFile::create_on(drive.disk(), path, replaces).map_err(text)?;
+        file.write_all(new.as_bytes()).map_err(text)?;
+        file.keep().map_err(text)
+    };
+    let look = |is_done: bool, left: &Files| {
         let found = left.text(path);
-        if found == new || done < finished && found == old {
+        if found == new || !is_done && found == old {
             return Ok(());
         }
         let count = found.len();
         Err(format!(
             "what is found is neither the old file nor the new one: {count} bytes"
         ))
-    })
+    };
+    let drive = Drive::recording(Files::default());
+    prepare(&drive)?;
+    let began = drive.noted();
+    act(&drive, &mut ())?;
+    let finished = drive.noted();
+    let ends = each_end(&drive.take_record(), began, |done, left| {
+        look(done >= finished, left)
+    })?;
+    Ok(ends.and(each_failure(prepare, act, look)?))
 }
 
 /// A folder, and in it a file with this text unless that is empty.

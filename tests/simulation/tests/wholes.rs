@@ -8,8 +8,13 @@ fn holds(what: &str, looked: Result<Looked, String>) {
     match looked {
         Ok(looked) => {
             println!("{what}: {looked:?}");
-            let Looked { calls, disks } = looked;
+            let Looked {
+                calls,
+                failures,
+                disks,
+            } = looked;
             assert!(calls >= 5 && disks > calls, "{what}: {looked:?}");
+            assert!(failures >= 15, "{what}: {looked:?}");
         }
         Err(why) => panic!("{what}: {why}"),
     }

@@ -103,6 +103,18 @@ fn what_a_sender_begins_with_is_recognized_once_it_has_sent_some() {
     assert_eq!(next(&mut decoder, 1, 22), nothing);
 }
 
+#[test]
+fn what_has_nothing_in_common_with_the_others_is_not_kept_for_ever() {
+    let mut decoder = Decoder::default();
+    // The last of these is remembered, and its first property is another one than that of all the others.
+    for number in [7; 16].into_iter().chain([1]).chain([7; 66]) {
+        let seen = recognized(&mut decoder, publish(1, number, false));
+        assert_eq!(seen, Recognized::default());
+    }
+    let seen = recognized(&mut decoder, publish(1, 7, false));
+    assert_ne!(seen, Recognized::default());
+}
+
 /// What a decoder holds after many with this topic and this value of a user property.
 fn held(topic: &str, value: &str) -> usize {
     let header = PublishHeader {

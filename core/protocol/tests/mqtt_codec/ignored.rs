@@ -144,6 +144,24 @@ fn flags_of_a_will_are_nothing_without_one() {
 }
 
 #[test]
+fn a_will_has_a_topic_without_wildcards() {
+    let with = |topic: &[u8]| {
+        let begin = [0, 4, b'M', b'Q', b'T', b'T', 5, 0x04, 0, 9];
+        let length = [0, u8::try_from(topic.len()).unwrap()];
+        let rest = [&[0, 1, b'c', 0], &length[..], topic, &[0, 1, b'x']].concat();
+        packet(0x10, &begin, &[0], &rest)
+    };
+    assert!(with(b"gone").is_ok());
+    for topic in [&b""[..], b"#", b"a/+/b"] {
+        let refused = with(topic);
+        assert!(
+            matches!(refused, Err(DecodeError::Malformed(_))),
+            "{refused:?}"
+        );
+    }
+}
+
+#[test]
 fn a_server_says_which_quality_of_service_is_the_most() {
     for (value, expected) in [(0, QoS::AtMostOnce), (1, QoS::AtLeastOnce)] {
         let connack = packet(0x20, &[0, 0], &[2, 0x24, value], &[]);

@@ -1,9 +1,12 @@
 //! What a session tells of itself, of the broker and of the way to it.
 use super::{Bench, MAX, resumed, session_with};
 use bytes::BytesMut;
-use statestore_protocol::mqtt::session::{Event, SessionError, Subscriptions, Terms};
+use statestore_protocol::mqtt::session::{
+    Event, Session, SessionConfig, SessionError, Subscriptions, Terms,
+};
 use statestore_protocol::mqtt::{
-    ConnAck, Limits, Packet, PacketId, PubAck, PublishHeader, ReasonCode, SubAck, UnsubAck, decode,
+    ConnAck, Connect, Limits, Packet, PacketId, PublishHeader, ReasonCode, SubAck, Subscription,
+    UnsubAck, decode,
 };
 
 /// Sends the SUBACK of a packet identifier.
@@ -190,6 +193,98 @@ fn a_question_without_an_answer_is_asked_again() {
     );
 }
 
+/// A session of which one CONNECT, at the time 0, was never answered, and which is ready nevertheless.
+fn with_a_connect_under_way() -> Bench {
+    let (mut bench, packets) = recognizing(ReasonCode::GRANTED_QOS_1);
+    let [Packet::Unsubscribe(unsubscribe)] = &packets[..] else {
+        panic!("{packets:?}")
+    };
+    let unsuback = UnsubAck {
+        packet_id: unsubscribe.packet_id,
+        reasons: vec![ReasonCode::SUCCESS],
+        reason_string: None,
+    };
+    let mut bytes = BytesMut::new();
+    unsuback.encode(MAX, &mut bytes).unwrap();
+    bench.send(&bytes).unwrap();
+    let [Packet::Subscribe(subscribe)] = &bench.sent()[..] else {
+        panic!()
+    };
+    let id = subscribe.packet_id;
+    grant(&mut bench, id, ReasonCode::GRANTED_QOS_1).unwrap();
+    assert!(bench.session.is_ready());
+    bench
+}
+
+#[test]
+fn after_a_takeover_by_a_late_connect_of_its_own_a_session_asks_whether_it_is_the_known_one() {
+    let mut bench = with_a_connect_under_way();
+    assert!(bench.session.excuses_takeover(0));
+    assert!(!bench.session.excuses_takeover(0), "there was one");
+    bench.session.connection_lost();
+    bench.session.connect(0).unwrap();
+    bench.sent();
+    let mut connack = BytesMut::new();
+    resumed(|_| {}).encode(MAX, &mut connack).unwrap();
+    bench.send(&connack).unwrap();
+    assert!(matches!(bench.sent()[..], [Packet::Unsubscribe(_)]));
+}
+
+#[test]
+fn nothing_is_under_way_for_more_than_ten_minutes() {
+    for (now_ms, excuses) in [(600_000, true), (600_001, false)] {
+        let mut bench = with_a_connect_under_way();
+        assert_eq!(bench.session.excuses_takeover(now_ms), excuses);
+    }
+}
+
+#[test]
+fn a_subscription_that_was_not_granted_cannot_tell_whose_the_session_is() {
+    let mut bench = Bench::new();
+    let subscriptions =
+        Subscriptions::new(|_| ["needed", "wanted"].map(Subscription::at_least_once).into());
+    bench.session = Session::new(SessionConfig {
+        connect: Connect {
+            client_id: "me".into(),
+            ..Connect::default()
+        },
+        subscriptions,
+        ping_timeout_ms: 5_000,
+    });
+    bench.session.connect(0).unwrap();
+    let mut bytes = BytesMut::new();
+    ConnAck::new(ReasonCode::SUCCESS)
+        .encode(MAX, &mut bytes)
+        .unwrap();
+    bench.send(&bytes).unwrap();
+    let packets = bench.sent();
+    let [.., Packet::Subscribe(subscribe)] = &packets[..] else {
+        panic!("{packets:?}")
+    };
+    let suback = SubAck {
+        packet_id: subscribe.packet_id,
+        reasons: vec![ReasonCode::GRANTED_QOS_1, ReasonCode::NOT_AUTHORIZED],
+        reason_string: None,
+    };
+    let mut bytes = BytesMut::new();
+    suback.encode(MAX, &mut bytes).unwrap();
+    bench.send(&bytes).unwrap();
+    bench.session.connection_lost();
+    for _ in 0..2 {
+        bench.session.connect(0).unwrap();
+        bench.sent();
+        bench.session.connection_lost();
+    }
+    bench.session.connect(0).unwrap();
+    bench.sent();
+    bench.events.clear();
+    let mut connack = BytesMut::new();
+    resumed(|_| {}).encode(MAX, &mut connack).unwrap();
+    bench.send(&connack).unwrap();
+    assert!(matches!(bench.events[..], [Event::SessionLost]));
+    assert!(matches!(bench.sent()[..], [Packet::Subscribe(_)]));
+}
+
 #[test]
 fn what_is_sent_again_has_all_that_it_had() {
     let mut bench = Bench::ready();
@@ -227,17 +322,21 @@ fn what_is_sent_again_has_all_that_it_had() {
 }
 
 #[test]
-fn who_waits_for_an_answer_is_woken_sooner() {
-    let mut bench = Bench::ready();
-    let idle = bench.session.wake_at_ms(false).unwrap();
-    let id = bench.publish(1, 100_000);
-    bench.sent();
-    let waits = bench.session.wake_at_ms(false);
-    assert!(waits < Some(idle), "{waits:?}");
-    assert_eq!(bench.session.wake_at_ms(true), waits);
-    let mut bytes = BytesMut::new();
-    PubAck::success(id).encode(MAX, &mut bytes).unwrap();
-    bench.send(&bytes).unwrap();
+fn who_waits_for_an_acknowledgement_gives_up_sooner_after_a_ping() {
+    let [idle, waiting] = [0, 1].map(|publishes| {
+        let mut bench = Bench::ready();
+        for tag in 0..publishes {
+            bench.publish(tag, 100_000);
+        }
+        bench.sent();
+        while bench.sent() != [Packet::PingReq] {
+            bench.now_ms = bench.session.wake_at_ms(false).unwrap();
+            bench.session.poll(false, bench.now_ms).unwrap();
+        }
+        bench.session.wake_at_ms(false).unwrap() - bench.now_ms
+    });
+    assert_eq!(idle, 5_000, "as it is configured");
+    assert!(waiting < idle, "{waiting}");
 }
 
 #[test]

@@ -235,6 +235,24 @@ pub(super) fn write_manifest(
     sync_directory(disk, directory)
 }
 
+/// Removes what was made of a store that is not going to be one: the manifest, which says that it is one, then its files, and at last
+/// the note which says that it is none. Each is gone for good before the next, so that the power can fail meanwhile.
+pub(super) fn remove_all(disk: &dyn Disk, directory: &Path, mut names: Vec<&str>) {
+    let step = |name: &str| match name {
+        manifest::NAME => 0,
+        UNFINISHED => 2,
+        _ => 1,
+    };
+    names.sort_by_key(|name| step(name));
+    for names in names.chunk_by(|one, other| step(one) == step(other)) {
+        for name in names {
+            // What stays is no store, and the next attempt removes it or says so.
+            let _ = disk.remove(&directory.join(name));
+        }
+        let _ = sync_directory(disk, directory);
+    }
+}
+
 /// The manifest of a data directory, if it has one.
 pub(super) fn read_manifest(
     disk: &dyn Disk,

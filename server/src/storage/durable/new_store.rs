@@ -5,7 +5,7 @@
 use super::base::BaseWriter;
 use super::directory::{
     LOCK, LOST_AND_FOUND, UNFINISHED, base_path, create, is_ours, lock, log_path, missing,
-    sync_directory, write_manifest,
+    remove_all, sync_directory, write_manifest,
 };
 use super::log::{self, FileHeader};
 use super::manifest::{self, Manifest};
@@ -122,19 +122,12 @@ impl NewStore {
         Ok(())
     }
 
-    /// Removes what was made, the note last, but for what is to be kept.
+    /// Removes what was made, but for what is to be kept.
     fn clear(&self, kept: &[&str]) {
         let names = self.disk.names(&self.path).unwrap_or_default();
-        let mut ours: Vec<_> = names
-            .iter()
-            .filter_map(|name| name.to_str())
-            .filter(|name| is_ours(name) && !kept.contains(name))
-            .collect();
-        ours.sort_by_key(|name| *name == UNFINISHED);
-        for name in ours {
-            // What stays is no store, and the next attempt removes it.
-            let _ = self.disk.remove(&self.path.join(name));
-        }
+        let names = names.iter().filter_map(|name| name.to_str());
+        let ours = names.filter(|name| is_ours(name) && !kept.contains(name));
+        remove_all(&*self.disk, &self.path, ours.collect());
     }
 }
 

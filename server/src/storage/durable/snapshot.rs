@@ -36,9 +36,9 @@ impl Snapshot<'_> {
         let result = self.fill(disk, to);
         if result.is_err() {
             // It is no store, and would be in the way of the next attempt.
-            for name in disk.names(to).unwrap_or_default() {
-                let _ = disk.remove(&to.join(name));
-            }
+            let names = disk.names(to).unwrap_or_default();
+            let names = names.iter().filter_map(|name| name.to_str());
+            directory::remove_all(disk, to, names.collect());
         }
         result
     }

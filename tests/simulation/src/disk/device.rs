@@ -45,6 +45,13 @@ pub(crate) enum Failure {
     NoSpace,
     /// A write takes a part, and there is no space for the rest.
     Short,
+    /// The disk failed, when it was only asked for what is there: to open, to lock, for names and lengths.
+    Look,
+}
+
+impl Failure {
+    /// All of them.
+    pub(crate) const ALL: [Self; 4] = [Self::Error, Self::NoSpace, Self::Short, Self::Look];
 }
 
 /// What calls are about that have to be made one after the other.
@@ -100,6 +107,8 @@ pub(super) struct Device {
     pub(super) record: Option<Vec<Change>>,
     /// How many calls there were that can fail.
     pub(super) calls: u64,
+    /// How many there were that only look.
+    pub(super) looks: u64,
     /// This one of them is to fail.
     pub(super) failing: Option<(u64, Failure)>,
 }
@@ -125,6 +134,7 @@ impl Device {
             mishaps: Mishaps::default(),
             record: None,
             calls: 0,
+            looks: 0,
             failing: None,
         }
     }
@@ -214,6 +224,15 @@ impl Device {
         for change in std::mem::replace(&mut self.journal, later).into_values() {
             self.happened.apply(&change);
         }
+    }
+
+    /// Fails if it is the call that is to fail among those that only look.
+    pub(super) fn look(&mut self) -> io::Result<()> {
+        self.looks += 1;
+        if self.failing == Some((self.looks, Failure::Look)) {
+            return Err(io::Error::other("the disk failed"));
+        }
+        Ok(())
     }
 
     /// Fails now and then.

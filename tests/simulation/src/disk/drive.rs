@@ -66,9 +66,13 @@ impl Drive {
         self.device().record.take().unwrap_or_default()
     }
 
-    /// How many calls there were that can fail.
-    pub(crate) fn calls(&self) -> u64 {
-        self.device().calls
+    /// How many calls there were that can fail in this way.
+    pub(crate) fn calls(&self, how: Failure) -> u64 {
+        let device = self.device();
+        match how {
+            Failure::Error | Failure::NoSpace | Failure::Short => device.calls,
+            Failure::Look => device.looks,
+        }
     }
 
     /// Has a call fail.

@@ -56,6 +56,7 @@ impl Port {
 
 impl Disk for Port {
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
+        self.device()?.look()?;
         let found = self.file(path);
         let file = match (access, found) {
             (Access::Create, Ok(_)) => return Err(ErrorKind::AlreadyExists.into()),
@@ -90,7 +91,8 @@ impl Disk for Port {
     }
 
     fn status(&self, path: &Path) -> io::Result<Status> {
-        let device = self.device()?;
+        let mut device = self.device()?;
+        device.look()?;
         let (is_directory, length) = match device.seen.entry(path) {
             Some(Entry::File(file)) => (false, device.seen.content(file).len()),
             Some(Entry::Directory) => (true, 0),
@@ -110,7 +112,8 @@ impl Disk for Port {
     }
 
     fn names(&self, directory: &Path) -> io::Result<Vec<OsString>> {
-        let device = self.device()?;
+        let mut device = self.device()?;
+        device.look()?;
         let inside = |path: &&Path| path.parent() == Some(directory);
         let names = device.seen.names().filter(inside);
         Ok(names
@@ -246,7 +249,9 @@ impl Write for OpenFile {
 
 impl Seek for OpenFile {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        let length = self.port.device()?.seen.content(self.file).len() as u64;
+        let mut device = self.port.device()?;
+        device.look()?;
+        let length = device.seen.content(self.file).len() as u64;
         let to = match to {
             SeekFrom::Start(at) => Some(at),
             SeekFrom::End(offset) => length.checked_add_signed(offset),
@@ -260,7 +265,9 @@ impl Seek for OpenFile {
 
 impl DiskFile for OpenFile {
     fn status(&self) -> io::Result<Status> {
-        let length = self.port.device()?.seen.content(self.file).len();
+        let mut device = self.port.device()?;
+        device.look()?;
+        let length = device.seen.content(self.file).len();
         Ok(Status {
             is_file: true,
             is_directory: false,
@@ -308,6 +315,7 @@ impl DiskFile for OpenFile {
 
     fn try_lock(&self) -> Result<(), TryLockError> {
         let mut device = self.port.device().map_err(TryLockError::Error)?;
+        device.look().map_err(TryLockError::Error)?;
         if std::mem::replace(&mut device.is_locked, true) {
             return Err(TryLockError::WouldBlock);
         }
