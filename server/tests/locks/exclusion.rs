@@ -1,4 +1,4 @@
-//! Mutual exclusion under stopped machines, jumping clocks, cut and silent connections and restarts.
+//! Mutual exclusion under stopped machines, jumping clocks, cut and silent connections, slow disks and restarts.
 //!
 //! A guard that is valid is the one whose lease the store holds, so two are never valid at once; and no write under an old
 //! token is applied after one under a newer token.
@@ -29,6 +29,8 @@ struct Faults {
     server_clock: bool,
     client_clocks: bool,
     restarts: bool,
+    /// The disk is slow at times, and a restart loses what it does not have.
+    disk: bool,
 }
 
 impl Faults {
@@ -56,6 +58,8 @@ struct Counts {
     client_jumps: u32,
     server_jumps: u32,
     restarts: u32,
+    /// Commits that a restart lost.
+    forgotten: u32,
 }
 
 impl Counts {
@@ -70,6 +74,7 @@ impl Counts {
         self.client_jumps += other.client_jumps;
         self.server_jumps += other.server_jumps;
         self.restarts += other.restarts;
+        self.forgotten += other.forgotten;
     }
 }
 
@@ -187,9 +192,12 @@ async fn trouble(
             }
             7 if faults.restarts => {
                 counts.restarts += 1;
-                world.shut_down();
+                counts.forgotten += u32::try_from(world.shut_down()).unwrap();
                 sleep(lasts / 4).await;
                 world.come_back(true);
+                if faults.disk {
+                    world.slow_disk(Duration::from_millis(chance.u64(0..1_500)));
+                }
             }
             _ => {}
         }
@@ -201,6 +209,7 @@ async fn trouble(
     }
     world.set_clock(0);
     world.set_latency(Duration::from_millis(1));
+    world.slow_disk(Duration::ZERO);
     counts
 }
 
@@ -289,6 +298,7 @@ const CALM: Faults = Faults {
     server_clock: false,
     client_clocks: false,
     restarts: false,
+    disk: false,
 };
 
 /// Runs seeds, each on a runtime of its own, whose clock jumps to the next timer when nothing else is to be done. All that
@@ -318,6 +328,7 @@ fn simulate(first_seed: u64, faults: Faults) {
         (faults.client_clocks, counts.client_jumps),
         (faults.server_clock, counts.server_jumps),
         (faults.restarts, counts.restarts),
+        (faults.disk, counts.forgotten),
     ] {
         assert_eq!(may_happen, u64::from(often) >= seeds, "{counts:?}");
     }
@@ -349,11 +360,22 @@ fn under_restarts_of_the_server() {
 }
 
 #[test]
+fn under_restarts_that_lose_what_the_disk_does_not_have() {
+    let faults = Faults {
+        restarts: true,
+        disk: true,
+        ..CALM
+    };
+    simulate(4 << 32, faults);
+}
+
+#[test]
 fn the_fence_holds_when_clocks_jump_between_restarts() {
     let faults = Faults {
         server_clock: true,
         client_clocks: true,
         restarts: true,
+        ..CALM
     };
     simulate(3 << 32, faults);
 }

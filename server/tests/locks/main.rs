@@ -6,6 +6,7 @@ mod intents;
 mod lease;
 mod machine;
 mod model;
+mod network;
 mod release;
 mod renewal;
 mod update;

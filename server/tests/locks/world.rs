@@ -1,12 +1,11 @@
 //! A server with its network and its disk.
+use crate::network::{Way, without_notifications};
 use bytes::{Bytes, BytesMut};
 use statestore::Hlc;
-use statestore_protocol::mqtt::{Limits, Packet, decode};
-use statestore_protocol::topic;
 use statestored::hub::{Closing, ConnectionId, Hub, HubConfig};
 use statestored::keyspace::Embedded;
 use statestored::service::{Now, Service, ServiceConfig};
-use statestored::storage::{Record, Write};
+use statestored::storage::{Batch, Record, Write};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -47,6 +46,10 @@ struct Inner {
     chance: fastrand::Rng,
     disk: BTreeMap<Bytes, Record>,
     floor: Option<(u64, u64)>,
+    /// How long it takes at most until the disk has a commit.
+    sync: Duration,
+    /// Commits that it does not have yet, with their numbers and the times at which it will.
+    written: VecDeque<(Instant, u64, Batch)>,
     connections: Vec<Connection>,
     /// Clients whose bytes go nowhere, in both directions.
     silent: BTreeSet<&'static str>,
@@ -75,33 +78,6 @@ struct Connection {
     /// It has output, or is over.
     wake: Arc<Notify>,
     is_cut: bool,
-}
-
-/// One direction of a connection: what is on its way, with the time of its arrival.
-#[derive(Debug, Default)]
-struct Way(VecDeque<(Instant, Bytes)>);
-
-impl Way {
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn send(&mut self, bytes: Bytes, latency: Duration) {
-        if !bytes.is_empty() {
-            let at = Instant::now() + latency;
-            let at = self.0.back().map_or(at, |(last, _)| at.max(*last));
-            self.0.push_back((at, bytes));
-        }
-    }
-
-    /// The next arrival.
-    async fn arrival(&mut self) -> Bytes {
-        let Some((at, _)) = self.0.front() else {
-            return std::future::pending().await;
-        };
-        sleep_until(*at).await;
-        self.0.pop_front().unwrap().1
-    }
 }
 
 /// A change of the store, in its order.
@@ -155,6 +131,8 @@ impl World {
                 chance: fastrand::Rng::with_seed(7),
                 disk: BTreeMap::new(),
                 floor: None,
+                sync: Duration::ZERO,
+                written: VecDeque::new(),
                 connections: Vec::new(),
                 silent: BTreeSet::new(),
                 unnotified: BTreeSet::new(),
@@ -184,6 +162,11 @@ impl World {
     /// From now on bytes take a random time between these.
     pub(crate) fn spread_latency(&self, least: Duration, most: Duration) {
         self.inner().latency = (least, most);
+    }
+
+    /// From now on the disk has a commit after a random time, which is this long at most.
+    pub(crate) fn slow_disk(&self, most: Duration) {
+        self.inner().sync = most;
     }
 
     /// From now on the store has no extensions of the protocol.
@@ -221,12 +204,19 @@ impl World {
         self.inner().unnotified.insert(client);
     }
 
-    /// The server is gone.
-    pub(crate) fn shut_down(&self) {
+    /// The server is gone. Of the commits that its disk did not have yet, it has some of the first; how many it has not.
+    pub(crate) fn shut_down(&self) -> usize {
         let mut inner = self.inner();
+        let written = std::mem::take(&mut inner.written);
+        let kept = inner.chance.usize(..=written.len());
+        let lost = written.len() - kept;
+        for (_, _, batch) in written.into_iter().take(kept) {
+            inner.keep(batch);
+        }
         inner.run += 1;
         inner.is_down = true;
         inner.wake_all();
+        lost
     }
 
     /// The server comes back, with its disk or without it.
@@ -387,7 +377,10 @@ impl World {
                 let due_ms = inner.hub.next_wakeup().filter(|_| !inner.is_down);
                 // Never a moment too early.
                 let elapsed_ms = |due_ms: u64| (due_ms * 1_000).div_ceil(inner.speed);
-                due_ms.map(|due_ms| inner.start + Duration::from_millis(elapsed_ms(due_ms)))
+                let due =
+                    due_ms.map(|due_ms| inner.start + Duration::from_millis(elapsed_ms(due_ms)));
+                let synced = inner.written.front().map(|(at, _, _)| *at);
+                due.into_iter().chain(synced).min()
             };
             let idle = Instant::now() + Duration::from_secs(3600);
             tokio::select! {
@@ -423,28 +416,18 @@ impl Inner {
         least + most.saturating_sub(least).mul_f64(self.chance.f64())
     }
 
-    /// Makes writes durable and wakes the connections that have something to do.
+    /// Makes writes durable, as far as the disk has come, and wakes the connections that have something to do.
     fn settle(&mut self) {
+        let now = Instant::now();
         while let Some((sequence, batch)) = self.hub.take_batch() {
-            for write in batch.writes {
-                let (key, record) = match write {
-                    Write::Put(record) => (record.key.clone(), Some(record)),
-                    Write::Delete(key) => (key, None),
-                };
-                let change = Change {
-                    at: Instant::now(),
-                    key: key.clone(),
-                    value: record.as_ref().map(|record| record.value.clone()),
-                    fence: record.as_ref().and_then(|record| record.fence.clone()),
-                };
-                self.witness.0(&change);
-                self.history.push(change);
-                match record {
-                    Some(record) => self.disk.insert(key, record),
-                    None => self.disk.remove(&key),
-                };
-            }
-            self.floor = batch.clock.or(self.floor);
+            let at = now + self.sync.mul_f64(self.chance.f64());
+            let at = self.written.back().map_or(at, |(last, ..)| at.max(*last));
+            self.written.push_back((at, sequence, batch));
+        }
+        while self.written.front().is_some_and(|(at, ..)| *at <= now)
+            && let Some((_, sequence, batch)) = self.written.pop_front()
+        {
+            self.keep(batch);
             self.hub.durable(sequence);
         }
         while let Some(id) = self.hub.next_dirty() {
@@ -456,27 +439,32 @@ impl Inner {
         }
     }
 
+    /// The disk has a commit.
+    fn keep(&mut self, batch: Batch) {
+        for write in batch.writes {
+            let (key, record) = match write {
+                Write::Put(record) => (record.key.clone(), Some(record)),
+                Write::Delete(key) => (key, None),
+            };
+            let change = Change {
+                at: Instant::now(),
+                key: key.clone(),
+                value: record.as_ref().map(|record| record.value.clone()),
+                fence: record.as_ref().and_then(|record| record.fence.clone()),
+            };
+            self.witness.0(&change);
+            self.history.push(change);
+            match record {
+                Some(record) => self.disk.insert(key, record),
+                None => self.disk.remove(&key),
+            };
+        }
+        self.floor = batch.clock.or(self.floor);
+    }
+
     fn wake_all(&self) {
         for connection in &self.connections {
             connection.wake.notify_one();
         }
     }
-}
-
-fn without_notifications(mut output: BytesMut, client: &str) -> BytesMut {
-    let prefix = topic::notification_filter(client);
-    let prefix = prefix.trim_end_matches('+');
-    let mut kept = BytesMut::new();
-    while !output.is_empty() {
-        let whole = output.clone();
-        let packet = decode(&mut output, Limits::MAX_PACKET_BYTES)
-            .unwrap()
-            .unwrap();
-        let is_notification =
-            matches!(&packet, Packet::Publish(publish) if publish.topic().starts_with(prefix));
-        if !is_notification {
-            kept.extend_from_slice(&whole[..whole.len() - output.len()]);
-        }
-    }
-    kept
 }
