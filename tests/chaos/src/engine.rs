@@ -71,6 +71,6 @@ pub async fn redis(folder: &Path) -> (Option<Child>, String) {
         .arg(folder);
     (
         start(&mut command, port).await,
-        format!("redis://127.0.0.1:{port}/chaos"),
+        format!("redis://127.0.0.1:{port}?prefix=chaos"),
     )
 }

@@ -84,11 +84,13 @@ impl Server {
             .append(true)
             .open(&self.log)
             .unwrap();
-        let mut child = Command::new(&self.program)
-            .arg("--storage")
-            .arg(&self.storage)
-            .arg("--data-dir")
-            .arg(self.disk.folder())
+        let mut command = Command::new(&self.program);
+        command.arg("--storage").arg(&self.storage);
+        // A storage elsewhere keeps nothing here.
+        if self.storage == "durable" {
+            command.arg("--data-dir").arg(self.disk.folder());
+        }
+        let mut child = command
             .args([
                 "--listen",
                 "tcp://127.0.0.1:0",
@@ -113,7 +115,10 @@ impl Server {
                 .enumerate()
             {
                 let line = lines.next_line().await.unwrap();
-                let line = line.expect("it ended instead of listening; its log says why");
+                let line = line.unwrap_or_else(|| {
+                    let said = std::fs::read_to_string(&self.log).unwrap_or_default();
+                    panic!("it ended instead of listening:\n{said}")
+                });
                 let address = line.strip_prefix(prefix).expect("a line for each address");
                 self.addresses[number] = address.parse().unwrap();
             }
