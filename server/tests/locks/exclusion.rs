@@ -24,6 +24,8 @@ const SPEEDS: [u64; 3] = [992, 1_000, 1_008];
 const SEEDS: u64 = 8;
 
 /// What happens besides stopped machines, cuts, silence and slow networks.
+// Each is independent of the others.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone, Copy)]
 struct Faults {
     server_clock: bool,
