@@ -21,17 +21,22 @@ fn grant(bench: &mut Bench, packet_id: PacketId, reason: ReasonCode) -> Result<(
     bench.send(&bytes)
 }
 
+/// Connects anew; what the session says when this is the answer.
+fn reconnect(bench: &mut Bench, connack: &ConnAck) -> Vec<Packet> {
+    bench.session.connect(0).unwrap();
+    bench.sent();
+    let mut bytes = BytesMut::new();
+    connack.encode(MAX, &mut bytes).unwrap();
+    bench.send(&bytes).unwrap();
+    bench.sent()
+}
+
 /// A session that has asked for its subscription, and under which packet identifier.
 fn subscribing() -> (Bench, PacketId) {
     let mut bench = Bench::new();
-    bench.session.connect(0).unwrap();
-    let mut connack = BytesMut::new();
-    ConnAck::new(ReasonCode::SUCCESS)
-        .encode(MAX, &mut connack)
-        .unwrap();
-    bench.send(&connack).unwrap();
-    let [Packet::Connect(_), Packet::Subscribe(subscribe)] = &bench.sent()[..] else {
-        panic!()
+    let packets = reconnect(&mut bench, &ConnAck::new(ReasonCode::SUCCESS));
+    let [Packet::Subscribe(subscribe)] = &packets[..] else {
+        panic!("{packets:?}")
     };
     let id = subscribe.packet_id;
     (bench, id)
@@ -144,12 +149,7 @@ fn recognizing(granted: ReasonCode) -> (Bench, Vec<Packet>) {
     bench.session.connect(0).unwrap();
     bench.sent();
     bench.session.connection_lost();
-    bench.session.connect(0).unwrap();
-    bench.sent();
-    let mut connack = BytesMut::new();
-    resumed(|_| {}).encode(MAX, &mut connack).unwrap();
-    bench.send(&connack).unwrap();
-    let packets = bench.sent();
+    let packets = reconnect(&mut bench, &resumed(|_| {}));
     (bench, packets)
 }
 
@@ -180,11 +180,7 @@ fn a_question_without_an_answer_is_asked_again() {
     );
     bench.session.connection_lost();
     bench.events.clear();
-    bench.session.connect(0).unwrap();
-    bench.sent();
-    let mut connack = BytesMut::new();
-    resumed(|_| {}).encode(MAX, &mut connack).unwrap();
-    bench.send(&connack).unwrap();
+    reconnect(&mut bench, &resumed(|_| {}));
     // Its only subscription may be gone with the question: the session counts as another one.
     assert!(
         matches!(bench.events[..], [Event::SessionLost]),
@@ -222,12 +218,8 @@ fn after_a_takeover_by_a_late_connect_of_its_own_a_session_asks_whether_it_is_th
     assert!(bench.session.excuses_takeover(0));
     assert!(!bench.session.excuses_takeover(0), "there was one");
     bench.session.connection_lost();
-    bench.session.connect(0).unwrap();
-    bench.sent();
-    let mut connack = BytesMut::new();
-    resumed(|_| {}).encode(MAX, &mut connack).unwrap();
-    bench.send(&connack).unwrap();
-    assert!(matches!(bench.sent()[..], [Packet::Unsubscribe(_)]));
+    let packets = reconnect(&mut bench, &resumed(|_| {}));
+    assert!(matches!(packets[..], [Packet::Unsubscribe(_)]));
 }
 
 #[test]
@@ -251,14 +243,8 @@ fn a_subscription_that_was_not_granted_cannot_tell_whose_the_session_is() {
         subscriptions,
         ping_timeout_ms: 5_000,
     });
-    bench.session.connect(0).unwrap();
-    let mut bytes = BytesMut::new();
-    ConnAck::new(ReasonCode::SUCCESS)
-        .encode(MAX, &mut bytes)
-        .unwrap();
-    bench.send(&bytes).unwrap();
-    let packets = bench.sent();
-    let [.., Packet::Subscribe(subscribe)] = &packets[..] else {
+    let packets = reconnect(&mut bench, &ConnAck::new(ReasonCode::SUCCESS));
+    let [Packet::Subscribe(subscribe)] = &packets[..] else {
         panic!("{packets:?}")
     };
     let suback = SubAck {
@@ -275,14 +261,10 @@ fn a_subscription_that_was_not_granted_cannot_tell_whose_the_session_is() {
         bench.sent();
         bench.session.connection_lost();
     }
-    bench.session.connect(0).unwrap();
-    bench.sent();
     bench.events.clear();
-    let mut connack = BytesMut::new();
-    resumed(|_| {}).encode(MAX, &mut connack).unwrap();
-    bench.send(&connack).unwrap();
+    let packets = reconnect(&mut bench, &resumed(|_| {}));
     assert!(matches!(bench.events[..], [Event::SessionLost]));
-    assert!(matches!(bench.sent()[..], [Packet::Subscribe(_)]));
+    assert!(matches!(packets[..], [Packet::Subscribe(_)]));
 }
 
 #[test]
