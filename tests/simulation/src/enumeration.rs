@@ -369,9 +369,8 @@ pub fn every_end_of_the_next_process(pace: usize) -> Result<Enumerated, String> 
 /// As of [`every_end`].
 pub fn every_failure(pace: usize) -> Result<Enumerated, String> {
     let (states, mut judge) = (states(), Judge::default());
-    let drive = Drive::recording(Files::default());
-    Work::new(&drive, pace);
-    let first = drive;
+    let first = Drive::recording(Files::default());
+    Work::new(&first, pace);
     for how in Failure::ALL {
         for call in 1..=first.calls(how) {
             let drive = Drive::recording(Files::default());

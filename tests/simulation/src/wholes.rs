@@ -20,6 +20,8 @@ use std::sync::Arc;
 const LOG_BYTES: u64 = 900;
 /// How long values are, in turn; some take several sectors.
 const LENGTHS: [usize; 4] = [10, 700, 40, 1300];
+/// How many commits a store has at the beginning.
+const BEGUN: usize = 14;
 const MANIFEST: &str = "statestore.manifest";
 
 /// Keys and values.
@@ -34,16 +36,6 @@ pub struct Looked {
     pub failures: usize,
     /// Disks that were found.
     pub disks: usize,
-}
-
-impl Looked {
-    fn and(self, other: Self) -> Self {
-        Self {
-            calls: self.calls + other.calls,
-            failures: self.failures + other.failures,
-            disks: self.disks + other.disks,
-        }
-    }
 }
 
 /// Who loads a store.
@@ -125,17 +117,38 @@ fn each_end(
     Ok(looked)
 }
 
-/// Looks at what is left when each of the calls fails that `act` makes, in each way in which it can, and whether `act` noticed.
-fn each_failure<T>(
+/// Looks at what is left after each call that `act` makes, and when each of them fails in each way in which it can. `look` is told
+/// whether `act` was over, and right.
+fn each<T>(
     prepare: impl Fn(&Drive) -> Result<T, String>,
     act: impl Fn(&Drive, &mut T) -> Result<(), String>,
     mut look: impl FnMut(bool, &Files) -> Result<(), String>,
 ) -> Result<Looked, String> {
+    let drive = Drive::recording(Files::default());
+    let mut prepared = prepare(&drive)?;
+    let began = drive.noted();
+    act(&drive, &mut prepared)?;
+    let finished = drive.noted();
+    drive.end(End::Process, u64::MAX);
+    drop(prepared);
+    let mut looked = each_end(&drive.take_record(), began, |done, left| {
+        look(done >= finished, left)
+    })?;
+    each_failure(prepare, act, look, &mut looked)?;
+    Ok(looked)
+}
+
+/// The second part of [`each`].
+fn each_failure<T>(
+    prepare: impl Fn(&Drive) -> Result<T, String>,
+    act: impl Fn(&Drive, &mut T) -> Result<(), String>,
+    mut look: impl FnMut(bool, &Files) -> Result<(), String>,
+    looked: &mut Looked,
+) -> Result<(), String> {
     let begin = || {
         let drive = Drive::recording(Files::default());
         prepare(&drive).map(|prepared| (drive, prepared))
     };
-    let mut looked = Looked::default();
     let (first, mut prepared) = begin()?;
     let before = Failure::ALL.map(|how| first.calls(how));
     act(&first, &mut prepared)?;
@@ -158,7 +171,7 @@ fn each_failure<T>(
             }
         }
     }
-    Ok(looked)
+    Ok(())
 }
 
 /// All that the process did is durable.
@@ -174,20 +187,19 @@ fn text(error: impl std::fmt::Display) -> String {
 }
 
 /// A store with some logs, a base, and what comes after it.
-fn begin(drive: &Drive) -> Result<(DurableStorage, Content), StorageError> {
-    const COMMITS: usize = 14;
-    let mut storage = drive.open(LOG_BYTES)?;
-    storage.load(&mut Loaded::default())?;
-    for number in 0..COMMITS {
-        storage.prepare()?;
+fn begin(drive: &Drive) -> Result<DurableStorage, String> {
+    let mut storage = drive.open(LOG_BYTES).map_err(text)?;
+    storage.load(&mut Loaded::default()).map_err(text)?;
+    for number in 0..BEGUN {
+        storage.prepare().map_err(text)?;
         let mut batch = Batch::default();
         batch.writes.push(Write::Put(record(number)));
-        storage.commit(&[batch])?;
+        storage.commit(&[batch]).map_err(text)?;
         for job in drive.begun() {
             while drive.step(job).0 {}
         }
     }
-    Ok((storage, content_of((0..COMMITS).map(record))))
+    Ok(storage)
 }
 
 fn make(disk: Arc<dyn Disk>, folder: &Path, records: usize) -> Result<(), StorageError> {
@@ -219,18 +231,11 @@ pub fn every_end_of_a_new_store() -> Result<Looked, String> {
         is_durable(&again)?;
         holds(&again.files(), folder, &all)
     };
-    let drive = Drive::recording(Files::default());
-    make(drive.disk(), folder, RECORDS).map_err(text)?;
-    is_durable(&drive)?;
-    let finished = drive.noted();
-    let ends = each_end(&drive.take_record(), 0, |done, left| {
-        look(done >= finished, left)
-    })?;
     let act = |drive: &Drive, (): &mut ()| {
         make(drive.disk(), folder, RECORDS).map_err(text)?;
         is_durable(drive)
     };
-    Ok(ends.and(each_failure(|_| Ok(()), act, look)?))
+    each(|_| Ok(()), act, look)
 }
 
 /// A copy of a store. It is one when it has a manifest; what is copied stays as it is.
@@ -239,9 +244,7 @@ pub fn every_end_of_a_new_store() -> Result<Looked, String> {
 /// As of [`every_end_of_a_new_store`].
 pub fn every_end_of_a_copy() -> Result<Looked, String> {
     let copy = Path::new("/copies/one");
-    let drive = Drive::recording(Files::default());
-    let (mut storage, all) = begin(&drive).map_err(text)?;
-    let began = drive.noted();
+    let all = content_of((0..BEGUN).map(record));
     let act = |drive: &Drive, storage: &mut DurableStorage| {
         let image = storage.image().map_err(text)?;
         image.copy_to(copy).map_err(text)?;
@@ -256,15 +259,7 @@ pub fn every_end_of_a_copy() -> Result<Looked, String> {
         }
         holds(left, Path::new(DATA), &all)
     };
-    act(&drive, &mut storage)?;
-    let finished = drive.noted();
-    drive.end(End::Process, u64::MAX);
-    drop(storage);
-    let ends = each_end(&drive.take_record(), began, |done, left| {
-        look(done >= finished, left)
-    })?;
-    let prepare = |drive: &Drive| begin(drive).map(|(storage, _)| storage).map_err(text);
-    Ok(ends.and(each_failure(prepare, act, look)?))
+    each(begin, act, look)
 }
 
 /// A store that is written anew: it is the one of before or the new one.
@@ -272,8 +267,7 @@ pub fn every_end_of_a_copy() -> Result<Looked, String> {
 /// # Errors
 /// As of [`every_end_of_a_new_store`].
 pub fn every_end_of_a_rewrite() -> Result<Looked, String> {
-    let drive = Drive::recording(Files::default());
-    let (mut storage, before) = begin(&drive).map_err(text)?;
+    let before = content_of((0..BEGUN).map(record));
     let added = Record {
         key: "added".into(),
         ..record(99)
@@ -293,16 +287,7 @@ pub fn every_end_of_a_rewrite() -> Result<Looked, String> {
         Err(_) if !is_done => holds(left, Path::new(DATA), &before),
         result => result,
     };
-    let began = drive.noted();
-    act(&drive, &mut storage)?;
-    let finished = drive.noted();
-    drive.end(End::Process, u64::MAX);
-    drop(storage);
-    let ends = each_end(&drive.take_record(), began, |done, left| {
-        look(done >= finished, left)
-    })?;
-    let prepare = |drive: &Drive| begin(drive).map(|(storage, _)| storage).map_err(text);
-    Ok(ends.and(each_failure(prepare, act, look)?))
+    each(begin, act, look)
 }
 
 /// A file like a backup, in the place of another one or not.
@@ -329,15 +314,7 @@ pub fn every_end_of_a_file(replaces: bool) -> Result<Looked, String> {
             "what is found is neither the old file nor the new one: {count} bytes"
         ))
     };
-    let drive = Drive::recording(Files::default());
-    prepare(&drive)?;
-    let began = drive.noted();
-    act(&drive, &mut ())?;
-    let finished = drive.noted();
-    let ends = each_end(&drive.take_record(), began, |done, left| {
-        look(done >= finished, left)
-    })?;
-    Ok(ends.and(each_failure(prepare, act, look)?))
+    each(prepare, act, look)
 }
 
 /// A folder, and in it a file with this text unless that is empty.
