@@ -1,4 +1,4 @@
-"""docs/figures.md: its pictures and tables, from the results that are kept."""
+"""docs/performance.md: its pictures and tables, from the results that are kept."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ from results import Results
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 KEPT = ROOT / "benchmarks/results"
-PAGE = ROOT / "docs/figures.md"
+PAGE = ROOT / "docs/performance.md"
 PICTURES = ROOT / "docs/images/figures"
 
 
