@@ -24,7 +24,8 @@ use std::sync::Arc;
 const ASKER_BYTES: usize = 512;
 /// Requests that are executed before others have their turn.
 const TURN_REQUESTS: usize = 64;
-/// The status of a request that was not executed, and may be if it comes again.
+/// The status of a request that this server did not execute. Another one may have, to which the broker had given it before: who is told so
+/// takes it for unknown.
 const UNAVAILABLE: &str = "503";
 
 /// What a request needs to be answered.
@@ -331,9 +332,9 @@ impl Hub {
             Outcome::Refused(refusal @ (Refusal::Away | Refusal::NoRoom)) => {
                 let why = match refusal {
                     Refusal::NoRoom => {
-                        "too many requests wait at the store; the request was not executed"
+                        "too many requests wait at the store; it did not execute the request"
                     }
-                    _ => "the storage does not answer; the request was not executed",
+                    _ => "the storage does not answer; this server did not execute the request",
                 };
                 let header = PublishHeader {
                     topic: to.response_topic.as_str(),

@@ -1,8 +1,9 @@
 //! A broker that is none of ours, behind which the server is a client like any other: what MQTT 5 asks of one with QoS 0 and 1. It hands
-//! messages on in the order in which they came, and drops none; at times it is gone, and with it all sessions and messages.
-//! Who is silent is only noticed when another connection takes the session over, and wills, which a single server has none of, are left out.
+//! messages on in the order in which they came, and drops none, but for those of a shared subscription if it is one that does; at times it is
+//! gone, and with it all sessions and messages. Who is silent is only noticed when another connection takes the session over.
 mod behind;
 mod session;
+mod sharing;
 mod trunk;
 
 pub(crate) use behind::Behind;
@@ -14,7 +15,7 @@ use bytes::BytesMut;
 use session::{Message, Session};
 use statestore_protocol::mqtt::{
     ConnAck, Connect, Disconnect, EncodeError, Limits, Packet, PubAck, Publish, QoS, ReasonCode,
-    SubAck, Subscribe, UnsubAck, Unsubscribe, encode_pingresp,
+    SubAck, Subscribe, UnsubAck, Unsubscribe, Will, encode_pingresp,
 };
 use std::collections::BTreeMap;
 
@@ -36,6 +37,8 @@ struct Connection {
     output: BytesMut,
     /// It ends once its output is gone.
     is_closing: bool,
+    /// What is published when it ends otherwise than by a good DISCONNECT.
+    will: Option<Will>,
 }
 
 #[derive(Debug, Default)]
@@ -43,6 +46,13 @@ pub(crate) struct Broker {
     pub(crate) is_up: bool,
     connections: BTreeMap<Peer, Connection>,
     sessions: BTreeMap<String, Session>,
+    /// What somebody was given of a shared subscription and has not acknowledged is given to another one when the session ends. Otherwise
+    /// it is dropped.
+    pub(crate) gives_on: bool,
+    /// How often that happened.
+    pub(crate) given_on: u64,
+    /// How much was shared.
+    shared: usize,
 }
 
 impl Broker {
@@ -54,7 +64,7 @@ impl Broker {
     }
 
     /// It is gone, and begins with nothing when it is back. Whose connections ended.
-    fn lose_all(&mut self) -> Vec<Peer> {
+    pub(crate) fn lose_all(&mut self) -> Vec<Peer> {
         self.sessions.clear();
         std::mem::take(&mut self.connections).into_keys().collect()
     }
@@ -69,7 +79,7 @@ impl Broker {
     }
 
     /// Everybody who has a connection.
-    fn peers(&self) -> Vec<Peer> {
+    pub(crate) fn peers(&self) -> Vec<Peer> {
         self.connections.keys().copied().collect()
     }
 
@@ -85,11 +95,20 @@ impl Broker {
             session.end(now_ms);
         }
         self.forget(now_ms);
+        if let Some(will) = connection.will {
+            self.publish_will(&will, now_ms);
+        }
     }
 
     /// Sessions whose time is over are gone.
     fn forget(&mut self, now_ms: u64) {
-        self.sessions.retain(|_, session| session.lasts(now_ms));
+        let over = self.sessions.iter().filter(|(_, session)| !session.lasts(now_ms));
+        let over: Vec<_> = over.map(|(client_id, _)| client_id.clone()).collect();
+        for client_id in over {
+            if let Some(session) = self.sessions.remove(&client_id) {
+                self.give_on(session);
+            }
+        }
     }
 
     /// A packet came.
@@ -153,6 +172,9 @@ impl Broker {
                 if let Some(expiry_s) = disconnect.session_expiry_s {
                     session.expiry_s = expiry_s;
                 }
+                if disconnect.reason == ReasonCode::SUCCESS {
+                    connection.will = None;
+                }
                 connection.is_closing = true;
             }
             other => return Err(format!("a broker is not sent {other:?}")),
@@ -162,8 +184,10 @@ impl Broker {
 
     fn connect(&mut self, peer: Peer, connect: Connect) -> Result<(), EncodeError> {
         self.end_other(&connect.client_id, peer)?;
-        if connect.clean_start {
-            self.sessions.remove(&connect.client_id);
+        if connect.clean_start
+            && let Some(session) = self.sessions.remove(&connect.client_id)
+        {
+            self.give_on(session);
         }
         let Some(connection) = self.connections.get_mut(&peer) else {
             return Ok(());
@@ -172,6 +196,7 @@ impl Broker {
         let session = self.sessions.entry(connect.client_id.clone()).or_default();
         connection.limits = connect.limits;
         connection.client_id = Some(connect.client_id);
+        connection.will = connect.will;
         session.begin(peer, connect.session_expiry_s);
         let connack = ConnAck {
             session_present: is_present,
@@ -195,15 +220,13 @@ impl Broker {
         Ok(())
     }
 
-    /// Hands a message on to all who want it.
+    /// Somebody publishes something.
     fn publish(&mut self, peer: Peer, publish: &Publish, now_ms: u64) -> Result<(), EncodeError> {
-        let mut reason = ReasonCode::NO_MATCHING_SUBSCRIBERS;
-        for session in self.sessions.values_mut() {
-            if session.wants(publish.topic()) {
-                reason = ReasonCode::SUCCESS;
-                session.push(Message::new(publish, now_ms));
-            }
-        }
+        let reason = if self.hand_on(publish, now_ms) {
+            ReasonCode::SUCCESS
+        } else {
+            ReasonCode::NO_MATCHING_SUBSCRIBERS
+        };
         let connection = self.connections.get_mut(&peer);
         if let (Some(connection), Some(packet_id), QoS::AtLeastOnce) =
             (connection, publish.packet_id(), publish.qos())
@@ -216,6 +239,18 @@ impl Broker {
             puback.encode(connection.limits.max_packet_bytes, &mut connection.output)?;
         }
         Ok(())
+    }
+
+    /// Hands a message on to all who want it; whether anybody does.
+    fn hand_on(&mut self, publish: &Publish, now_ms: u64) -> bool {
+        let mut is_wanted = false;
+        for session in self.sessions.values_mut() {
+            if session.wants(publish.topic()) {
+                is_wanted = true;
+                session.push(Message::new(publish, now_ms));
+            }
+        }
+        self.share(&Message::new(publish, now_ms)) || is_wanted
     }
 
     /// Appends all that may be sent on a connection now.

@@ -12,6 +12,8 @@ pub(super) struct Message {
     publish: Publish,
     payload: Bytes,
     expires_ms: Option<u64>,
+    /// Of which group it is for one, if it is not for all.
+    pub(super) group: Option<String>,
 }
 
 impl Message {
@@ -21,7 +23,20 @@ impl Message {
             payload: publish.payload(),
             publish: publish.clone(),
             expires_ms: expiry_s.map(|seconds| now_ms + seconds * 1_000),
+            group: None,
         }
+    }
+
+    /// The same for one of a group.
+    pub(super) fn shared(&self, group: String) -> Self {
+        Self {
+            group: Some(group),
+            ..self.clone()
+        }
+    }
+
+    pub(super) fn topic(&self) -> &str {
+        self.publish.topic()
     }
 
     /// Appends it, with the time that it has left.
@@ -105,6 +120,29 @@ impl Session {
 
     pub(super) fn wants(&self, topic: &str) -> bool {
         self.filters.iter().any(|filter| matches(filter, topic))
+    }
+
+    /// The groups in which it shares what is published to a topic.
+    pub(super) fn groups(&self, topic: &str) -> impl Iterator<Item = &str> {
+        self.filters.iter().filter_map(move |filter| {
+            let (group, filter) = filter.strip_prefix("$share/")?.split_once('/')?;
+            matches(filter, topic).then_some(group)
+        })
+    }
+
+    /// The correlation data of what it was given in a group and has not acknowledged.
+    pub(super) fn shared_correlations(&self) -> impl Iterator<Item = &[u8]> {
+        let sent = self.again.iter().chain(&self.in_flight);
+        let all = sent.map(|(_, message)| message).chain(&self.waiting);
+        let shared = all.filter(|message| message.group.is_some());
+        shared.filter_map(|message| message.publish.correlation_data())
+    }
+
+    /// What it was given in a group and has not acknowledged, in order.
+    pub(super) fn take_shared(&mut self) -> impl Iterator<Item = Message> {
+        let sent = self.again.drain(..).chain(self.in_flight.drain(..));
+        let all = sent.map(|(_, message)| message).chain(self.waiting.drain(..));
+        all.filter(|message| message.group.is_some())
     }
 
     pub(super) fn push(&mut self, message: Message) {

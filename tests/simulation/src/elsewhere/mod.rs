@@ -7,6 +7,7 @@ mod checks;
 mod counts;
 mod engine;
 mod eventual;
+mod group;
 mod node;
 mod order;
 mod pages;
@@ -18,6 +19,7 @@ mod way;
 pub use aging::run_aging;
 pub use counts::Counts;
 pub use engine::Fault;
+pub use group::{Counts as GroupCounts, Report as GroupReport, run_group};
 pub use reverting::run_reverting;
 pub use skewed::run_skewed;
 

@@ -92,7 +92,7 @@ impl Told for Ear {
     fn worked(&mut self, _steps: usize) {}
 }
 
-fn config(
+pub(super) fn config(
     process: u128,
     chance: &mut Chance,
     tombstone_ms: u64,

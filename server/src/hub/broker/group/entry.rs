@@ -39,9 +39,11 @@ pub(super) enum Kind {
     Join,
     /// It is gone.
     Gone,
+    /// It does not want to be the keeper any more, since it has seen no changes for so many milliseconds.
+    Yield { blind_ms: u64 },
     /// A client asked it about a watch, so many seconds before the request expires, if it does.
     Request { expiry_s: Option<u32> },
-    /// Watches that the keeper knows: the client, the user, the key, and so on; for the server of the first name, or all.
+    /// Watches that the keeper knows: the client, the user, the key, when it began, and so on; for the server of the first name, or all.
     Known { is_last: bool },
     /// All watches of a client end, unless it is this user; when the server had been sent so many messages.
     Ended { requests: u64 },
@@ -53,13 +55,14 @@ impl Kind {
     fn text(self) -> String {
         match self {
             Self::Beat(beat) => format!(
-                "beat {} {} {} {} {} {}",
+                "beat {} {} {} {} {} {} {}",
                 beat.term,
                 u8::from(beat.is_keeper),
                 beat.known,
                 u8::from(beat.is_whole),
                 beat.sent_ms,
-                beat.nth
+                beat.nth,
+                u8::from(beat.sees)
             ),
             Self::Claim(claim) => {
                 let (sent_ms, after_ms) = (claim.sent_ms, claim.after_ms);
@@ -70,11 +73,12 @@ impl Kind {
             }
             Self::Join => "join".into(),
             Self::Gone => "gone".into(),
+            Self::Yield { blind_ms } => format!("yield {blind_ms}"),
             Self::Request { expiry_s } => match expiry_s {
                 Some(seconds) => format!("request {seconds}"),
                 None => "request".into(),
             },
-            Self::Known { is_last } => format!("known {}", u8::from(is_last)),
+            Self::Known { is_last } => format!("watches {}", u8::from(is_last)),
             Self::Ended { requests } => format!("ended {requests}"),
             Self::Alive => "alive".into(),
         }
@@ -85,13 +89,14 @@ impl Kind {
         let kind = words.next()?;
         let numbers: Vec<u64> = words.map(|word| word.parse().ok()).collect::<Option<_>>()?;
         Some(match (kind, &numbers[..]) {
-            ("beat", &[term, is_keeper, known, is_whole, sent_ms, nth]) => Self::Beat(Beat {
+            ("beat", &[term, is_keeper, known, is_whole, sent_ms, nth, sees]) => Self::Beat(Beat {
                 term,
                 is_keeper: is_keeper == 1,
                 known,
                 is_whole: is_whole == 1,
                 sent_ms,
                 nth,
+                sees: sees == 1,
             }),
             ("claim", &[term, sent_ms, after_ms, follows]) => Self::Claim(Claim {
                 term,
@@ -101,11 +106,12 @@ impl Kind {
             }),
             ("join", []) => Self::Join,
             ("gone", []) => Self::Gone,
+            ("yield", &[blind_ms]) => Self::Yield { blind_ms },
             ("request", []) => Self::Request { expiry_s: None },
             ("request", &[seconds]) => Self::Request {
                 expiry_s: Some(u32::try_from(seconds).ok()?),
             },
-            ("known", &[is_last]) => Self::Known {
+            ("watches", &[is_last]) => Self::Known {
                 is_last: is_last == 1,
             },
             ("ended", &[requests]) => Self::Ended { requests },
@@ -271,6 +277,7 @@ mod tests {
             is_whole: false,
             sent_ms: 3,
             nth: 4,
+            sees: true,
         };
         for kind in [
             Kind::Beat(beat),
@@ -282,6 +289,7 @@ mod tests {
             }),
             Kind::Join,
             Kind::Gone,
+            Kind::Yield { blind_ms: 8 },
             Kind::Request { expiry_s: None },
             Kind::Request { expiry_s: Some(6) },
             Kind::Known { is_last: true },

@@ -8,8 +8,10 @@
 //! - **It keeps for [`LEASE_MS`]** after it has sent a beat that came back to it. Another server claims only once a beat of its own
 //!   has come back that it sent [`SILENCE_MS`] after the last one of the keeper, which is longer. So no two keep at a time,
 //!   whoever stands still or is cut off. If the broker says that the keeper is gone, nobody has to wait.
-//! - **Who claims** is the server that knows most: of those that have followed the log without a gap the one that is attached for longest;
-//!   if there is none, one that was the keeper before, alone, or that begins with nothing.
+//! - **Who claims** is the server that knows most: of those that have followed the log without a gap, and of these of those that see what
+//!   changes, the one that is attached for longest; if there is none, one that was the keeper before, alone, or that begins with nothing.
+//! - **A keeper that sees no changes** for [`BLIND_MS`], since the engine is away for it, gives that up, if there is another server that knows as
+//!   much and sees them.
 //!
 //! This is a state machine without a broker and without a clock.
 use std::cmp::Reverse;
@@ -24,6 +26,8 @@ pub(super) const LEASE_MS: u64 = 2500;
 pub(super) const SILENCE_MS: u64 = 4000;
 /// For so long a server that has not followed the log listens whether there is a keeper before it claims.
 pub(super) const LISTENING_MS: u64 = 3000;
+/// After so long without seeing what changes a keeper lets another one keep.
+const BLIND_MS: u64 = 3000;
 /// Between two requests for the watches that the keeper knows.
 const JOIN_MS: u64 = 2000;
 
@@ -45,6 +49,8 @@ pub(super) struct Beat {
     pub(super) sent_ms: u64,
     /// How many beats there were before since it is attached.
     pub(super) nth: u64,
+    /// It sees what changes.
+    pub(super) sees: bool,
 }
 
 /// What a server says that wants to be the keeper.
@@ -67,6 +73,8 @@ pub(super) enum Saying {
     Claim(Claim),
     /// The keeper is to say what it knows.
     Join,
+    /// This server does not want to be the keeper any more. It has seen no changes for so many milliseconds.
+    Yield { blind_ms: u64 },
 }
 
 /// What comes of an entry of the log.
@@ -124,6 +132,10 @@ pub(super) struct Keepers {
     places: u64,
     /// How many had been when the first beat of this server came back.
     since: u64,
+    /// Since when this server does not see what changes.
+    blind_ms: Option<u64>,
+    /// The claim of its own that it has given up.
+    yielded: Term,
 }
 
 impl Keepers {
@@ -145,6 +157,7 @@ impl Keepers {
         self.echoed_ms = None;
         self.claimed = None;
         self.join_ms = None;
+        self.yielded = 0;
     }
 
     /// The name of this server.
@@ -175,7 +188,17 @@ impl Keepers {
     /// Whether this server answers and notifies now.
     pub(super) fn keeps(&self, now_ms: u64) -> bool {
         let until_ms = self.echoed_ms.map_or(0, |sent_ms| sent_ms + LEASE_MS);
-        self.is_keeper() && now_ms < until_ms
+        // Others know that it yields before it hears so itself.
+        self.is_keeper() && self.yielded != self.term && now_ms < until_ms
+    }
+
+    /// Whether this server sees what changes.
+    pub(super) fn sees(&mut self, sees: bool, now_ms: u64) {
+        if sees {
+            self.blind_ms = None;
+        } else {
+            self.blind_ms.get_or_insert(now_ms);
+        }
     }
 
     /// When [`poll`](Self::poll) has something to say.
@@ -197,6 +220,19 @@ impl Keepers {
         if self.join_ms.is_some_and(|join_ms| now_ms >= join_ms) {
             self.join_ms = Some(now_ms + JOIN_MS);
             return Some(Saying::Join);
+        }
+        if let Some(since_ms) = self.blind_ms
+            && now_ms >= since_ms + BLIND_MS
+            && self.is_keeper()
+            && self.yielded != self.term
+            && self.others.values().any(|other| {
+                other.beat.is_whole && other.beat.sees && now_ms < other.heard_ms + SILENCE_MS
+            })
+        {
+            self.yielded = self.term;
+            return Some(Saying::Yield {
+                blind_ms: now_ms - since_ms,
+            });
         }
         if self.claimed.is_none() && self.is_vacant() && self.is_next(now_ms) {
             // A server that begins does not know the terms before.
@@ -220,6 +256,7 @@ impl Keepers {
             is_whole: self.is_whole,
             sent_ms: now_ms,
             nth: self.beats,
+            sees: self.blind_ms.is_none(),
         }
     }
 
@@ -239,9 +276,15 @@ impl Keepers {
         let Some(me) = &self.me else {
             return false;
         };
-        let mine = (self.is_whole, self.known, Reverse(me));
+        let mine = (self.is_whole, self.blind_ms.is_none(), self.known, Reverse(me));
         self.others.iter().all(|(name, other)| {
-            let theirs = (other.beat.is_whole, other.beat.known, Reverse(name));
+            let Beat {
+                is_whole,
+                sees,
+                known,
+                ..
+            } = other.beat;
+            let theirs = (is_whole, sees, known, Reverse(name));
             now_ms >= other.heard_ms + SILENCE_MS || theirs < mine
         })
     }
@@ -363,11 +406,23 @@ impl Keepers {
         }
     }
 
+    /// A keeper lets another one keep.
+    pub(super) fn yielded(&mut self, from: &Arc<str>, blind_ms: u64) {
+        if let Some(former) = self.keeper.take_if(|keeper| keeper.name == *from) {
+            self.former_ms = former.heard_ms.saturating_sub(blind_ms);
+        }
+    }
+
     /// What this server knows may not be all.
     pub(super) fn is_doubted(&mut self, now_ms: u64) {
         self.known = 0;
         self.is_whole = false;
         self.join_ms = Some(now_ms);
+    }
+
+    /// This server could not follow what it was told of. It may be so for long: the keeper is asked again after a while.
+    pub(super) fn could_not_follow(&mut self, now_ms: u64) {
+        self.is_doubted(now_ms + JOIN_MS);
     }
 
     /// This server has been told by the keeper what that knows.

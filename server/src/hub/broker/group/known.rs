@@ -5,6 +5,7 @@ use crate::clock::Now;
 use crate::hub::Hub;
 use crate::hub::broker::BEHIND;
 use crate::keyspace::Ticket;
+use crate::keyspace::rules::Version;
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::Command;
 use std::sync::Arc;
@@ -13,11 +14,13 @@ use std::sync::Arc;
 pub(super) const ALL: &str = "*";
 
 impl Hub {
-    /// Clients of the broker that watch something.
+    /// Clients of the broker that watch something, in an order that is the same for all servers.
     pub(super) fn watching(&self) -> Vec<Arc<str>> {
         let clients = self.service.watching();
         let behind = clients.filter(|client| client.starts_with(BEHIND));
-        behind.map(Arc::clone).collect()
+        let mut behind: Vec<_> = behind.map(Arc::clone).collect();
+        behind.sort_unstable();
+        behind
     }
 
     /// Another server knows better who watches what.
@@ -30,6 +33,7 @@ impl Hub {
             && let Some(group) = &mut broker.group
         {
             group.forget_told();
+            group.begun.clear();
             group.aside.take();
             broker.queue.retain(|outgoing| !outgoing.is_kept);
             broker.count_outgoing();
@@ -41,7 +45,7 @@ impl Hub {
         if let Some(group) = self.group()
             && group.keepers.stands_by()
         {
-            group.keepers.is_doubted(now.mono_ms);
+            group.keepers.could_not_follow(now.mono_ms);
             self.forget_known();
         }
     }
@@ -80,11 +84,17 @@ impl Hub {
             let standings = self.broker.as_ref().map(|broker| &broker.standings);
             let standing = standings.and_then(|standings| standings.get(&client));
             let user = standing.and_then(|it| it.principal.name());
-            for key in self.service.keys_watched_by(&client) {
+            let mut keys: Vec<_> = self.service.keys_watched_by(&client).collect();
+            keys.sort_unstable();
+            let group = self.broker.as_ref().and_then(|it| it.group.as_ref());
+            for key in keys {
+                let since = group.and_then(|it| it.begun.since(&client, key));
+                let since = since.map(|(wall_ms, counter)| format!("{wall_ms} {counter}"));
                 for name in [
                     client_id.as_bytes(),
                     user.unwrap_or_default().as_bytes(),
                     key,
+                    since.unwrap_or_default().as_bytes(),
                 ] {
                     entry::push(name, &mut payload);
                 }
@@ -117,15 +127,19 @@ impl Hub {
         if !group.keepers.stands_by() || !is_keeper || !is_for_me && to != ALL.as_bytes() {
             return;
         }
-        while let (Some(client), Some(user), Some(key)) = (names.next(), names.next(), names.next())
+        while let (Some(client), Some(user), Some(key), Some(since)) =
+            (names.next(), names.next(), names.next(), names.next())
         {
-            let (Ok(client_id), Ok(user)) =
-                (std::str::from_utf8(client), std::str::from_utf8(user))
+            let text = std::str::from_utf8;
+            let (Ok(client_id), Ok(user), Ok(since)) = (text(client), text(user), text(since))
             else {
                 continue;
             };
             let user = (!user.is_empty()).then_some(user);
-            self.watch_as_told(client_id, user, &Bytes::copy_from_slice(key), now);
+            let since = since.split_once(' ').and_then(|(wall_ms, counter)| {
+                Some((wall_ms.parse().ok()?, counter.parse().ok()?))
+            });
+            self.watch_as_told((client_id, user), &Bytes::copy_from_slice(key), since, now);
         }
         if is_last && let Some(group) = self.group() {
             group.keepers.was_told();
@@ -134,7 +148,13 @@ impl Hub {
         }
     }
 
-    fn watch_as_told(&mut self, client_id: &str, user: Option<&str>, key: &Bytes, now: Now) {
+    fn watch_as_told(
+        &mut self,
+        (client_id, user): (&str, Option<&str>),
+        key: &Bytes,
+        since: Option<Version>,
+        now: Now,
+    ) {
         let name: Arc<str> = format!("{BEHIND}{client_id}").into();
         let group = self.group();
         let is_known = group.is_some_and(|group| group.touched.has(&name, key));
@@ -147,6 +167,7 @@ impl Hub {
         let mut payload = BytesMut::new();
         Command::Watch { key: key.clone() }.encode(&mut payload);
         let asked = self.ask_about_watch(&client, &standing, &payload.freeze(), now);
+        self.note_watch((&client, key), since);
         if let (Some(ticket), Some(group)) = (asked, self.group()) {
             group.told.insert(ticket);
         }

@@ -6,6 +6,7 @@ use crate::clock::Now;
 use crate::hub::Hub;
 use crate::hub::broker::outgoing::What;
 use crate::hub::message::{Message, Payload};
+use crate::keyspace::remote::Trouble;
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::{Publish, ReasonCode};
 use std::sync::Arc;
@@ -97,6 +98,12 @@ impl Hub {
 
     /// Says what is to be said, and publishes what was set aside if this server keeps again.
     pub(in crate::hub::broker) fn keep(&mut self, now: Now) {
+        let sees = self.service.engine().is_none_or(|engine| {
+            engine.is_watched && !engine.trouble.is_some_and(hides_changes)
+        });
+        if let Some(group) = self.group() {
+            group.keepers.sees(sees, now.mono_ms);
+        }
         while let Some(saying) = self
             .group()
             .and_then(|group| group.keepers.poll(now.mono_ms, now.wall_ms))
@@ -105,6 +112,12 @@ impl Hub {
                 Saying::Beat(beat) => Kind::Beat(beat),
                 Saying::Claim(claim) => Kind::Claim(claim),
                 Saying::Join => Kind::Join,
+                Saying::Yield { blind_ms } => {
+                    tracing::warn!(
+                        "the storage does not tell this server what changes: another one is to keep the watches of its group"
+                    );
+                    Kind::Yield { blind_ms }
+                }
             };
             self.log(kind, About::default(), b"", now);
             if let Kind::Beat(_) = kind {
@@ -181,6 +194,10 @@ impl Hub {
                 keepers.gone(&from);
                 Turn::Nothing
             }
+            Kind::Yield { blind_ms } => {
+                keepers.yielded(&from, blind_ms);
+                Turn::Nothing
+            }
             Kind::Join => {
                 self.tell_known(&from, |_| true, now);
                 Turn::Nothing
@@ -218,4 +235,12 @@ impl Hub {
             self.renew_lease(&client, now);
         }
     }
+}
+
+/// Whether a server with this trouble does not see what changes.
+fn hides_changes(trouble: Trouble) -> bool {
+    matches!(
+        trouble,
+        Trouble::Away | Trouble::Unreadable | Trouble::Replaced
+    )
 }

@@ -11,6 +11,7 @@
 //! asks two servers is told once, and no other server says anything after a STOP. What the others would say they set [aside]: who
 //! becomes the keeper goes on where the former one may have ended.
 mod aside;
+mod begun;
 mod entry;
 mod keeper;
 mod known;
@@ -27,6 +28,7 @@ use super::{Broker, IdentityKey};
 use crate::clock::Now;
 use crate::keyspace::Ticket;
 use aside::Aside;
+use begun::Begun;
 use bytes::Bytes;
 use entry::{Entry, Kind};
 use keeper::Keepers;
@@ -50,6 +52,7 @@ pub(super) struct Group {
     /// How much of it had to give way.
     dropped: u64,
     touched: Touched,
+    begun: Begun,
     /// With so many bytes of that, the server begins anew.
     most_touched: usize,
     /// Watches that the keeper has told of, and that are not followed yet.
@@ -68,6 +71,7 @@ impl Group {
             aside: Aside::new(most, most_bytes),
             dropped: 0,
             touched: Touched::default(),
+            begun: Begun::default(),
             most_touched: most_bytes,
             told: HashSet::new(),
             alive: BTreeSet::new(),

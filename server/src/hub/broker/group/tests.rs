@@ -42,6 +42,7 @@ struct Server {
     /// How far it has read the log; `None` while it is cut off.
     read: Option<usize>,
     stalled_until_ms: u64,
+    blind_until_ms: u64,
     back_at_ms: u64,
     table: Table,
 }
@@ -56,6 +57,7 @@ struct World {
     stopped: BTreeMap<u64, usize>,
     began: u64,
     restarts: u64,
+    yielded: u64,
     told: u64,
 }
 
@@ -70,6 +72,7 @@ impl World {
             stopped: BTreeMap::new(),
             began: 0,
             restarts: 0,
+            yielded: 0,
             told: 0,
         };
         for _ in 0..3 {
@@ -79,6 +82,7 @@ impl World {
                 offset_ms,
                 read: None,
                 stalled_until_ms: 0,
+                blind_until_ms: 0,
                 back_at_ms: 0,
                 table: Table::default(),
             });
@@ -114,13 +118,17 @@ impl World {
 
     fn trouble(&mut self) {
         let index = usize::try_from(self.below(3)).unwrap();
-        let (kind, long_ms) = (self.below(4), self.below(2 * SILENCE_MS));
+        let (kind, long_ms) = (self.below(5), self.below(2 * SILENCE_MS));
         let until_ms = self.now_ms + long_ms;
         if kind < 2 {
             self.servers[index].stalled_until_ms = until_ms;
             return;
         }
         let server = &mut self.servers[index];
+        if kind == 4 {
+            server.blind_until_ms = until_ms;
+            return;
+        }
         if let (Some(_), Some(me)) = (server.read.take(), server.keepers.me().cloned()) {
             // The broker may not notice it at once, or not say so.
             if long_ms % 3 > 0 {
@@ -164,6 +172,7 @@ impl World {
             self.read(index, &from, said, local_ms);
         }
         let server = &mut self.servers[index];
+        server.keepers.sees(now_ms >= server.blind_until_ms, local_ms);
         let keeps = server.keepers.keeps(local_ms);
         while let Some(saying) = server.keepers.poll(local_ms, now_ms) {
             let me = server.keepers.me().cloned().unwrap();
@@ -203,6 +212,11 @@ impl World {
                     let known = Said::Known(Arc::clone(from), server.table.watched.clone());
                     self.log.push((me, known));
                 }
+                Turn::Nothing
+            }
+            Said::Keeping(Saying::Yield { blind_ms }) => {
+                self.yielded += 1;
+                keepers.yielded(from, blind_ms);
                 Turn::Nothing
             }
             Said::Gone => {
@@ -267,7 +281,7 @@ impl Server {
 
 #[test]
 fn one_server_keeps_at_a_time_and_knows_what_the_one_before_has_answered() {
-    let (mut began, mut told, mut handed_over) = (0, 0, 0);
+    let (mut began, mut told, mut handed_over, mut yielded) = (0, 0, 0, 0);
     for seed in 0..SEEDS {
         let mut world = World::new(seed);
         let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| world.run()));
@@ -281,11 +295,13 @@ fn one_server_keeps_at_a_time_and_knows_what_the_one_before_has_answered() {
         }
         began += world.began;
         told += world.told;
+        yielded += world.yielded;
         handed_over += world.began - world.restarts;
     }
     assert!(began > 5 * SEEDS, "{began}");
     assert!(handed_over > 3 * SEEDS, "{handed_over}");
     assert!(told > 100 * SEEDS, "{told}");
+    assert!(yielded > SEEDS, "{yielded}");
 }
 
 #[test]
@@ -304,7 +320,7 @@ fn a_group_of_one_keeps_once_it_has_listened_and_until_its_beats_come_back_no_mo
                     let turn = keepers.claimed(&me, claim, at_ms);
                     assert_eq!(turn, Turn::Began { since_ms: 0 });
                 }
-                Saying::Join => panic!("there is nobody to tell anything"),
+                Saying::Join | Saying::Yield { .. } => panic!("there is nobody to tell anything"),
             }
         }
         at_ms += 10;

@@ -9,6 +9,7 @@ use crate::hub::broker::outgoing::What;
 use crate::hub::broker::requests::ReturnAddress;
 use crate::hub::broker::standing::{Sender, Standing};
 use crate::keyspace::Ticket;
+use crate::keyspace::rules::Version;
 use crate::service::{Envelope, Outcome, Reception, Request};
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::{Publish, ReasonCode};
@@ -32,9 +33,10 @@ impl Hub {
         now: Now,
     ) {
         let payload = publish.payload();
-        let Ok(Command::Watch { key } | Command::Unwatch { key }) = Command::decode(&payload)
-        else {
-            return self.finish(number, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
+        let (key, is_stop) = match Command::decode(&payload) {
+            Ok(Command::Watch { key }) => (key, false),
+            Ok(Command::Unwatch { key }) => (key, true),
+            _ => return self.finish(number, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR),
         };
         let Some(client_id) = said.client else {
             return self.finish(number, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
@@ -42,8 +44,15 @@ impl Hub {
         let Some((client, standing)) = self.watcher(client_id, said.user, now) else {
             return;
         };
+        let properties = self.request_properties(publish);
+        let asked_at = properties.timestamp.as_ref().and_then(|it| it.as_ref().ok());
+        let asked_at = asked_at.map(|hlc| (hlc.wall_ms(), hlc.counter()));
         let gauge = self.gauge.clone();
         if let Some(group) = self.group() {
+            if is_stop && group.begun.is_before(&client, &key, asked_at) {
+                // Its client was answered, or has given it up, before it asked for the watch that there is.
+                return self.finish(number, ReasonCode::SUCCESS);
+            }
             // What was not said before is not said any more.
             group.aside.forget(|outgoing| {
                 matches!(&outgoing.what, What::Notification { client: its, key: its_key, .. }
@@ -54,7 +63,6 @@ impl Hub {
             }
         }
         let deadline_ms = expiry_s.map(|seconds| now.mono_ms + u64::from(seconds) * 1000);
-        let properties = self.request_properties(publish);
         let to = publish
             .checked_response_topic()
             .filter(|topic| topic::requester(topic.as_str()).as_deref() == Some(client_id))
@@ -62,7 +70,7 @@ impl Hub {
         let Some((response_topic, correlation_data)) = to else {
             self.finish(number, ReasonCode::SUCCESS);
             self.ask_about_watch(&client, &standing, &payload, now);
-            return;
+            return self.note_watch((&client, &key), asked_at);
         };
         let envelope = Envelope {
             request: Request {
@@ -85,7 +93,17 @@ impl Hub {
             watch: Some((&client, &key)),
         };
         self.ask_for_broker(&envelope, to, now);
+        self.note_watch((&client, &key), asked_at);
         self.renew_lease(&client, now);
+    }
+
+    /// A request about a watch was executed, at that time by the clock of its client.
+    pub(super) fn note_watch(&mut self, watch: (&Arc<str>, &Bytes), at: Option<Version>) {
+        let is_watching = self.service.is_watching(watch.0, watch.1);
+        let gauge = self.gauge.clone();
+        if let Some(group) = self.group() {
+            group.begun.executed(watch, at, is_watching, &gauge);
+        }
     }
 
     /// The client of a watch by its name in the service, and what it may.
@@ -187,6 +205,7 @@ impl Hub {
         self.forget_standing(&client);
         let gauge = self.gauge.clone();
         if let Some(group) = self.group() {
+            group.begun.ended(&client);
             group.aside.forget(|outgoing| {
                 matches!(&outgoing.what, What::Notification { client: its, .. } if **its == *client)
             });

@@ -1,0 +1,111 @@
+//! When watches began, by the clocks of their clients. A broker that gives a request to another server may bring a STOP again that was
+//! executed before, and the client watches again since: such a STOP is not to end that.
+use crate::budget::{Charge, Gauge};
+use crate::keyspace::rules::Version;
+use bytes::Bytes;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Memory of one besides its key.
+const ONE_BYTES: usize = 128;
+
+/// A request that says to be so many milliseconds older was not given to another server, since none is executed that late: the clock of its
+/// client was set back.
+const OLDEST_MS: u64 = 900_000;
+
+#[derive(Debug, Default)]
+pub(super) struct Begun {
+    /// By client and key.
+    watches: HashMap<Arc<str>, HashMap<Bytes, (Version, Charge)>>,
+}
+
+impl Begun {
+    /// A request about a watch was executed, at that time by the clock of its client, and there is a watch now, or none.
+    pub(super) fn executed(
+        &mut self,
+        (client, key): (&Arc<str>, &Bytes),
+        at: Option<Version>,
+        is_watching: bool,
+        gauge: &Gauge,
+    ) {
+        let Some(at) = at.filter(|_| is_watching) else {
+            if let Some(keys) = self.watches.get_mut(client) {
+                keys.remove(key);
+                if keys.is_empty() {
+                    self.watches.remove(client);
+                }
+            }
+            return;
+        };
+        if self.is_before(client, key, Some(at)) {
+            return;
+        }
+        // Otherwise it would keep the whole message.
+        let key = Bytes::copy_from_slice(key);
+        let charge = Charge::new(gauge, key.len() + ONE_BYTES);
+        let keys = self.watches.entry(Arc::clone(client)).or_default();
+        keys.insert(key, (at, charge));
+    }
+
+    /// Whether a request of that time is from before the watch.
+    pub(super) fn is_before(&self, client: &str, key: &[u8], at: Option<Version>) -> bool {
+        let since = self.since(client, key);
+        at.zip(since).is_some_and(|(at, since)| is_older(at, since))
+    }
+
+    /// When a watch began, if its client has said that.
+    pub(super) fn since(&self, client: &str, key: &[u8]) -> Option<Version> {
+        let (since, _) = self.watches.get(client)?.get(key)?;
+        Some(*since)
+    }
+
+    /// All watches of a client have ended.
+    pub(super) fn ended(&mut self, client: &str) {
+        self.watches.remove(client);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.watches.clear();
+    }
+}
+
+fn is_older(at: Version, since: Version) -> bool {
+    at < since && since.0 - at.0 <= OLDEST_MS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_that_is_older_than_the_watch_does_not_end_it_unless_the_clock_was_set_back() {
+        let (mut begun, gauge) = (Begun::default(), Gauge::default());
+        let (client, key): (Arc<str>, Bytes) = ("me".into(), "k".into());
+        let watch = (&client, &key);
+        begun.executed(watch, Some((2_000_000, 5)), true, &gauge);
+        for (at, expected) in [
+            (Some((2_000_000, 4)), true),
+            (Some((1_100_000, 9)), true),
+            (Some((1_099_999, 9)), false),
+            (Some((2_000_000, 5)), false),
+            (Some((2_000_000, 6)), false),
+            (None, false),
+        ] {
+            assert_eq!(begun.is_before("me", b"k", at), expected, "{at:?}");
+        }
+        assert!(!begun.is_before("me", b"other", Some((0, 0))));
+
+        // An older KEYNOTIFY that comes again is not when it began, but that of a clock that was set back is.
+        begun.executed(watch, Some((1_999_000, 0)), true, &gauge);
+        assert_eq!(begun.since("me", b"k"), Some((2_000_000, 5)));
+        begun.executed(watch, Some((1_000, 0)), true, &gauge);
+        assert_eq!(begun.since("me", b"k"), Some((1_000, 0)));
+        assert!(gauge.bytes() > 0);
+
+        begun.executed(watch, Some((3_000, 0)), false, &gauge);
+        assert_eq!(begun.since("me", b"k"), None);
+        begun.executed(watch, Some((3_000, 0)), true, &gauge);
+        begun.ended("me");
+        assert_eq!((begun.since("me", b"k"), gauge.bytes()), (None, 0));
+    }
+}

@@ -1,0 +1,74 @@
+//! Shared subscriptions, of which each message is for one of several clients; and wills.
+use super::session::{Message, Session};
+use super::{Broker, said};
+use bytes::BytesMut;
+use statestore_protocol::mqtt::{Limits, Packet, PacketId, PublishHeader, QoS, Will, decode};
+use std::collections::BTreeSet;
+
+impl Broker {
+    /// Gives a message to one of each group that shares its topic; whether there is any.
+    pub(super) fn share(&mut self, message: &Message) -> bool {
+        let groups = |session: &Session| -> Vec<String> {
+            session.groups(message.topic()).map(Into::into).collect()
+        };
+        let groups: BTreeSet<_> = self.sessions.values().flat_map(groups).collect();
+        let mut is_wanted = false;
+        for group in groups {
+            is_wanted |= self.give(message.shared(group));
+        }
+        is_wanted
+    }
+
+    /// Gives a message to one of its group, who take turns.
+    fn give(&mut self, message: Message) -> bool {
+        let group = message.group.as_deref();
+        let mut members: Vec<_> = self
+            .sessions
+            .values_mut()
+            .filter(|session| session.peer.is_some())
+            .filter(|session| session.groups(message.topic()).any(|it| Some(it) == group))
+            .collect();
+        if members.is_empty() {
+            return false;
+        }
+        self.shared += 1;
+        let turn = self.shared % members.len();
+        members[turn].push(message);
+        true
+    }
+
+    /// The correlation data of all that members of groups were given and have not acknowledged.
+    pub(crate) fn shared_correlations(&self) -> impl Iterator<Item = &[u8]> {
+        self.sessions.values().flat_map(Session::shared_correlations)
+    }
+
+    /// A session is gone: what it was given in a group is for the others, if the broker is one that does that.
+    pub(super) fn give_on(&mut self, mut session: Session) {
+        if !self.gives_on {
+            return;
+        }
+        for message in session.take_shared() {
+            self.given_on += u64::from(self.give(message));
+        }
+    }
+
+    /// A connection has ended that had left this for that case.
+    pub(super) fn publish_will(&mut self, will: &Will, now_ms: u64) {
+        let properties = will.user_properties.iter();
+        let properties: Vec<_> = properties.map(|(name, value)| (&name[..], &value[..])).collect();
+        let header = PublishHeader {
+            topic: &will.topic,
+            packet_id: (will.qos == QoS::AtLeastOnce).then_some(PacketId::MIN),
+            user_properties: &properties,
+            ..PublishHeader::default()
+        };
+        let mut bytes = BytesMut::new();
+        let write = |out: &mut BytesMut| out.extend_from_slice(&will.payload);
+        let most = Limits::MAX_PACKET_BYTES;
+        let encoded = header.encode(most, &mut bytes, will.payload.len(), write);
+        encoded.map_err(said).expect("a will");
+        if let Ok(Some(Packet::Publish(publish))) = decode(&mut bytes, most) {
+            self.hand_on(&publish, now_ms);
+        }
+    }
+}

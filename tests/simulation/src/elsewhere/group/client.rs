@@ -1,0 +1,240 @@
+//! What clients of the broker ask, and what they are told.
+use crate::history::{Action, Answer, Version, version};
+use bytes::{Bytes, BytesMut};
+use statestore_protocol::mqtt::{
+    Connect, Limits, PacketId, Publish, PublishHeader, Subscribe, Subscription,
+};
+use statestore_protocol::property::{
+    PROTOCOL_VERSION, PROTOCOL_VERSION_VALUE, ResponseProperties, SOURCE_ID, TIMESTAMP,
+};
+use statestore_protocol::{Command, Hlc, Reply, SetOptions, topic};
+use std::collections::BTreeMap;
+
+/// Seconds until a request is not to be executed any more.
+const EXPIRY_S: u32 = 10;
+
+/// What a client asks.
+#[derive(Debug, Clone)]
+pub(super) enum What {
+    Call(Action),
+    Watch(Bytes),
+    Unwatch(Bytes),
+}
+
+impl What {
+    pub(super) fn key(&self) -> &Bytes {
+        match self {
+            Self::Call(action) => action.key().expect("no SCAN"),
+            Self::Watch(key) | Self::Unwatch(key) => key,
+        }
+    }
+
+    fn command(&self) -> Command {
+        match self.clone() {
+            Self::Call(Action::Set {
+                key,
+                value,
+                condition,
+                ..
+            }) => Command::Set {
+                key,
+                value,
+                options: SetOptions {
+                    condition,
+                    ..SetOptions::default()
+                },
+            },
+            Self::Call(Action::Get { key }) => Command::Get {
+                key,
+                remaining: false,
+                eventual: false,
+            },
+            Self::Call(Action::Del { key, .. }) => Command::Del {
+                key,
+                if_version: None,
+            },
+            Self::Call(Action::Vdel { key, value, .. }) => Command::Vdel {
+                key,
+                value,
+                if_version: None,
+            },
+            Self::Call(Action::Scan { .. }) => unreachable!("nobody scans"),
+            Self::Watch(key) => Command::Watch { key },
+            Self::Unwatch(key) => Command::Unwatch { key },
+        }
+    }
+}
+
+/// One request, and what came of it.
+#[derive(Debug, Clone)]
+pub(super) struct Asked {
+    pub(super) client: usize,
+    pub(super) what: What,
+    pub(super) timestamp: Hlc,
+    pub(super) called_ms: u64,
+    /// How often it was sent.
+    pub(super) times: u32,
+    /// The client does not wait any more.
+    pub(super) is_given_up: bool,
+    /// The first answer, and when it came.
+    pub(super) ended: Option<(u64, Told)>,
+}
+
+/// What a response says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Told {
+    Answer(Answer),
+    /// To a request about a watch: whether there is one now, or was one.
+    Watch(bool),
+    /// It was certainly not executed, and will not be, for a reason that another server may not have.
+    Refused(String),
+    /// The server that was asked did not execute it, with the status 503.
+    Unavailable,
+}
+
+/// Whether a watch is there, as its client knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Watching {
+    /// Certainly not, since then.
+    Off { since_ms: u64 },
+    /// Something was asked and not answered, or all who knew are gone.
+    Unsure,
+    /// Since then.
+    On { since_ms: u64 },
+}
+
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) id: String,
+    next_packet_id: PacketId,
+    /// What its clock has shown last.
+    pub(super) clock_ms: u64,
+    pub(super) input: BytesMut,
+    /// When what was sent to the broker last reaches it, and the other way round.
+    pub(super) up_ms: u64,
+    pub(super) down_ms: u64,
+    pub(super) watches: BTreeMap<Bytes, Watching>,
+    /// The request about the watch of a key that is under way.
+    pub(super) about: BTreeMap<Bytes, usize>,
+    /// Until when what was asked about the watch of a key before may still be executed.
+    pub(super) unsettled: BTreeMap<Bytes, u64>,
+}
+
+impl Client {
+    pub(super) fn new(index: usize) -> Self {
+        Self {
+            id: format!("client-{index}"),
+            next_packet_id: PacketId::MIN,
+            clock_ms: 0,
+            input: BytesMut::new(),
+            up_ms: 0,
+            down_ms: 0,
+            watches: BTreeMap::new(),
+            about: BTreeMap::new(),
+            unsettled: BTreeMap::new(),
+        }
+    }
+
+    fn packet_id(&mut self) -> PacketId {
+        let id = self.next_packet_id;
+        self.next_packet_id = id.checked_add(1).unwrap_or(PacketId::MIN);
+        id
+    }
+
+    /// The first packets of a connection.
+    pub(super) fn hello(&mut self) -> Bytes {
+        let mut out = BytesMut::new();
+        let connect = Connect {
+            client_id: self.id.clone(),
+            clean_start: true,
+            session_expiry_s: u32::MAX,
+            ..Connect::default()
+        };
+        connect.encode(Limits::MAX_PACKET_BYTES, &mut out).unwrap();
+        let filters = [
+            topic::response(&self.id),
+            topic::notification_filter(&self.id),
+        ];
+        let subscribe = Subscribe {
+            packet_id: self.packet_id(),
+            subscription_id: None,
+            subscriptions: filters.map(Subscription::at_least_once).into(),
+        };
+        subscribe
+            .encode(Limits::MAX_PACKET_BYTES, &mut out)
+            .unwrap();
+        out.freeze()
+    }
+
+    /// The PUBLISH of a request.
+    pub(super) fn request(&mut self, number: usize, what: &What, timestamp: &Hlc) -> Bytes {
+        let mut payload = BytesMut::new();
+        what.command().encode(&mut payload);
+        let timestamp = timestamp.to_string();
+        let header = PublishHeader {
+            topic: topic::REQUEST,
+            packet_id: Some(self.packet_id()),
+            message_expiry: Some(EXPIRY_S),
+            response_topic: Some(&topic::response(&self.id)),
+            correlation_data: Some(&(number as u128).to_be_bytes()),
+            user_properties: &[
+                (TIMESTAMP, &timestamp),
+                (PROTOCOL_VERSION, PROTOCOL_VERSION_VALUE),
+                (SOURCE_ID, &self.id),
+            ],
+            ..PublishHeader::default()
+        };
+        let mut out = BytesMut::new();
+        let write = |out: &mut BytesMut| out.extend_from_slice(&payload);
+        let most = Limits::MAX_PACKET_BYTES;
+        header.encode(most, &mut out, payload.len(), write).unwrap();
+        out.freeze()
+    }
+}
+
+/// Which request has this correlation data.
+pub(super) fn number(correlation: &[u8]) -> Option<usize> {
+    let number = u128::from_be_bytes(correlation.try_into().ok()?);
+    usize::try_from(number).ok()
+}
+
+/// What a response says to this request.
+///
+/// # Errors
+/// It is none.
+pub(super) fn told(what: &What, publish: &Publish) -> Result<Told, String> {
+    let properties = match ResponseProperties::parse(publish.user_property_bytes()) {
+        Ok(properties) => properties,
+        Err(error) if error.status == Some(503) => return Ok(Told::Unavailable),
+        Err(error) => return Err(format!("{what:?} is answered with {error:?}")),
+    };
+    let version = properties.version.as_ref().map(version);
+    let payload = publish.payload();
+    let reply = Reply::decode(&payload).map_err(|error| error.to_string())?;
+    if let Reply::Error(error) = reply {
+        return Ok(Told::Refused(error.to_string()));
+    }
+    answer(what, &reply, version).ok_or_else(|| format!("{what:?} is answered with {reply:?}"))
+}
+
+fn answer(what: &What, reply: &Reply, version: Option<Version>) -> Option<Told> {
+    let answer = match (what, reply) {
+        (What::Watch(_) | What::Unwatch(_), Reply::Ok) => return Some(Told::Watch(true)),
+        (What::Unwatch(_), Reply::Count(0)) => return Some(Told::Watch(false)),
+        (What::Call(Action::Set { .. }), Reply::Ok | Reply::NotApplied) => Answer::Set {
+            applied: *reply == Reply::Ok,
+            version: version?,
+        },
+        (What::Call(Action::Get { .. }), Reply::Nil) => Answer::Got(None),
+        (What::Call(Action::Get { .. }), Reply::Value(value)) => {
+            Answer::Got(Some((value.clone(), version?)))
+        }
+        (What::Call(Action::Del { .. } | Action::Vdel { .. }), Reply::Count(0)) => Answer::Absent,
+        (What::Call(Action::Del { .. } | Action::Vdel { .. }), Reply::Count(1)) => {
+            Answer::Deleted(version)
+        }
+        (What::Call(Action::Vdel { .. }), Reply::NotApplied) => Answer::Mismatch,
+        _ => return None,
+    };
+    Some(Told::Answer(answer))
+}

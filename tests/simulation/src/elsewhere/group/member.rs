@@ -1,0 +1,285 @@
+//! One server of the group: its hub over the engine, and its connection to the broker.
+use super::super::engine::Engine;
+use super::super::node::{BASE_MS, config};
+use super::super::way::{Shared, Way, Weather};
+use crate::chance::Chance;
+use bytes::{Bytes, BytesMut};
+use statestored::hub::{BrokerTerms, Hub, HubConfig};
+use statestored::keyspace::remote::Remote;
+use statestored::service::{Now, Service, ServiceConfig};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+/// The name of the group.
+const SHARE: &str = "group";
+
+/// How long a tombstone is kept.
+const TOMBSTONE_MS: u64 = 2_500;
+
+/// The connection of a server to the broker.
+#[derive(Debug, Default)]
+pub(super) struct Trunk {
+    /// Which of all connections of servers.
+    pub(super) number: u64,
+    /// Nothing more gets through, in neither direction.
+    pub(super) is_silent: bool,
+    /// When what the server has sent is at the broker.
+    pub(super) up_ms: u64,
+    /// What is on its way to the server, with the times of arrival.
+    pub(super) down: VecDeque<(u64, Bytes)>,
+    /// When the last of it arrives, whether it was taken or not.
+    pub(super) down_ms: u64,
+    /// What arrived and was not taken.
+    input: BytesMut,
+    /// When the server hears of the end.
+    pub(super) ends_ms: Option<u64>,
+}
+
+impl Trunk {
+    fn arrive(&mut self, now_ms: u64) {
+        while let Some((at_ms, piece)) = self.down.front()
+            && *at_ms <= now_ms
+        {
+            self.input.extend_from_slice(piece);
+            self.down.pop_front();
+        }
+    }
+}
+
+/// What came of a turn.
+#[derive(Debug, Default)]
+pub(super) struct Turned {
+    /// What the server sends to the broker.
+    pub(super) output: BytesMut,
+    /// Its connection is over.
+    pub(super) has_left: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Member {
+    client_id: String,
+    /// While there is a process.
+    pub(super) hub: Option<Hub>,
+    way: Shared,
+    /// Of former lives: what is on them still arrives.
+    former: Vec<Shared>,
+    weather: Weather,
+    start_ms: u64,
+    ahead_ms: u64,
+    pub(super) paused_until_ms: u64,
+    pub(super) trunk: Option<Trunk>,
+    /// When it connects to the broker.
+    pub(super) dials_ms: u64,
+    /// When a process begins again.
+    pub(super) begins_ms: Option<u64>,
+    /// Since when nothing has happened to it.
+    pub(super) undisturbed_ms: u64,
+}
+
+impl Member {
+    pub(super) fn new(
+        index: usize,
+        engine: &Arc<Mutex<Engine>>,
+        chance: &mut Chance,
+        weather: Weather,
+    ) -> Self {
+        let way = Shared(Arc::new(Mutex::new(Way::new(
+            Arc::clone(engine),
+            chance.fork(),
+            weather,
+        ))));
+        let mut member = Self {
+            client_id: format!("store-{index}"),
+            hub: None,
+            way,
+            former: Vec::new(),
+            weather,
+            start_ms: 0,
+            ahead_ms: chance.below(3_000),
+            paused_until_ms: 0,
+            trunk: None,
+            dials_ms: 1 + chance.below(100),
+            begins_ms: None,
+            undisturbed_ms: 0,
+        };
+        member.hub = Some(member.process(chance));
+        member
+    }
+
+    fn process(&self, chance: &mut Chance) -> Hub {
+        let process = u128::from(chance.u64());
+        let remote = Remote::new(
+            config(process, chance, TOMBSTONE_MS, u64::MAX),
+            self.way.clone(),
+        );
+        let service = ServiceConfig {
+            hash_key: [3, 5],
+            ..ServiceConfig::default()
+        };
+        let config = HubConfig {
+            broker: Some(BrokerTerms {
+                client_id: self.client_id.clone(),
+                share: Some(SHARE.into()),
+                ..BrokerTerms::default()
+            }),
+            ..HubConfig::default()
+        };
+        Hub::new(config, Service::new(service, remote))
+    }
+
+    fn ways(&self) -> impl Iterator<Item = &Shared> {
+        self.former.iter().chain([&self.way])
+    }
+
+    pub(super) fn now(&self, now_ms: u64) -> Now {
+        Now {
+            wall_ms: BASE_MS + now_ms + self.ahead_ms,
+            mono_ms: now_ms - self.start_ms,
+        }
+    }
+
+    /// The way to the engine is cut, or is there again.
+    pub(super) fn cut_off(&mut self, is_cut: bool) {
+        self.way.lock().is_cut = is_cut;
+    }
+
+    pub(super) fn is_cut_off(&self) -> bool {
+        self.way.lock().is_cut
+    }
+
+    /// The process is killed, and begins again after a while.
+    pub(super) fn kill(&mut self, begins_ms: u64) {
+        self.hub = None;
+        self.way.lock().abandon();
+        self.begins_ms = Some(begins_ms);
+        self.paused_until_ms = 0;
+    }
+
+    /// A process begins, if it is time for it.
+    pub(super) fn begin(
+        &mut self,
+        engine: &Arc<Mutex<Engine>>,
+        chance: &mut Chance,
+        now_ms: u64,
+    ) -> bool {
+        if self.hub.is_some() || self.begins_ms.is_none_or(|at_ms| at_ms > now_ms) {
+            return false;
+        }
+        self.begins_ms = None;
+        let way = Way::new(Arc::clone(engine), chance.fork(), self.weather);
+        let way = Shared(Arc::new(Mutex::new(way)));
+        self.former.push(std::mem::replace(&mut self.way, way));
+        self.start_ms = now_ms;
+        self.dials_ms = now_ms + chance.between(1, 500);
+        self.hub = Some(self.process(chance));
+        true
+    }
+
+    /// Nothing goes wrong with it any more.
+    pub(super) fn calm_down(&mut self) {
+        self.paused_until_ms = 0;
+        self.weather = Weather {
+            delay_ms: 5,
+            lost: 0,
+            unanswered: 0,
+            doubled: 0,
+            full: 0,
+            watch_lost: 0,
+        };
+        for way in self.ways() {
+            let mut way = way.lock();
+            way.is_cut = false;
+            way.weather = self.weather;
+        }
+    }
+
+    /// When there is something to do here.
+    pub(super) fn next_ms(&self, now_ms: u64) -> Option<u64> {
+        let ways = self.ways().filter_map(|way| way.lock().next_ms());
+        let own = self.own_ms(now_ms);
+        let own = own.map(|at_ms| at_ms.max(self.paused_until_ms));
+        ways.chain(own).chain(self.begins_ms).min()
+    }
+
+    fn own_ms(&self, now_ms: u64) -> Option<u64> {
+        let hub = self.hub.as_ref()?;
+        let own = |at_ms: u64| at_ms + self.start_ms;
+        let trunk = self.trunk.as_ref();
+        let attached = trunk.map_or([Some(self.dials_ms), None, None], |trunk| {
+            [
+                hub.broker_wakeup().map(own),
+                trunk.down.front().map(|(at_ms, _)| *at_ms),
+                trunk.ends_ms,
+            ]
+        });
+        let news = self.way.lock().has_news().then_some(now_ms);
+        let others = [hub.next_wakeup().map(own), news];
+        attached.into_iter().chain(others).flatten().min()
+    }
+
+    /// Lets what is on the way to the engine arrive, also while the process stands still.
+    pub(super) fn proceed(&self, now_ms: u64) {
+        for way in self.ways() {
+            way.lock().proceed(now_ms);
+        }
+    }
+
+    /// Whether the process runs now.
+    pub(super) fn runs(&self, now_ms: u64) -> bool {
+        self.hub.is_some() && self.paused_until_ms <= now_ms
+    }
+
+    /// There is a connection to the broker.
+    pub(super) fn connected(&mut self, number: u64, now_ms: u64) -> Result<(), String> {
+        self.trunk = Some(Trunk {
+            number,
+            ..Trunk::default()
+        });
+        let now = self.now(now_ms);
+        let hub = self.hub.as_mut().expect("it runs");
+        let connected = hub.broker_connected(None, None, None, now);
+        connected.map_err(|error| format!("a server cannot connect: {error}"))
+    }
+
+    /// The process does what there is to do.
+    pub(super) fn turn(&mut self, now_ms: u64) -> Turned {
+        let now = self.now(now_ms);
+        let mut turned = Turned::default();
+        let Some(hub) = &mut self.hub else {
+            return turned;
+        };
+        let is_due = hub.next_wakeup().is_some_and(|at_ms| at_ms <= now.mono_ms);
+        if is_due || self.way.lock().has_news() {
+            hub.tick(now);
+        }
+        if let Some(trunk) = &mut self.trunk {
+            trunk.arrive(now_ms);
+            loop {
+                let result = hub
+                    .broker_received(&mut trunk.input, now)
+                    .and_then(|more| Ok(hub.broker_turn(now)? || more));
+                let output = hub.broker_output(now);
+                hub.broker_written(output.len(), false, now);
+                turned.output.extend_from_slice(&output);
+                match result {
+                    Ok(true) => {}
+                    Ok(false) if hub.take_broker_dirty() => {}
+                    Ok(false) => break,
+                    Err(error) => {
+                        let last = hub.broker_disconnected(error.reason(), now);
+                        turned.output.extend_from_slice(&last);
+                        turned.has_left = true;
+                        break;
+                    }
+                }
+            }
+            if !turned.has_left && trunk.ends_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+                hub.broker_disconnected(None, now);
+                turned.has_left = true;
+            }
+        }
+        // Nothing more comes at this moment.
+        hub.ask_gathered();
+        turned
+    }
+}

@@ -1,0 +1,614 @@
+//! Servers that share the requests of a broker, whole: each a real hub over a real keyspace, all over one engine, behind a broker that gives
+//! each request to one of them. Simulated are the engine, the broker, the clients, and the ways between them.
+//!
+//! A client has connections that never fail and sends requests by hand, at times the same one again. What the
+//! engine's log has is the truth.
+mod asking;
+mod checks;
+mod client;
+mod member;
+
+use super::engine::Engine;
+use super::way::Weather;
+use crate::broker::{Broker, Peer};
+use crate::chance::Chance;
+use bytes::{Bytes, BytesMut};
+use client::{Asked, Client, Watching};
+use member::Member;
+use statestore_protocol::Notification;
+use statestore_protocol::mqtt::{Limits, decode};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::AddAssign;
+use std::sync::{Arc, Mutex};
+
+const CLIENTS: usize = 3;
+/// How long things go wrong.
+const STORM_MS: u64 = 60_000;
+/// After so long without faults everything works.
+const RECOVERED_MS: u64 = 30_000;
+/// How long a client waits for an answer before it sends its request again, or gives it up.
+const PATIENCE_MS: u64 = 3_000;
+/// How often it sends one at most.
+const MOST_TIMES: u32 = 3;
+/// Who has been attached for so long, and has not stood still, knows what the keeper knows.
+const KNOWS_MS: u64 = 20_000;
+/// Who stands still for less goes on as if nothing had been.
+const SHORT_MS: u64 = 1_500;
+
+/// What happens to somebody.
+#[derive(Debug)]
+enum Event {
+    /// Bytes of a client reach the broker, in this life of it.
+    ToBroker(usize, u64, Bytes),
+    /// Bytes of the broker reach a client.
+    ToClient(usize, u64, Bytes),
+    /// Bytes of a server reach the broker, on this connection.
+    Up(u64, Bytes),
+    /// The broker hears of the end of this connection.
+    EndAtBroker(u64),
+    /// A client looks whether its request was answered.
+    Look(usize),
+    BrokerIsBack,
+}
+
+/// How much happened.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Counts {
+    /// Requests.
+    pub asked: u64,
+    /// Those that were sent more than once.
+    pub again: u64,
+    /// Requests that the broker gave to another server.
+    pub given_on: u64,
+    /// Those without an answer.
+    pub unanswered: u64,
+    /// Those that were refused.
+    pub refused: u64,
+    /// Changes of the engine.
+    pub changes: u64,
+    /// Notifications that clients got.
+    pub notified: u64,
+    /// Watches that had to be told of a change, whatever happened between.
+    pub watched: u64,
+    /// Servers that were killed.
+    pub kills: u64,
+    /// Servers that stood still.
+    pub pauses: u64,
+    /// Connections of servers that were cut.
+    pub cuts: u64,
+    /// Cuts that the server, or the broker, did not hear of.
+    pub unnoticed: u64,
+    /// Ways to the engine that were cut.
+    pub away: u64,
+    /// Ends of the broker.
+    pub broker_ends: u64,
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.asked += other.asked;
+        self.again += other.again;
+        self.given_on += other.given_on;
+        self.unanswered += other.unanswered;
+        self.refused += other.refused;
+        self.changes += other.changes;
+        self.notified += other.notified;
+        self.watched += other.watched;
+        self.kills += other.kills;
+        self.pauses += other.pauses;
+        self.cuts += other.cuts;
+        self.unnoticed += other.unnoticed;
+        self.away += other.away;
+        self.broker_ends += other.broker_ends;
+    }
+}
+
+/// How a run went.
+#[derive(Debug)]
+pub struct Report {
+    /// Its seed.
+    pub seed: u64,
+    /// What was violated, if anything was.
+    pub violation: Option<String>,
+    /// What happened, if that was to be kept.
+    pub trace: Vec<String>,
+    /// How much happened.
+    pub counts: Counts,
+}
+
+/// A notification that a client got.
+#[derive(Debug, Clone)]
+struct Notified {
+    client: usize,
+    notification: Notification,
+    at_ms: u64,
+}
+
+/// A time in which a client certainly watched a key.
+#[derive(Debug)]
+struct Watched {
+    client: usize,
+    key: Bytes,
+    since_ms: u64,
+    until_ms: u64,
+}
+
+struct World {
+    now_ms: u64,
+    chance: Chance,
+    engine: Arc<Mutex<Engine>>,
+    broker: Broker,
+    /// Which life of the broker it is.
+    life: u64,
+    members: Vec<Member>,
+    /// Whose the connections of servers are.
+    connections: BTreeMap<u64, usize>,
+    /// Those of which nothing more reaches the broker.
+    lost: BTreeSet<u64>,
+    clients: Vec<Client>,
+    events: BTreeMap<(u64, u64), Event>,
+    entered: u64,
+    asked: Vec<Asked>,
+    notified: Vec<Notified>,
+    watched: Vec<Watched>,
+    /// When servers asked the keeper what it knows, by connection.
+    joins: BTreeMap<u64, Vec<u64>>,
+    delay_ms: u64,
+    /// Every request is answered from now on.
+    is_well: bool,
+    counts: Counts,
+    trace: Option<Vec<String>>,
+    violation: Option<String>,
+}
+
+impl World {
+    fn new(seed: u64, is_traced: bool) -> Self {
+        let mut chance = Chance::new(seed);
+        let engine = Arc::new(Mutex::new(Engine::new(None)));
+        engine.lock().unwrap().counts_revisions = seed % 2 == 1;
+        let often = chance.spread(1, 10);
+        let weather = Weather {
+            delay_ms: chance.spread(1, 50),
+            lost: chance.below(often),
+            unanswered: chance.below(often),
+            doubled: chance.below(often),
+            full: chance.below(often),
+            watch_lost: chance.below(often),
+        };
+        let count = usize::try_from(chance.between(2, 3)).unwrap();
+        let members = (0..count).map(|index| Member::new(index, &engine, &mut chance, weather));
+        let members = members.collect();
+        let mut broker = Broker::new();
+        broker.gives_on = chance.percent(50);
+        Self {
+            now_ms: 0,
+            delay_ms: chance.spread(1, 50),
+            chance,
+            engine,
+            broker,
+            life: 0,
+            members,
+            connections: BTreeMap::new(),
+            lost: BTreeSet::new(),
+            clients: (0..CLIENTS).map(Client::new).collect(),
+            events: BTreeMap::new(),
+            entered: 0,
+            asked: Vec::new(),
+            notified: Vec::new(),
+            watched: Vec::new(),
+            joins: BTreeMap::new(),
+            is_well: false,
+            counts: Counts::default(),
+            trace: is_traced.then(Vec::new),
+            violation: None,
+        }
+    }
+
+    fn note(&mut self, text: impl FnOnce() -> String) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(format!("{:>6} {}", self.now_ms, text()));
+        }
+    }
+
+    fn violated(&mut self, what: String) {
+        self.note(|| what.clone());
+        self.violation.get_or_insert(what);
+    }
+
+    fn at(&mut self, at_ms: u64, event: Event) {
+        self.entered += 1;
+        self.events.insert((at_ms, self.entered), event);
+    }
+
+    /// How long something is on its way.
+    fn latency_ms(&mut self) -> u64 {
+        1 + self.chance.below(self.delay_ms)
+    }
+
+    /// Lets time pass until then.
+    fn pass(&mut self, until_ms: u64) {
+        while self.now_ms < until_ms && self.violation.is_none() {
+            let event = self.events.first_key_value().map(|((at_ms, _), _)| *at_ms);
+            let members = self.members.iter();
+            let members = members.filter_map(|member| member.next_ms(self.now_ms));
+            let next_ms = members.chain(event).min().unwrap_or(u64::MAX);
+            self.now_ms = next_ms.clamp(self.now_ms + 1, until_ms);
+            self.engine.lock().unwrap().now_ms = self.now_ms;
+            while let Some(entry) = self.events.first_entry()
+                && entry.key().0 <= self.now_ms
+            {
+                let event = entry.remove();
+                self.happen(event);
+            }
+            for index in 0..self.members.len() {
+                self.turn(index);
+            }
+            self.look_who_knows();
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::ToBroker(client, life, bytes) => {
+                if life == self.life {
+                    self.reached_broker(Peer::Client(client), &mut BytesMut::from(&bytes[..]));
+                }
+            }
+            Event::ToClient(client, life, bytes) => {
+                if life == self.life {
+                    self.reached_client(client, &bytes);
+                }
+            }
+            Event::Up(number, bytes) => {
+                if !self.lost.contains(&number) {
+                    let mut bytes = BytesMut::from(&bytes[..]);
+                    self.reached_broker(Peer::Server(number), &mut bytes);
+                }
+            }
+            Event::EndAtBroker(number) => {
+                self.broker.closed(Peer::Server(number), self.now_ms);
+                self.serve_broker();
+            }
+            Event::Look(number) => self.look(number),
+            Event::BrokerIsBack => {
+                self.broker.is_up = true;
+                self.note(|| "broker: is back".into());
+                for client in 0..self.clients.len() {
+                    self.connect(client);
+                }
+            }
+        }
+    }
+
+    fn trunk(&mut self, number: u64) -> Option<&mut member::Trunk> {
+        let index = *self.connections.get(&number)?;
+        let trunk = self.members[index].trunk.as_mut();
+        trunk.filter(|trunk| trunk.number == number)
+    }
+
+    /// A client connects to the broker, where nothing is known of it.
+    fn connect(&mut self, client: usize) {
+        self.broker.opened(Peer::Client(client));
+        let hello = self.clients[client].hello();
+        self.send_to_broker(client, hello);
+    }
+
+    /// Nobody can send anything while the broker is gone.
+    fn send_to_broker(&mut self, client: usize, bytes: Bytes) {
+        if !self.broker.is_up {
+            return;
+        }
+        let at_ms = self.now_ms + self.latency_ms();
+        let its = &mut self.clients[client];
+        its.up_ms = its.up_ms.max(at_ms);
+        let at_ms = its.up_ms;
+        self.at(at_ms, Event::ToBroker(client, self.life, bytes));
+    }
+
+    fn reached_broker(&mut self, peer: Peer, bytes: &mut BytesMut) {
+        while let Ok(Some(packet)) = decode(bytes, Limits::MAX_PACKET_BYTES) {
+            if let Peer::Server(number) = peer {
+                self.is_published(number, &packet);
+            }
+            if let Err(error) = self.broker.received(peer, packet, self.now_ms) {
+                self.violated(format!("{peer:?}: {error}"));
+            }
+        }
+        self.serve_broker();
+    }
+
+    /// Sends what the broker has for anybody.
+    fn serve_broker(&mut self) {
+        for peer in self.broker.peers() {
+            let mut bytes = BytesMut::new();
+            let result = self.broker.take_output(peer, &mut bytes, self.now_ms);
+            let at_ms = self.now_ms + self.latency_ms();
+            match peer {
+                Peer::Client(client) if !bytes.is_empty() => {
+                    let its = &mut self.clients[client];
+                    its.down_ms = its.down_ms.max(at_ms);
+                    let at_ms = its.down_ms;
+                    self.at(at_ms, Event::ToClient(client, self.life, bytes.freeze()));
+                }
+                Peer::Client(_) => {}
+                Peer::Server(number) => {
+                    if let Some(trunk) = self.trunk(number)
+                        && !trunk.is_silent
+                        && !bytes.is_empty()
+                    {
+                        trunk.down_ms = trunk.down_ms.max(at_ms);
+                        trunk.down.push_back((trunk.down_ms, bytes.freeze()));
+                    }
+                    if self.broker.is_closing(peer) {
+                        self.broker_hangs_up(number);
+                        self.broker.closed(peer, self.now_ms);
+                    }
+                }
+            }
+            if let Err(error) = result {
+                self.violated(error);
+            }
+        }
+    }
+
+    /// The broker ends a connection of a server.
+    fn broker_hangs_up(&mut self, number: u64) {
+        let at_ms = self.now_ms + 1;
+        if let Some(trunk) = self.trunk(number)
+            && !trunk.is_silent
+        {
+            trunk.ends_ms = Some(trunk.down_ms.max(at_ms));
+        }
+    }
+
+    /// A server does what there is to do.
+    fn turn(&mut self, index: usize) {
+        let now_ms = self.now_ms;
+        self.members[index].proceed(now_ms);
+        let engine = Arc::clone(&self.engine);
+        if self.members[index].begin(&engine, &mut self.chance, now_ms) {
+            self.note(|| format!("store-{index}: begins anew"));
+            self.disturb(index);
+        }
+        let member = &mut self.members[index];
+        if !member.runs(now_ms) {
+            return;
+        }
+        if member.trunk.is_none() && member.dials_ms <= now_ms {
+            if self.broker.is_up {
+                let number = self.connections.len() as u64 + 1;
+                self.connections.insert(number, index);
+                self.broker.opened(Peer::Server(number));
+                let connected = self.members[index].connected(number, now_ms);
+                self.note(|| format!("store-{index}: connects, {number}"));
+                self.disturb(index);
+                if let Err(error) = connected {
+                    self.violated(error);
+                }
+            } else {
+                member.dials_ms = now_ms + self.chance.between(100, 500);
+            }
+        }
+        let turned = self.members[index].turn(now_ms);
+        let Some(trunk) = &self.members[index].trunk else {
+            return;
+        };
+        let number = trunk.number;
+        let at_ms = now_ms + self.latency_ms();
+        if let Some(trunk) = self.trunk(number)
+            && !trunk.is_silent
+            && !turned.output.is_empty()
+        {
+            trunk.up_ms = trunk.up_ms.max(at_ms);
+            let at_ms = trunk.up_ms;
+            self.at(at_ms, Event::Up(number, turned.output.freeze()));
+        }
+        if turned.has_left {
+            self.leave(index);
+        }
+    }
+
+    /// A server has no connection any more, and makes another one.
+    fn leave(&mut self, index: usize) {
+        let dials_ms = self.now_ms + self.chance.between(100, 1_000);
+        let member = &mut self.members[index];
+        member.dials_ms = dials_ms;
+        if let Some(trunk) = member.trunk.take() {
+            // What it has said arrives before.
+            let at_ms = trunk.up_ms.max(self.now_ms + 1);
+            if !trunk.is_silent {
+                self.at(at_ms, Event::EndAtBroker(trunk.number));
+            }
+            self.note(|| format!("store-{index}: its connection {} is over", trunk.number));
+        }
+        self.disturb(index);
+    }
+
+    /// Something has happened to a server after which it may not know all watches.
+    fn disturb(&mut self, index: usize) {
+        self.members[index].undisturbed_ms = self.now_ms;
+    }
+
+    /// Whether a server certainly knows what the keeper knew then.
+    fn knows(&self, index: usize, since_ms: u64) -> bool {
+        let member = &self.members[index];
+        let is_there = member.runs(self.now_ms)
+            && !member.is_cut_off()
+            && member.trunk.as_ref().is_some_and(|it| !it.is_silent);
+        is_there && member.undisturbed_ms <= since_ms.max(self.now_ms.saturating_sub(KNOWS_MS))
+    }
+
+    /// Watches that nobody knows any more have to be asked for again; and who has only lost its connection knows nothing of a STOP in the
+    /// meantime.
+    fn look_who_knows(&mut self) {
+        let members = 0..self.members.len();
+        for client in 0..self.clients.len() {
+            let watches = self.clients[client].watches.iter();
+            let lost: Vec<_> = watches
+                .filter_map(|(key, watching)| match watching {
+                    Watching::On { since_ms } | Watching::Off { since_ms } => {
+                        Some((key.clone(), *since_ms))
+                    }
+                    Watching::Unsure => None,
+                })
+                .filter(|(_, since_ms)| !members.clone().any(|index| self.knows(index, *since_ms)))
+                .collect();
+            for (key, _) in lost {
+                self.note(|| format!("client-{client}: nobody may know whether it watches {key:?}"));
+                self.watches(client, key, Watching::Unsure);
+            }
+        }
+    }
+
+    /// A client knows this of its watch from now on.
+    fn watches(&mut self, client: usize, key: Bytes, watching: Watching) {
+        let former = self.clients[client].watches.insert(key.clone(), watching);
+        if let Some(Watching::On { since_ms }) = former {
+            self.watched.push(Watched {
+                client,
+                key,
+                since_ms,
+                until_ms: self.now_ms,
+            });
+        }
+    }
+
+    /// Something goes wrong.
+    fn trouble(&mut self) {
+        let index = self.chance.index(self.members.len());
+        let now_ms = self.now_ms;
+        match self.chance.below(100) {
+            0..20 => self.kill(index),
+            20..40 => {
+                let long_ms = self.chance.spread(10, 10_000);
+                let member = &mut self.members[index];
+                if member.runs(now_ms) {
+                    self.counts.pauses += 1;
+                    member.paused_until_ms = now_ms + long_ms;
+                    self.note(|| format!("store-{index}: stands still for {long_ms} ms"));
+                    if long_ms > SHORT_MS {
+                        self.disturb(index);
+                    }
+                }
+            }
+            40..70 => self.cut(index),
+            70..80 => {
+                self.counts.away += 1;
+                self.note(|| format!("store-{index}: the engine is away"));
+                self.members[index].cut_off(true);
+                self.disturb(index);
+            }
+            80..95 => {
+                self.note(|| format!("store-{index}: the engine is not away"));
+                self.members[index].cut_off(false);
+                self.disturb(index);
+            }
+            _ if self.chance.percent(30) => self.end_broker(),
+            _ => {}
+        }
+    }
+
+    fn kill(&mut self, index: usize) {
+        let begins_ms = self.now_ms + self.chance.spread(10, 5_000);
+        if self.members[index].hub.is_none() {
+            return;
+        }
+        self.counts.kills += 1;
+        self.note(|| format!("store-{index}: is killed"));
+        self.members[index].kill(begins_ms);
+        self.leave(index);
+    }
+
+    /// The connection of a server breaks. At times one of the ends does not hear of it.
+    fn cut(&mut self, index: usize) {
+        let (up_is_lost, down_is_lost) = (self.chance.percent(70), self.chance.percent(70));
+        let (server_learns, broker_learns) = match self.chance.below(10) {
+            0..6 => (true, true),
+            6 | 7 => (true, false),
+            _ => (false, true),
+        };
+        let now_ms = self.now_ms;
+        let Some(trunk) = &mut self.members[index].trunk else {
+            return;
+        };
+        if std::mem::replace(&mut trunk.is_silent, true) {
+            return;
+        }
+        let number = trunk.number;
+        if up_is_lost {
+            self.lost.insert(number);
+        }
+        if down_is_lost {
+            trunk.down.clear();
+        }
+        trunk.ends_ms = server_learns.then_some(trunk.down_ms.max(now_ms + 1));
+        let at_ms = trunk.up_ms.max(now_ms + 1);
+        self.counts.cuts += 1;
+        self.counts.unnoticed += u64::from(!server_learns || !broker_learns);
+        self.note(|| {
+            format!(
+                "store-{index}: its connection {number} is cut; lost: up {up_is_lost}, down {down_is_lost}; \
+                 noticed: server {server_learns}, broker {broker_learns}"
+            )
+        });
+        if broker_learns {
+            self.at(at_ms, Event::EndAtBroker(number));
+        }
+        self.disturb(index);
+    }
+
+    /// The broker is gone, with everything that it knew, and back after a while.
+    fn end_broker(&mut self) {
+        if !self.broker.is_up {
+            return;
+        }
+        self.counts.broker_ends += 1;
+        self.note(|| "broker: is gone".into());
+        self.broker.is_up = false;
+        self.life += 1;
+        for peer in self.broker.lose_all() {
+            if let Peer::Server(number) = peer {
+                self.lost.insert(number);
+                self.broker_hangs_up(number);
+            }
+        }
+        for client in 0..self.clients.len() {
+            self.clients[client].input.clear();
+            let keys: Vec<_> = self.clients[client].watches.keys().cloned().collect();
+            for key in keys {
+                self.watches(client, key, Watching::Unsure);
+            }
+        }
+        let at_ms = self.now_ms + self.chance.spread(1, 3_000);
+        self.at(at_ms, Event::BrokerIsBack);
+    }
+
+    /// Everything is well from now on.
+    fn calm_down(&mut self) {
+        self.note(|| "calm".into());
+        for index in 0..self.members.len() {
+            self.members[index].calm_down();
+            // Who has not heard of an end hears of it.
+            let now_ms = self.now_ms;
+            if let Some(trunk) = &mut self.members[index].trunk
+                && trunk.is_silent
+            {
+                trunk.ends_ms = Some(now_ms + 1);
+                let number = trunk.number;
+                self.at(now_ms + 1, Event::EndAtBroker(number));
+            }
+        }
+    }
+}
+
+/// Runs one seed to its end, or to the first violation.
+pub fn run_group(seed: u64, is_traced: bool) -> Report {
+    let mut world = World::new(seed, is_traced);
+    world.run();
+    Report {
+        seed,
+        violation: world.violation.take(),
+        trace: world.trace.take().unwrap_or_default(),
+        counts: world.counts(),
+    }
+}

@@ -1,0 +1,62 @@
+//! Servers that share the requests of a broker. `docs/testing.md` says how to run other seeds.
+use simulation::elsewhere::{GroupCounts, run_group};
+
+/// As many as a usual run has.
+const USUAL: u64 = 150;
+
+fn setting(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().expect("a number"))
+}
+
+#[test]
+fn every_seed_holds() {
+    if let Some(seed) = setting("SIMULATION_SEED") {
+        let report = run_group(seed, true);
+        for line in &report.trace {
+            println!("{line}");
+        }
+        println!("{:?}", report.counts);
+        assert_eq!(report.violation, None);
+        return;
+    }
+    let first = setting("SIMULATION_FIRST_SEED").unwrap_or(0);
+    let seeds = setting("SIMULATION_SEEDS").unwrap_or(USUAL);
+    let mut total = GroupCounts::default();
+    let mut failed = 0;
+    for seed in first..first + seeds {
+        let report = run_group(seed, false);
+        total += report.counts;
+        if let Some(violation) = report.violation {
+            println!("seed {seed}: {violation}");
+            failed += 1;
+        }
+        assert!(failed < 10, "too many seeds fail");
+    }
+    println!("{seeds} seeds: {total:?}");
+    assert_eq!(failed, 0);
+    for (what, count) in [
+        ("request was sent again", total.again),
+        ("request was given to another server", total.given_on),
+        ("request had no answer", total.unanswered),
+        ("request was refused", total.refused),
+        ("watch lasted", total.watched),
+        ("server was killed", total.kills),
+        ("server stood still", total.pauses),
+        ("connection was cut", total.cuts),
+        ("cut was not noticed", total.unnoticed),
+        ("way to the engine was cut", total.away),
+    ] {
+        assert!(count > seeds / 5, "hardly any {what}: {count}");
+    }
+    assert!(total.broker_ends > seeds / 20, "hardly any end of the broker: {}", total.broker_ends);
+}
+
+#[test]
+fn a_seed_gives_the_same_run_again() {
+    for seed in 0..8 {
+        let (once, again) = (run_group(seed, true), run_group(seed, true));
+        assert!(once.trace.len() > 50, "seed {seed} is idle");
+        assert_eq!(once.trace, again.trace, "seed {seed}");
+    }
+}
