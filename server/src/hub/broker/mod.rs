@@ -21,6 +21,7 @@ mod identity;
 mod idle;
 mod incoming;
 mod outgoing;
+mod refusals;
 mod requests;
 mod standing;
 #[cfg(test)]

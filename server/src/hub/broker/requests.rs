@@ -6,7 +6,7 @@ use super::super::{Hub, TURN_WORK};
 use super::incoming::Incoming;
 use super::outgoing::What;
 use super::standing::{Sender, Standing};
-use super::{BEHIND, BrokerError, group};
+use super::{BEHIND, BrokerError, group, refusals};
 use crate::budget::Charge;
 use crate::clock::Now;
 use crate::keyspace::Ticket;
@@ -16,7 +16,7 @@ use statestore_protocol::mqtt::session::{Session, SessionError};
 use statestore_protocol::mqtt::{
     CheckedTopic, KeptTopic, PacketId, Publish, PublishHeader, ReasonCode,
 };
-use statestore_protocol::{Rejection, Reply, ServiceError, property, topic};
+use statestore_protocol::{property, topic};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -24,9 +24,6 @@ use std::sync::Arc;
 const ASKER_BYTES: usize = 512;
 /// Requests that are executed before others have their turn.
 const TURN_REQUESTS: usize = 64;
-/// The status of a request that this server did not execute. Another one may have, to which the broker had given it before: who is told so
-/// takes it for unknown.
-const UNAVAILABLE: &str = "503";
 
 /// What a request needs to be answered.
 #[derive(Debug, Clone, Copy)]
@@ -319,7 +316,7 @@ impl Hub {
             self.kept_outcome(outcome, (client, key), now);
         }
         let is_alone = matches!(outcome, Outcome::Refused(_))
-            || to.watch.is_none() && is_of_this_moment(outcome);
+            || to.watch.is_none() && refusals::is_of_this_moment(outcome);
         if is_alone && self.is_given_to_others(to.number) {
             // Another server may have executed it.
             return;
@@ -327,27 +324,20 @@ impl Hub {
         match outcome {
             Outcome::Answered(answered) => {
                 let what = self.what_answers(to, outcome);
-                self.respond_through_broker(to, answered, what, now);
+                match refusals::of_this_server(&answered.response.reply) {
+                    Some(error) if matches!(what, What::Refusal(_)) => {
+                        self.refuse_through_broker(to, &error.to_string(), what, now);
+                    }
+                    _ => self.respond_through_broker(to, answered, what, now),
+                }
             }
             Outcome::Refused(refusal @ (Refusal::Away | Refusal::NoRoom)) => {
                 let why = match refusal {
-                    Refusal::NoRoom => {
-                        "too many requests wait at the store; it did not execute the request"
-                    }
-                    _ => "the storage does not answer; this server did not execute the request",
-                };
-                let header = PublishHeader {
-                    topic: to.response_topic.as_str(),
-                    correlation_data: Some(to.correlation_data),
-                    user_properties: &[
-                        (property::STATUS, UNAVAILABLE),
-                        (property::STATUS_MESSAGE, why),
-                        (property::PROTOCOL_VERSION, property::PROTOCOL_VERSION_VALUE),
-                    ],
-                    ..PublishHeader::default()
+                    Refusal::NoRoom => "too many requests wait at the store",
+                    _ => "the storage does not answer",
                 };
                 let what = self.what_answers(to, outcome);
-                self.send_through_broker(to, &header, BytesMut::new(), 0, what, now);
+                self.refuse_through_broker(to, why, what, now);
             }
             Outcome::Refused(Refusal::Expired) => {
                 self.finish(to.number, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
@@ -366,7 +356,7 @@ impl Hub {
     /// How an outcome is said: what other servers would not say as well has to be acknowledged first.
     fn what_answers(&self, to: ReturnAddress<'_>, outcome: &Outcome) -> What {
         let is_shared = self.broker.as_ref().is_some_and(|it| it.group.is_some());
-        if is_shared && to.watch.is_none() && is_of_this_moment(outcome) {
+        if is_shared && to.watch.is_none() && refusals::is_of_this_moment(outcome) {
             What::Refusal(to.number)
         } else {
             What::Response(to.number)
@@ -378,6 +368,28 @@ impl Hub {
             broker.unacknowledged.finish(number, reason);
             broker.is_dirty = true;
         }
+    }
+
+    /// Says that this server did not execute a request.
+    fn refuse_through_broker(
+        &mut self,
+        to: ReturnAddress<'_>,
+        why: &str,
+        what: What,
+        now: Now,
+    ) {
+        let why = format!("{why}; this server did not execute the request");
+        let header = PublishHeader {
+            topic: to.response_topic.as_str(),
+            correlation_data: Some(to.correlation_data),
+            user_properties: &[
+                (property::STATUS, refusals::UNAVAILABLE),
+                (property::STATUS_MESSAGE, &why),
+                (property::PROTOCOL_VERSION, property::PROTOCOL_VERSION_VALUE),
+            ],
+            ..PublishHeader::default()
+        };
+        self.send_through_broker(to, &header, BytesMut::new(), 0, what, now);
     }
 
     fn respond_through_broker(
@@ -455,26 +467,4 @@ impl Hub {
             self.end_watches(&client, None, requests, now);
         }
     }
-}
-
-/// Whether an outcome says that a request was not executed, for a reason that another server may not find: nobody keeps such an
-/// answer for all of them.
-fn is_of_this_moment(outcome: &Outcome) -> bool {
-    let error = match outcome {
-        Outcome::Refused(_) => return true,
-        Outcome::Unknown => return false,
-        Outcome::Answered(answered) => match &answered.response.reply {
-            Reply::Error(error)
-            | Reply::Rejected {
-                reason: Rejection::Error(error),
-                ..
-            } => error,
-            _ => return false,
-        },
-    };
-    // These are found in the entry, and kept with it.
-    !matches!(
-        error,
-        ServiceError::FencingTokenLower | ServiceError::FencingTokenRequired
-    )
 }
