@@ -23,7 +23,7 @@ impl World {
         }
         // Until there is a keeper.
         self.pass(SOON_MS);
-        let (pace_ms, rarely_ms) = (self.chance.spread(20, 5_000), self.chance.spread(500, 20_000));
+        let (pace_ms, rarely_ms) = (self.chance.spread(20, 1_000), self.chance.spread(500, 20_000));
         let (mut next_request_ms, mut next_trouble_ms) = (self.now_ms, self.now_ms + rarely_ms);
         while self.now_ms < STORM_MS && self.violation.is_none() {
             if self.now_ms >= next_request_ms {
