@@ -2,7 +2,7 @@
 use simulation::elsewhere::{GroupCounts, run_group};
 
 /// As many as a usual run has.
-const USUAL: u64 = 150;
+const USUAL: u64 = 80;
 
 fn setting(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
@@ -49,7 +49,11 @@ fn every_seed_holds() {
     ] {
         assert!(count > seeds / 5, "hardly any {what}: {count}");
     }
-    assert!(total.broker_ends > seeds / 20, "hardly any end of the broker: {}", total.broker_ends);
+    assert!(
+        total.broker_ends > seeds / 20,
+        "hardly any end of the broker: {}",
+        total.broker_ends
+    );
 }
 
 #[test]

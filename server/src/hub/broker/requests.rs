@@ -371,13 +371,7 @@ impl Hub {
     }
 
     /// Says that this server did not execute a request.
-    fn refuse_through_broker(
-        &mut self,
-        to: ReturnAddress<'_>,
-        why: &str,
-        what: What,
-        now: Now,
-    ) {
+    fn refuse_through_broker(&mut self, to: ReturnAddress<'_>, why: &str, what: What, now: Now) {
         let why = format!("{why}; this server did not execute the request");
         let header = PublishHeader {
             topic: to.response_topic.as_str(),

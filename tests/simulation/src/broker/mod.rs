@@ -102,7 +102,10 @@ impl Broker {
 
     /// Sessions whose time is over are gone.
     fn forget(&mut self, now_ms: u64) {
-        let over = self.sessions.iter().filter(|(_, session)| !session.lasts(now_ms));
+        let over = self
+            .sessions
+            .iter()
+            .filter(|(_, session)| !session.lasts(now_ms));
         let over: Vec<_> = over.map(|(client_id, _)| client_id.clone()).collect();
         for client_id in over {
             if let Some(session) = self.sessions.remove(&client_id) {

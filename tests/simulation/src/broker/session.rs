@@ -141,7 +141,9 @@ impl Session {
     /// What it was given in a group and has not acknowledged, in order.
     pub(super) fn take_shared(&mut self) -> impl Iterator<Item = Message> {
         let sent = self.again.drain(..).chain(self.in_flight.drain(..));
-        let all = sent.map(|(_, message)| message).chain(self.waiting.drain(..));
+        let all = sent
+            .map(|(_, message)| message)
+            .chain(self.waiting.drain(..));
         all.filter(|message| message.group.is_some())
     }
 

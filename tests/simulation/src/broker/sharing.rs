@@ -39,7 +39,9 @@ impl Broker {
 
     /// The correlation data of all that members of groups were given and have not acknowledged.
     pub(crate) fn shared_correlations(&self) -> impl Iterator<Item = &[u8]> {
-        self.sessions.values().flat_map(Session::shared_correlations)
+        self.sessions
+            .values()
+            .flat_map(Session::shared_correlations)
     }
 
     /// A session is gone: what it was given in a group is for the others, if the broker is one that does that.
@@ -55,7 +57,9 @@ impl Broker {
     /// A connection has ended that had left this for that case.
     pub(super) fn publish_will(&mut self, will: &Will, now_ms: u64) {
         let properties = will.user_properties.iter();
-        let properties: Vec<_> = properties.map(|(name, value)| (&name[..], &value[..])).collect();
+        let properties: Vec<_> = properties
+            .map(|(name, value)| (&name[..], &value[..]))
+            .collect();
         let header = PublishHeader {
             topic: &will.topic,
             packet_id: (will.qos == QoS::AtLeastOnce).then_some(PacketId::MIN),

@@ -74,7 +74,9 @@ pub(super) enum Saying {
     /// The keeper is to say what it knows.
     Join,
     /// This server does not want to be the keeper any more. It has seen no changes for so many milliseconds.
-    Yield { blind_ms: u64 },
+    Yield {
+        blind_ms: u64,
+    },
 }
 
 /// What comes of an entry of the log.
@@ -276,7 +278,12 @@ impl Keepers {
         let Some(me) = &self.me else {
             return false;
         };
-        let mine = (self.is_whole, self.blind_ms.is_none(), self.known, Reverse(me));
+        let mine = (
+            self.is_whole,
+            self.blind_ms.is_none(),
+            self.known,
+            Reverse(me),
+        );
         self.others.iter().all(|(name, other)| {
             let Beat {
                 is_whole,

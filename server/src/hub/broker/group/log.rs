@@ -98,9 +98,10 @@ impl Hub {
 
     /// Says what is to be said, and publishes what was set aside if this server keeps again.
     pub(in crate::hub::broker) fn keep(&mut self, now: Now) {
-        let sees = self.service.engine().is_none_or(|engine| {
-            engine.is_watched && !engine.trouble.is_some_and(hides_changes)
-        });
+        let sees = self
+            .service
+            .engine()
+            .is_none_or(|engine| engine.is_watched && !engine.trouble.is_some_and(hides_changes));
         if let Some(group) = self.group() {
             group.keepers.sees(sees, now.mono_ms);
         }

@@ -172,7 +172,9 @@ impl World {
             self.read(index, &from, said, local_ms);
         }
         let server = &mut self.servers[index];
-        server.keepers.sees(now_ms >= server.blind_until_ms, local_ms);
+        server
+            .keepers
+            .sees(now_ms >= server.blind_until_ms, local_ms);
         let keeps = server.keepers.keeps(local_ms);
         while let Some(saying) = server.keepers.poll(local_ms, now_ms) {
             let me = server.keepers.me().cloned().unwrap();

@@ -45,7 +45,10 @@ impl Hub {
             return;
         };
         let properties = self.request_properties(publish);
-        let asked_at = properties.timestamp.as_ref().and_then(|it| it.as_ref().ok());
+        let asked_at = properties
+            .timestamp
+            .as_ref()
+            .and_then(|it| it.as_ref().ok());
         let asked_at = asked_at.map(|hlc| (hlc.wall_ms(), hlc.counter()));
         let gauge = self.gauge.clone();
         if let Some(group) = self.group() {

@@ -42,7 +42,10 @@ impl World {
             }
             its.about.insert(key.clone(), number);
             // Who watches already goes on to do so, whether it is asked for again or not.
-            if !matches!((&what, its.watches.get(&key)), (What::Watch(_), Some(Watching::On { .. }))) {
+            if !matches!(
+                (&what, its.watches.get(&key)),
+                (What::Watch(_), Some(Watching::On { .. }))
+            ) {
                 self.watches(client, key, Watching::Unsure);
             }
         }
@@ -105,7 +108,9 @@ impl World {
         asked.is_given_up = true;
         if self.is_well {
             let what = asked.what.clone();
-            self.violated(format!("{number} is not answered although all is well: {what:?}"));
+            self.violated(format!(
+                "{number} is not answered although all is well: {what:?}"
+            ));
         }
         self.is_over(number);
     }
@@ -185,7 +190,9 @@ impl World {
             // What was sent twice may be refused once.
             Some((_, first)) if *first != told && !is_refusal && !is_refusal_of(first) => {
                 let text = format!("{number} is answered with {first:?} and {told:?}");
-                if !matches!(told, Told::Watch(_)) && !matches!(asked.what, What::Call(Action::Get { .. })) {
+                if !matches!(told, Told::Watch(_))
+                    && !matches!(asked.what, What::Call(Action::Get { .. }))
+                {
                     self.violated(text);
                 }
                 return;
@@ -229,7 +236,9 @@ impl World {
     fn was_notified(&mut self, client: usize, publish: &Publish) {
         let id = self.clients[client].id.clone();
         let mut pairs = publish.user_properties();
-        let timestamp = pairs.find(|(name, _)| *name == TIMESTAMP).map(|(_, text)| text);
+        let timestamp = pairs
+            .find(|(name, _)| *name == TIMESTAMP)
+            .map(|(_, text)| text);
         let payload = publish.payload();
         let decoded = Notification::decode(&id, publish.topic(), timestamp, &payload);
         match decoded {
@@ -257,7 +266,9 @@ impl World {
                 format!("connection {number}: {pairs:?} {:?}", publish.payload())
             });
             // It does not know everything.
-            if publish.user_properties().any(|pair| pair == ("__is", "join"))
+            if publish
+                .user_properties()
+                .any(|pair| pair == ("__is", "join"))
                 && let Some(index) = self.connections.get(&number).copied()
             {
                 self.disturb(index);
@@ -266,7 +277,9 @@ impl World {
                 joins.retain(|at_ms| at_ms + 1_000 > now_ms);
                 joins.push(now_ms);
                 if joins.len() > MOST_JOINS {
-                    self.violated(format!("connection {number} asks the keeper again and again"));
+                    self.violated(format!(
+                        "connection {number} asks the keeper again and again"
+                    ));
                 }
             }
         }

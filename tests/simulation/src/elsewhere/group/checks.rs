@@ -23,7 +23,10 @@ impl World {
         }
         // Until there is a keeper.
         self.pass(SOON_MS);
-        let (pace_ms, rarely_ms) = (self.chance.spread(20, 1_000), self.chance.spread(500, 20_000));
+        let (pace_ms, rarely_ms) = (
+            self.chance.spread(20, 1_000),
+            self.chance.spread(500, 20_000),
+        );
         let (mut next_request_ms, mut next_trouble_ms) = (self.now_ms, self.now_ms + rarely_ms);
         while self.now_ms < STORM_MS && self.violation.is_none() {
             if self.now_ms >= next_request_ms {
@@ -126,7 +129,10 @@ impl World {
         }
         self.watchers_reached_the_last_state(&truth)?;
         for it in &self.notified {
-            let version = (it.notification.version.wall_ms(), it.notification.version.counter());
+            let version = (
+                it.notification.version.wall_ms(),
+                it.notification.version.counter(),
+            );
             let mut records = truth.records();
             let is_known = records.any(|(_, key, record)| {
                 *key == it.notification.key
@@ -138,7 +144,9 @@ impl World {
                     }
             });
             if !is_known {
-                return Err(format!("a change was notified that there never was: {it:?}"));
+                return Err(format!(
+                    "a change was notified that there never was: {it:?}"
+                ));
             }
         }
         Ok(())
@@ -180,7 +188,10 @@ impl World {
         let removed = removed.count();
         let asked = self.asked.iter().filter(|it| it.what.key() == key);
         let may_have = asked.filter(|it| {
-            let is_removal = matches!(it.what, What::Call(Action::Del { .. } | Action::Vdel { .. }));
+            let is_removal = matches!(
+                it.what,
+                What::Call(Action::Del { .. } | Action::Vdel { .. })
+            );
             is_removal
                 && match &it.ended {
                     Some((_, Told::Answer(answer))) => matches!(answer, Answer::Deleted(_)),
@@ -232,8 +243,13 @@ fn held(truth: &Truth<'_>, asked: &Asked, action: &Action) -> Result<(), String>
             if made.is_none_or(|record| record.version != *version) {
                 return Err(format!("it has another version: {made:?}"));
             }
-            if matches!(action, Action::Set { condition: Condition::IfAbsent, .. })
-                && entry(&truth.states[index], key).is_some()
+            if matches!(
+                action,
+                Action::Set {
+                    condition: Condition::IfAbsent,
+                    ..
+                }
+            ) && entry(&truth.states[index], key).is_some()
             {
                 return Err("its condition was not met".into());
             }
@@ -274,13 +290,11 @@ fn in_time(truth: &Truth<'_>, index: usize, (from_ms, to_ms): (u64, u64)) -> Res
 
 /// What a change of the log made of a key.
 fn record<'t>(truth: &'t Truth<'_>, index: usize, key: &Bytes) -> Option<&'t Record> {
-    let changes = truth.log[index].changes.iter();
-    changes
-        .filter_map(|change| match change {
-            (Place::Entry(its), Put::Record(record)) if its == key => Some(record),
-            _ => None,
-        })
-        .next()
+    let mut changes = truth.log[index].changes.iter();
+    changes.find_map(|change| match change {
+        (Place::Entry(its), Put::Record(record)) if its == key => Some(record),
+        _ => None,
+    })
 }
 
 fn entry<'s>(states: &'s States, key: &Bytes) -> Option<(&'s Bytes, Version)> {
@@ -294,9 +308,7 @@ fn entry<'s>(states: &'s States, key: &Bytes) -> Option<(&'s Bytes, Version)> {
 /// Whether something that changed nothing is answered so in this state.
 fn explains(entry: Option<(&Bytes, Version)>, answer: &Answer) -> bool {
     match answer {
-        Answer::Got(got) => {
-            entry == got.as_ref().map(|(value, version)| (value, *version))
-        }
+        Answer::Got(got) => entry == got.as_ref().map(|(value, version)| (value, *version)),
         Answer::Set { version, .. } => entry.is_some_and(|(_, its)| its == *version),
         Answer::Absent => entry.is_none(),
         _ => false,
