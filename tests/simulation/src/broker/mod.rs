@@ -11,7 +11,7 @@ pub(crate) use trunk::{Trunk, TrunkEvent};
 
 use crate::network::Ending;
 use crate::world::World;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use session::{Message, Session};
 use statestore_protocol::mqtt::{
     ConnAck, Connect, Disconnect, EncodeError, Limits, Packet, PubAck, Publish, QoS, ReasonCode,
@@ -49,8 +49,9 @@ pub(crate) struct Broker {
     /// What somebody was given of a shared subscription and has not acknowledged is given to another one when the session ends. Otherwise
     /// it is dropped.
     pub(crate) gives_on: bool,
-    /// How often that happened.
+    /// How often that happened, and the correlation data of what that was lately.
     pub(crate) given_on: u64,
+    pub(crate) lately_given_on: Vec<Bytes>,
     /// How much was shared.
     shared: usize,
 }

@@ -35,6 +35,10 @@ impl Message {
         }
     }
 
+    pub(super) fn correlation(&self) -> Option<Bytes> {
+        self.publish.correlation_data().map(Bytes::copy_from_slice)
+    }
+
     pub(super) fn topic(&self) -> &str {
         self.publish.topic()
     }

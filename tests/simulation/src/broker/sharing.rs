@@ -50,7 +50,11 @@ impl Broker {
             return;
         }
         for message in session.take_shared() {
-            self.given_on += u64::from(self.give(message));
+            let correlation = message.correlation();
+            if self.give(message) {
+                self.given_on += 1;
+                self.lately_given_on.extend(correlation);
+            }
         }
     }
 

@@ -125,6 +125,17 @@ impl World {
         }
     }
 
+    /// A KEYNOTIFY that the broker gives to another server is executed again, also behind a STOP.
+    pub(super) fn look_what_comes_again(&mut self) {
+        for correlation in std::mem::take(&mut self.broker.lately_given_on) {
+            let number = client::number(&correlation);
+            let watch = number.filter(|number| matches!(self.asked[*number].what, What::Watch(_)));
+            if let Some(number) = watch {
+                self.unsettle(number);
+            }
+        }
+    }
+
     /// Whether the broker may give a former request about the same watch to another server.
     fn may_come_again(&self, client: usize, number: usize) -> bool {
         let key = self.asked[number].what.key();

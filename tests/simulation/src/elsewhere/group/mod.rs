@@ -242,6 +242,7 @@ impl World {
             for index in 0..self.members.len() {
                 self.turn(index);
             }
+            self.look_what_comes_again();
             self.look_who_knows();
         }
     }
