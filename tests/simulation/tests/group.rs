@@ -35,6 +35,9 @@ fn every_seed_holds() {
     }
     println!("{seeds} seeds: {total:?}");
     assert_eq!(failed, 0);
+    if seeds < USUAL {
+        return;
+    }
     for (what, count) in [
         ("request was sent again", total.again),
         ("request was given to another server", total.given_on),

@@ -31,6 +31,8 @@ const RECOVERED_MS: u64 = 30_000;
 const PATIENCE_MS: u64 = 3_000;
 /// How often it sends one at most.
 const MOST_TIMES: u32 = 3;
+/// So long before a watch begins a server has to be attached to hear of it.
+const ATTACHED_MS: u64 = 1_000;
 /// Who has been attached for so long, and has not stood still, knows what the keeper knows.
 const KNOWS_MS: u64 = 20_000;
 
@@ -435,6 +437,7 @@ impl World {
         let is_there = member.runs(self.now_ms)
             && !member.is_cut_off()
             && member.trunk.as_ref().is_some_and(|it| !it.is_silent);
+        let since_ms = since_ms.saturating_sub(ATTACHED_MS);
         is_there && member.undisturbed_ms <= since_ms.max(self.now_ms.saturating_sub(KNOWS_MS))
     }
 
