@@ -229,14 +229,7 @@ impl Node {
         for way in self.ways() {
             let mut way = way.lock();
             way.is_cut = false;
-            way.weather = Weather {
-                delay_ms: 5,
-                lost: 0,
-                unanswered: 0,
-                doubled: 0,
-                full: 0,
-                watch_lost: 0,
-            };
+            way.weather = Weather::CALM;
         }
     }
 

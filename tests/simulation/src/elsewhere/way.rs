@@ -34,6 +34,18 @@ pub(crate) struct Weather {
     pub(crate) watch_lost: u64,
 }
 
+impl Weather {
+    /// Nothing goes wrong.
+    pub(crate) const CALM: Self = Self {
+        delay_ms: 5,
+        lost: 0,
+        unanswered: 0,
+        doubled: 0,
+        full: 0,
+        watch_lost: 0,
+    };
+}
+
 /// What is on its way.
 #[derive(Debug)]
 enum Event {

@@ -178,14 +178,7 @@ impl Member {
     /// Nothing goes wrong with it any more.
     pub(super) fn calm_down(&mut self) {
         self.paused_until_ms = 0;
-        self.weather = Weather {
-            delay_ms: 5,
-            lost: 0,
-            unanswered: 0,
-            doubled: 0,
-            full: 0,
-            watch_lost: 0,
-        };
+        self.weather = Weather::CALM;
         for way in self.ways() {
             let mut way = way.lock();
             way.is_cut = false;
