@@ -100,6 +100,8 @@ pid_t this_thread(void);
 // Waits until a thread sleeps, and lets it stand still there. One thread at a time.
 stopped_thread stop_thread(pid_t thread);
 void continue_thread(const stopped_thread *stopped);
+// Whether it stands still where it sleeps: ThreadSanitizer holds signals back until a thread is at a function that it knows.
+bool stops_at_once(void);
 
 // The suites. CMakeLists.txt has their names.
 #define SUITE(name) void suite_##name(void);

@@ -20,6 +20,17 @@ static void stand_still(int number) {
   if (write(begun, &byte, 1) != 1 || read(until, &byte, 1) != 1) _exit(1);
 }
 
+bool stops_at_once(void) {
+#ifdef __SANITIZE_THREAD__
+  return false;
+#elif defined __has_feature
+#if __has_feature(thread_sanitizer)
+  return false;
+#endif
+#endif
+  return true;
+}
+
 pid_t this_thread(void) { return (pid_t)syscall(SYS_gettid); }
 
 // A file of /proc about the thread.

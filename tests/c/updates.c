@@ -321,6 +321,6 @@ void suite_updates(void) {
   in_a_callback(client);
   begun_in_a_callback(client);
   end_client(client);
-  closed_meanwhile();
+  if (stops_at_once()) closed_meanwhile();
 }
 
