@@ -1,5 +1,6 @@
 //! Time, as the rooms of the server are told of it: only the driver reads a clock.
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::time::Instant;
 
 /// The two clocks that one instant has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,7 +11,7 @@ pub struct Now {
     pub mono_ms: u64,
 }
 
-/// Reads the two clocks of an instant.
+/// Reads the two clocks of an instant. The one that never jumps is that of the timers, which tests may stop.
 #[derive(Debug)]
 pub(crate) struct Clock {
     start: Instant,

@@ -1,6 +1,6 @@
 //! A whole server: listeners, hub, service, keyspace and storage.
 use crate::admin::{self, Admin, Stage};
-use crate::attached::{AttachConfig, BrokerAddress};
+use crate::attached::{AttachConfig, BrokerAddress, Dialer};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::control::{self, Command, Control, Origin};
@@ -203,7 +203,7 @@ async fn serve_all<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     let mut connections = JoinSet::new();
     let is_attached = arrivals.attach.is_some();
     if let Some(attach) = arrivals.attach.take() {
-        connections.spawn_local(Rc::clone(&driver).attach(attach));
+        connections.spawn_local(Rc::clone(&driver).attach(Dialer::new(attach)));
     }
     let shutdown = async {
         shutdown.await;

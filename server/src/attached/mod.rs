@@ -7,7 +7,7 @@ mod transport;
 
 pub use address::BrokerAddress;
 pub(crate) use backoff::Backoff;
-pub(crate) use transport::{FileReader, Transport};
+pub(crate) use transport::{Connector, Dialer, Transport};
 
 use crate::access::UsersError;
 use crate::hub::{BrokerError, BrokerTerms};

@@ -7,6 +7,7 @@ use crate::reading::Reading;
 use bytes::Bytes;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use std::fmt::Display;
 use std::io;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -25,6 +26,44 @@ pub(crate) struct Transport {
     pub(crate) user: Option<String>,
     pub(crate) password: Option<Bytes>,
     pub(crate) identity_key: Option<IdentityKey>,
+}
+
+/// Who connects to the broker.
+pub(crate) trait Connector {
+    /// Which broker it is.
+    fn broker(&self) -> impl Display;
+    async fn connect(&mut self) -> Result<Transport, AttachError>;
+    /// What connecting takes so long for, if that is known.
+    fn hangs(&self) -> Option<AttachError>;
+}
+
+/// Connects as it is configured.
+pub(crate) struct Dialer {
+    config: AttachConfig,
+    files: FileReader,
+}
+
+impl Dialer {
+    pub(crate) fn new(config: AttachConfig) -> Self {
+        Self {
+            config,
+            files: FileReader::default(),
+        }
+    }
+}
+
+impl Connector for Dialer {
+    fn broker(&self) -> impl Display {
+        &self.config.address
+    }
+
+    async fn connect(&mut self) -> Result<Transport, AttachError> {
+        Transport::connect(&self.config, &mut self.files).await
+    }
+
+    fn hangs(&self) -> Option<AttachError> {
+        self.files.hangs()
+    }
 }
 
 /// What the files say now.
@@ -62,7 +101,7 @@ impl Files {
 /// Who looks at the files: one thread at a time, since a file may never come to its end. Who gives up waiting for it waits for the same
 /// one the next time.
 #[derive(Default)]
-pub(crate) struct FileReader(Option<(Reading, JoinHandle<Result<Files, AttachError>>)>);
+struct FileReader(Option<(Reading, JoinHandle<Result<Files, AttachError>>)>);
 
 impl FileReader {
     async fn read(&mut self, config: &AttachConfig) -> Result<Files, AttachError> {
@@ -78,7 +117,7 @@ impl FileReader {
     }
 
     /// What it takes so long for, if it is at it.
-    pub(crate) fn hangs(&self) -> Option<AttachError> {
+    fn hangs(&self) -> Option<AttachError> {
         let (reading, _) = self.0.as_ref()?;
         Some(AttachError::File(reading.to_string()))
     }
@@ -87,10 +126,7 @@ impl FileReader {
 impl Transport {
     /// Connects. The files are read anew each time, so that a certificate or a password that was renewed counts from the next
     /// connection on.
-    pub(crate) async fn connect(
-        config: &AttachConfig,
-        files: &mut FileReader,
-    ) -> Result<Self, AttachError> {
+    async fn connect(config: &AttachConfig, files: &mut FileReader) -> Result<Self, AttachError> {
         let files = files.read(config).await?;
         let address = &config.address;
         let stream = TcpStream::connect((address.host.as_str(), address.port)).await?;

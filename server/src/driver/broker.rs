@@ -1,6 +1,6 @@
 //! Bytes between the broker and the hub: connecting, and connecting again.
 use super::{Driver, Fuse};
-use crate::attached::{AttachConfig, AttachError, Backoff, FileReader, Transport};
+use crate::attached::{AttachError, Backoff, Connector, Transport};
 use crate::clock::Now;
 use crate::hub::Hub;
 use bytes::{Buf, Bytes, BytesMut};
@@ -38,18 +38,17 @@ struct Link<'a, S> {
 
 impl Driver {
     /// Stays attached to the broker until the server stops.
-    pub(crate) async fn attach(self: Rc<Self>, config: AttachConfig) {
+    pub(crate) async fn attach(self: Rc<Self>, mut connector: impl Connector) {
         let _fuse = Fuse(&self);
         let mut backoff = Backoff::default();
-        let mut files = FileReader::default();
         while !self.is_paused.get() && !self.is_broken.get() {
-            let Some(failure) = self.attach_once(&config, &mut files).await else {
+            let Some(failure) = self.attach_once(&mut connector).await else {
                 return;
             };
             if self.was_attached.take() {
                 backoff = Backoff::default();
             }
-            tracing::warn!(broker = %config.address, %failure, "not attached to the broker");
+            tracing::warn!(broker = %connector.broker(), %failure, "not attached to the broker");
             let mut random = [0; 4];
             // Without it, all servers of a broker come back at once.
             let _ = getrandom::fill(&mut random);
@@ -64,13 +63,9 @@ impl Driver {
     }
 
     /// Connects, and serves the connection to its end; says why it ended, unless the server stops.
-    async fn attach_once(
-        &self,
-        config: &AttachConfig,
-        files: &mut FileReader,
-    ) -> Option<AttachError> {
+    async fn attach_once(&self, connector: &mut impl Connector) -> Option<AttachError> {
         let transport = {
-            let connecting = timeout(PATIENCE, Transport::connect(config, files));
+            let connecting = timeout(PATIENCE, connector.connect());
             let mut connecting = pin!(connecting);
             loop {
                 tokio::select! {
@@ -86,7 +81,7 @@ impl Driver {
         let transport = match transport {
             Ok(Ok(transport)) => transport,
             Ok(Err(error)) => return Some(error),
-            Err(_) => return Some(files.hangs().unwrap_or(AttachError::Silent)),
+            Err(_) => return Some(connector.hangs().unwrap_or(AttachError::Silent)),
         };
         let Transport {
             stream,
@@ -149,7 +144,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<'_, S> {
                 return Err(AttachError::Silent);
             }
             let wakeup_ms = self.driver.hub.borrow().broker_wakeup();
-            let wakeup = wakeup_ms.map(|at_ms| self.driver.clock.instant(at_ms).into());
+            let wakeup = wakeup_ms.map(|at_ms| self.driver.clock.instant(at_ms));
             let late = (!is_attached).then_some(late);
             let wakeup = [wakeup, late].into_iter().flatten().min();
             self.input.reserve(READ_BYTES);

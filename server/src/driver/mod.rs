@@ -216,7 +216,7 @@ impl Driver {
             self.wakes_at_ms.set(wakeup_ms);
             let wakeup = async {
                 match wakeup_ms {
-                    Some(at_ms) => sleep_until(self.clock.instant(at_ms).into()).await,
+                    Some(at_ms) => sleep_until(self.clock.instant(at_ms)).await,
                     None => std::future::pending().await,
                 }
             };
@@ -427,7 +427,7 @@ impl Driver {
             let Some(at_ms) = wakeup_ms else {
                 return std::future::pending().await;
             };
-            sleep_until(self.clock.instant(at_ms).into()).await;
+            sleep_until(self.clock.instant(at_ms)).await;
             self.tick();
         }
     }

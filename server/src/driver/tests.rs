@@ -1,3 +1,4 @@
+mod attaching;
 mod turns;
 
 use super::*;
