@@ -56,11 +56,13 @@ impl Hub {
                 // Its client was answered, or has given it up, before it asked for the watch that there is.
                 return self.finish(number, ReasonCode::SUCCESS);
             }
-            // What was not said before is not said any more.
-            group.aside.forget(|outgoing| {
-                matches!(&outgoing.what, What::Notification { client: its, key: its_key, .. }
-                    if *its == client && *its_key == key)
-            });
+            if is_stop {
+                // What was not said before is not said any more. Who asks again for a watch that there is, is still to be told.
+                group.aside.forget(|outgoing| {
+                    matches!(&outgoing.what, What::Notification { client: its, key: its_key, .. }
+                        if *its == client && *its_key == key)
+                });
+            }
             if !group.keepers.is_whole() {
                 group.touched.watch(&client, &key, &gauge);
             }
