@@ -22,6 +22,10 @@ struct Held {
     most: Option<u64>,
     sync_fails: Option<ErrorKind>,
     zeros_fail: Option<ErrorKind>,
+    /// The file that cannot be written, and how.
+    writes_fail: Option<(String, ErrorKind)>,
+    /// A write takes so many bytes at most.
+    piece: Option<usize>,
     /// Every other write is interrupted; whether the last one was.
     interrupts: Option<bool>,
     calls: Vec<String>,
@@ -80,6 +84,16 @@ impl Hand {
     /// How writing nothing but zeros fails from now on.
     pub(crate) fn fail_to_write_zeros(&self, how: ErrorKind) {
         self.held().zeros_fail = Some(how);
+    }
+
+    /// How writing a file with this name fails from now on.
+    pub(crate) fn fail_to_write(&self, name: &str, how: ErrorKind) {
+        self.held().writes_fail = Some((name.into(), how));
+    }
+
+    /// Has a write take so many bytes at most.
+    pub(crate) fn write_in_pieces(&self, most: usize) {
+        self.held().piece = Some(most);
     }
 
     /// Interrupts every other write.
@@ -251,10 +265,18 @@ impl Write for HandFile {
                 return Err(ErrorKind::Interrupted.into());
             }
         }
-        match held.zeros_fail {
-            Some(how) if bytes.iter().all(|byte| *byte == 0) => Err(how.into()),
-            _ => self.file.write(bytes),
+        if let Some(how) = held.zeros_fail
+            && bytes.iter().all(|byte| *byte == 0)
+        {
+            return Err(how.into());
         }
+        if let Some((name, how)) = &held.writes_fail
+            && self.name == name[..]
+        {
+            return Err((*how).into());
+        }
+        let most = held.piece.unwrap_or(bytes.len()).min(bytes.len());
+        self.file.write(&bytes[..most])
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -290,6 +312,7 @@ impl DiskFile for HandFile {
     }
 
     fn sync_all(&self) -> io::Result<()> {
+        self.hand.note("keep", Path::new(&self.name));
         self.file.sync_all()
     }
 

@@ -204,3 +204,51 @@ fn a_log_that_is_closed_gives_its_space_back() {
     let log = std::fs::metadata(place.path().join("log-1")).expect("the log");
     assert!(log.blocks() * 512 < OPTIONS.log_bytes);
 }
+
+/// A part of a mark that is on the disk without the rest is none, and the one before must not be written over until it is whole.
+#[test]
+fn a_mark_that_was_written_in_pieces_is_durable_before_the_next_one() {
+    let place = TempDir::new().expect("a temporary directory");
+    let hand = Hand::default();
+    let (mut storage, _) = open(&hand, place.path(), SMALL_LOGS);
+    hand.count("keep");
+    storage.commit(&commit(1)).expect("commit");
+    assert_eq!(hand.count("keep acknowledged"), 0);
+    hand.write_in_pieces(511);
+    for number in 2..=4 {
+        storage.commit(&commit(number)).expect("commit");
+        assert_eq!(hand.count("keep acknowledged"), 1, "after {number}");
+    }
+    drop(storage);
+    assert!(open(&hand, place.path(), SMALL_LOGS).1 == after(4));
+}
+
+#[test]
+fn who_cannot_write_the_mark_says_so() {
+    let place = TempDir::new().expect("a temporary directory");
+    let hand = Hand::default();
+    let (mut storage, _) = open(&hand, place.path(), SMALL_LOGS);
+    hand.fail_to_write("acknowledged", ErrorKind::Other);
+    let failed = storage.commit(&commit(1));
+    assert!(matches!(failed, Err(StorageError::Io { .. })), "{failed:?}");
+}
+
+/// What is read when logs are merged is looked at as when a store is opened.
+#[test]
+fn damage_that_a_merge_finds_ends_the_store() {
+    let place = TempDir::new().expect("a temporary directory");
+    let hand = Hand::default();
+    let (mut storage, _) = open(&hand, place.path(), SMALL_LOGS);
+    let one = [batch(vec![put("key", vec![7; 3000])])];
+    while !hand.is_busy("merge") {
+        storage.commit(&one).expect("commit");
+    }
+    let path = place.path().join("log-1");
+    let mut bytes = std::fs::read(&path).expect("a log");
+    bytes[1000] ^= 1;
+    std::fs::write(&path, bytes).expect("changed");
+    hand.end("merge");
+    let failed = storage.commit(&one);
+    let is_damaged = matches!(&failed, Err(StorageError::Damaged(_)));
+    assert!(is_damaged, "{failed:?}");
+}

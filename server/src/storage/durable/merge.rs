@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// What became of a merge: none if it was cancelled.
-type Merged = Result<Option<Base>, StorageError>;
+/// What became of a merge: the new base, durable with its name.
+type Merged = Result<Base, StorageError>;
 
 /// A merge under way.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Merge {
         self.running.is_finished()
     }
 
-    /// The new base, durable with its name; none if it was cancelled.
+    /// The new base.
     pub(super) fn finish(self) -> Merged {
         self.running.finish();
         self.merged.try_recv().unwrap_or_else(|_| {
@@ -110,8 +110,7 @@ impl Job for Merging {
     fn step(&mut self) -> bool {
         let merged = match self.advance() {
             Ok(None) => return true,
-            Ok(Some(base)) => Ok(Some(base)),
-            Err(_) if self.is_cancelled() => Ok(None),
+            Ok(Some(base)) => Ok(base),
             Err(error) => Err(error),
         };
         // Nobody listens to a merge that is given up.
@@ -121,10 +120,6 @@ impl Job for Merging {
 }
 
 impl Merging {
-    fn is_cancelled(&self) -> bool {
-        self.is_cancelled.load(Ordering::Relaxed)
-    }
-
     /// Does what comes next; the base, if that was all.
     fn advance(&mut self) -> Result<Option<Base>, StorageError> {
         let disk = &*self.files.disk;

@@ -1,5 +1,4 @@
 //! When logs are merged, what becomes of a merge, and how commits wait for one that is behind.
-use super::manifest::Base;
 use super::merge::Merge;
 use super::{DurableStorage, StorageError};
 use std::time::Duration;
@@ -69,11 +68,9 @@ impl DurableStorage {
         let spare = self.spare.as_ref().map(|spare| spare.id);
         let took = self.machine.now().saturating_sub(self.merge_began);
         let merged = merge.finish();
-        self.figures
-            .merge_ended(took, matches!(merged, Ok(Some(_))));
-        let base: Base = match merged {
-            Ok(Some(base)) => base,
-            Ok(None) => return Ok(()),
+        self.figures.merge_ended(took, merged.is_ok());
+        let base = match merged {
+            Ok(base) => base,
             Err(error @ (StorageError::Io { .. } | StorageError::Full { .. })) => {
                 // The logs still hold everything; the next sealed log tries again.
                 tracing::warn!("the data files were not merged: {error}");
