@@ -51,7 +51,10 @@ fn round_trip(groups: &[Vec<Batch>], options: DurableOptions) {
     let seed = storage.seed();
     let of_running = backup_of(&mut *storage.image().expect("an image"));
     drop(storage);
-    let lines = export(&mut stopped(&path("data")));
+    let mut of_stopped = stopped(&path("data"));
+    assert_eq!(Some(of_stopped.seed()), seed);
+    let lines = export(&mut of_stopped);
+    drop(of_stopped);
 
     restore(&of_running, &path("restored")).expect("restored");
     import(&lines, &path("imported")).expect("imported");
@@ -239,4 +242,31 @@ fn a_folder_that_is_used_or_full_is_refused() {
     assert!(server.to_string().contains("did not finish"), "{server}");
     first.finish(None).expect("an empty store");
     assert!(open(&new, SMALL_LOGS).expect("a store").1 == Model::default());
+}
+
+#[test]
+fn what_others_put_into_a_folder_is_left_there() {
+    let place = TempDir::new().expect("a temporary directory");
+    let path = place.path().join("data");
+    assert!(!durable::is_store(&path));
+    let store = NewStore::create(&path, 7).expect("a new store");
+    fs::write(path.join("mine"), "precious").expect("a file");
+    drop(store);
+    let names: Vec<_> = read_files(&path).into_keys().collect();
+    assert_eq!(names, ["mine"]);
+    // Nor is it taken for what an interrupted attempt has left, with the note of one or without it.
+    for beside in ["unfinished", "log-1"] {
+        fs::write(path.join(beside), "").expect("a file");
+        let error = NewStore::create(&path, 7).expect_err("it is not empty");
+        assert!(error.to_string().contains("cannot make a store"), "{error}");
+        assert!(path.join("mine").exists() && path.join(beside).exists());
+    }
+    for name in ["unfinished", "mine"] {
+        fs::remove_file(path.join(name)).expect("removed");
+    }
+    NewStore::create(&path, 7).expect_err("a log, and nobody said that it was unfinished");
+    fs::remove_file(path.join("log-1")).expect("removed");
+    let store = NewStore::create(&path, 7).expect("a new store");
+    store.finish(None).expect("finished");
+    assert!(durable::is_store(&path));
 }

@@ -69,6 +69,12 @@ fn what_could_not_be_finished_is_no_store_and_can_be_tried_again() {
     let error = snapshot(&mut storage, &copy).expect_err("a file is missing");
     assert!(matches!(error, StorageError::Io { .. }), "{error}");
     assert_eq!(fs::read_dir(&copy).expect("readable").count(), 0);
+    // Or another one has it, which is shorter.
+    let bytes = fs::read(&hidden).expect("readable");
+    fs::write(&log, &bytes[..50]).expect("a file");
+    let error = snapshot(&mut storage, &copy).expect_err("the log is too short");
+    assert!(matches!(error, StorageError::Io { .. }), "{error}");
+    assert_eq!(fs::read_dir(&copy).expect("readable").count(), 0);
     fs::rename(&hidden, &log).expect("renamed");
     snapshot(&mut storage, &copy).expect("a copy");
     assert_eq!(
