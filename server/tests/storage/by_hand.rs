@@ -2,7 +2,8 @@
 use statestored::storage::disk::{Access, Disk, DiskFile, FileSystem, Status};
 use statestored::storage::machine::{Job, Machine, Running};
 use statestored::storage::{DurableOptions, DurableStorage, StorageError};
-use std::ffi::OsString;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::fs::TryLockError;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -29,6 +30,8 @@ struct Held {
     /// Every other write is interrupted; whether the last one was.
     interrupts: Option<bool>,
     calls: Vec<String>,
+    /// How many bytes were written to which files.
+    written: BTreeMap<OsString, usize>,
 }
 
 /// Machine and disk of a store.
@@ -107,6 +110,12 @@ impl Hand {
         let before = calls.len();
         calls.retain(|it| !it.starts_with(call));
         before - calls.len()
+    }
+
+    /// How many bytes were written to this file since the last call.
+    pub(crate) fn written(&self, name: &str) -> usize {
+        let written = self.held().written.remove(OsStr::new(name));
+        written.unwrap_or_default()
     }
 
     /// Whether a job with this name is under way.
@@ -276,7 +285,9 @@ impl Write for HandFile {
             return Err((*how).into());
         }
         let most = held.piece.unwrap_or(bytes.len()).min(bytes.len());
-        self.file.write(&bytes[..most])
+        let count = self.file.write(&bytes[..most])?;
+        *held.written.entry(self.name.clone()).or_default() += count;
+        Ok(count)
     }
 
     fn flush(&mut self) -> io::Result<()> {

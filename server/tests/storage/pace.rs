@@ -1,6 +1,8 @@
 //! What a store does while its merges, its clock and the room on its disk stand still.
 use super::by_hand::Hand;
-use super::model::{Model, SMALL_LOGS, after, batch, commit, end_of_frames, put, read_files};
+use super::model::{
+    Model, SMALL_LOGS, after, batch, commit, end_of_frames, put, read_files, write_files,
+};
 use bytes::Bytes;
 use statestored::storage::{DurableOptions, DurableStorage, Storage, StorageError};
 use std::io::ErrorKind;
@@ -251,4 +253,31 @@ fn damage_that_a_merge_finds_ends_the_store() {
     let failed = storage.commit(&one);
     let is_damaged = matches!(&failed, Err(StorageError::Damaged(_)));
     assert!(is_damaged, "{failed:?}");
+}
+
+/// A sync of it may have failed, after which the system takes it for written although it is not.
+#[test]
+fn what_was_not_acknowledged_is_written_again_however_long_it_is() {
+    let place = TempDir::new().expect("a temporary directory");
+    let (data, found) = (place.path().join("data"), place.path().join("found"));
+    let hand = Hand::default();
+    let (mut storage, mut model) = open(&hand, &data, DurableOptions::default());
+    storage.commit(&commit(1)).expect("commit");
+    storage.commit(&commit(2)).expect("commit");
+    let before = read_files(&data);
+    let large = [batch(vec![put("large", vec![7; 2_500_000])])];
+    storage.commit(&large).expect("commit");
+    let mut files = read_files(&data);
+    drop(storage);
+    let mark = "acknowledged";
+    files.insert(mark.into(), before[mark].clone());
+    write_files(&found, &files);
+    let tail = end_of_frames(&files["log-1"]) - end_of_frames(&before["log-1"]);
+    hand.written("log-1");
+    let (_storage, loaded) = open(&hand, &found, DurableOptions::default());
+    assert_eq!(hand.written("log-1"), tail);
+    for commits in [commit(1), commit(2), large.into()] {
+        model.apply(&commits);
+    }
+    assert!(loaded == model);
 }
