@@ -70,8 +70,12 @@ fn a_check_names_a_commit_that_was_never_finished() {
     drop(storage);
     let folder = place.path().join("killed");
     write_files(&folder, &files);
-    assert_eq!(check(&folder).torn, None, "zeros are no commit");
     let log = folder.join(current_log(&files));
+    for zeros in [0, 1, 5000] {
+        let content = [&files[&current_log(&files)][..], &vec![0; zeros]].concat();
+        fs::write(&log, content).expect("writable");
+        assert_eq!(check(&folder).torn, None, "zeros are no commit");
+    }
     let content = [&files[&current_log(&files)][..], b"torn"].concat();
     fs::write(&log, content).expect("writable");
     let checked = check(&folder);

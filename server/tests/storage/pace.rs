@@ -281,3 +281,29 @@ fn what_was_not_acknowledged_is_written_again_however_long_it_is() {
     }
     assert!(loaded == model);
 }
+
+/// A reader has one frame in memory at a time.
+#[test]
+fn a_base_has_many_records_in_a_frame_and_not_too_many() {
+    const FRAME: usize = 256 << 10;
+    let place = TempDir::new().expect("a temporary directory");
+    let hand = Hand::default();
+    let (mut storage, _) = open(&hand, place.path(), SMALL_LOGS);
+    for number in 0..1000 {
+        let one = [batch(vec![put(number.to_string(), vec![7; 2000])])];
+        storage.commit(&one).expect("commit");
+        hand.end("merge");
+    }
+    storage.commit(&commit(1)).expect("commit");
+    let files = read_files(place.path());
+    let base = files.iter().find(|(name, _)| name.starts_with("base-"));
+    let (_, base) = base.expect("a base");
+    let marks = base.windows(4).enumerate();
+    let begins: Vec<_> = marks.filter(|(_, bytes)| *bytes == b"\x93SSF").collect();
+    let begins: Vec<_> = begins.into_iter().map(|(at, _)| at).collect();
+    assert!(base.len() > 2 * FRAME, "{}", base.len());
+    for (begin, end) in begins.iter().zip(&begins[1..]) {
+        let length = end - begin;
+        assert!((FRAME..FRAME + 4096).contains(&length), "{length}");
+    }
+}

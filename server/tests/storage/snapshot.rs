@@ -1,6 +1,8 @@
 //! Copies of a store that goes on.
-use super::model::{SMALL_LOGS, after, commit, open};
-use statestored::storage::{DurableOptions, DurableStorage, MemoryStorage, Storage, StorageError};
+use super::model::{SMALL_LOGS, after, commit, end_of_frames, open, read_files};
+use statestored::storage::{
+    DurableOptions, DurableStorage, MemoryStorage, Receive, RecordView, Storage, StorageError,
+};
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
@@ -39,6 +41,66 @@ fn a_copy_holds_what_was_there_whatever_becomes_of_the_store() {
     }
     let (_, model) = open(&data, SMALL_LOGS).expect("opens again");
     assert_eq!(model, after(COPIES * BETWEEN));
+}
+
+/// Counts what it is told is read, and has had enough at some time.
+#[derive(Default)]
+struct Reads {
+    bytes: u64,
+    most: Option<u64>,
+}
+
+impl Receive for Reads {
+    fn record(&mut self, _record: &RecordView<'_>) -> Result<(), StorageError> {
+        Ok(())
+    }
+
+    fn read(&mut self, bytes: u64) -> Result<(), StorageError> {
+        self.bytes += bytes;
+        match self.most {
+            Some(most) if self.bytes > most => Err(StorageError::Stopped),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[test]
+fn who_takes_an_image_is_told_how_far_it_is_and_can_end_it() {
+    const HEADER: u64 = 40;
+    let place = TempDir::new().expect("a temporary directory");
+    let data = place.path().join("data");
+    let (mut storage, _) = open(&data, SMALL_LOGS).expect("a new store");
+    for number in 1..=300 {
+        storage.commit(&commit(number)).expect("commit");
+        storage.prepare().expect("room");
+    }
+    drop(storage);
+    let (mut storage, _) = open(&data, SMALL_LOGS).expect("a store");
+    let files = read_files(&data);
+    let frames_of = |begin: &str| {
+        let named = files.iter().filter(|(name, _)| name.starts_with(begin));
+        let lengths = named.map(|(_, bytes)| end_of_frames(bytes) as u64 - HEADER);
+        lengths.sum::<u64>()
+    };
+    let (base, logs) = (frames_of("base-"), frames_of("log-"));
+    assert!(base > 0 && logs > 0, "{base} and {logs}");
+    let mut image = storage.image().expect("an image");
+    let mut reads = Reads::default();
+    image.records(&mut reads).expect("records");
+    // Logs once more before, for what is the last change of each key.
+    assert_eq!(reads.bytes, base + 2 * logs);
+    for most in [0, logs, logs + base, logs + base + logs / 2] {
+        let mut image = storage.image().expect("an image");
+        let mut reads = Reads {
+            bytes: 0,
+            most: Some(most),
+        };
+        let ended = image.records(&mut reads);
+        assert!(
+            matches!(ended, Err(StorageError::Stopped)),
+            "{most}: {ended:?}"
+        );
+    }
 }
 
 #[test]
