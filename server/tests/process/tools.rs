@@ -214,6 +214,7 @@ fn damage_is_named_with_its_place_and_nothing_is_made_of_it() {
     assert_eq!(checked.status.code(), Some(1));
     let report: Value = serde_json::from_slice(&checked.stdout).unwrap();
     assert_eq!(report["fine"], false);
+    assert_eq!(report["files"], 1);
     assert_eq!(report["kind"], "backup");
     assert_eq!(report["damage"][0]["file"], *backup);
     let offset = report["damage"][0]["offset"].as_u64().unwrap();

@@ -270,6 +270,30 @@ fn what_a_server_remembers_until_the_keeper_answers_is_bounded() {
     hear(&mut hub, entry(1, &[keeps], b"")).unwrap();
 }
 
+/// A STOP that the broker gives on after it was executed, when its client has asked again.
+#[test]
+fn a_stop_that_is_older_than_the_watch_is_passed_over() {
+    let mut hub = hub_with(HubLimits::default(), Some("group"));
+    attach(&mut hub);
+    let keeps = ("__is", "beat 1 1 1 1 1 0");
+    hear(&mut hub, entry(1, &[keeps], b"")).unwrap();
+    let mut id = 1;
+    let mut is_watching_after = |at_ms: u64, payload: &[u8]| {
+        id += 1;
+        let at = format!("{}:0:a", NOW.wall_ms + at_ms);
+        let about = [("__is", "request"), ("__client", "a"), ("__ts", &at)];
+        hear(&mut hub, entry(id, &about, payload)).unwrap();
+        hub.service.is_watching("\0a", b"k")
+    };
+    let watch = b"*2\r\n$9\r\nKEYNOTIFY\r\n$1\r\nk\r\n";
+    let stop = b"*3\r\n$9\r\nKEYNOTIFY\r\n$1\r\nk\r\n$4\r\nSTOP\r\n";
+    assert!(is_watching_after(10, watch));
+    assert!(!is_watching_after(20, stop));
+    assert!(is_watching_after(30, watch));
+    assert!(is_watching_after(20, stop));
+    assert!(!is_watching_after(40, stop));
+}
+
 fn leases(hub: &Hub) -> usize {
     let broker = hub.broker.as_ref().unwrap();
     broker.leases.as_ref().unwrap().len()
