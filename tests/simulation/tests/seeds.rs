@@ -19,6 +19,9 @@ const BEHIND: u64 = 400;
 /// Of a usual run, how often each kind of fault happens at least: the rarest do ten times as often.
 const LEAST: u64 = 30;
 
+/// Of those behind a broker.
+const LEAST_BEHIND: u64 = 5;
+
 /// How many seeds there are for each day, and the first of the day 0.
 const DAILY: u64 = 500;
 const FIRST_DAILY: u64 = 1_000_000;
@@ -170,6 +173,16 @@ fn each_behind_a_broker_holds() {
         (crashes, "ends of the server"),
     ] {
         assert!(times as u64 >= LEAST, "only {times} {what}");
+    }
+    for kind in Mishap::ALL {
+        // The broker has the sessions and connections of clients, and ends none early.
+        let is_of_server = !matches!(kind, Mishap::Overlapping | Mishap::ShortSession);
+        let times = total.counts.mishaps.of(*kind);
+        assert!(
+            !is_of_server || times >= LEAST_BEHIND,
+            "only {times} {}",
+            kind.text()
+        );
     }
 }
 
