@@ -225,6 +225,34 @@ fn a_mark_that_was_written_in_pieces_is_durable_before_the_next_one() {
     assert!(open(&hand, place.path(), SMALL_LOGS).1 == after(4));
 }
 
+/// The power may fail in the midst of one: the other one is whole then.
+#[test]
+fn marks_have_two_places_in_turn() {
+    const SLOT: usize = 512;
+    let place = TempDir::new().expect("a temporary directory");
+    let (mut storage, _) = open(&Hand::default(), place.path(), SMALL_LOGS);
+    let mut before = read_files(place.path())
+        .remove("acknowledged")
+        .expect("a mark");
+    let mut places = Vec::new();
+    for number in 1..=4 {
+        storage.commit(&commit(number)).expect("commit");
+        let after = read_files(place.path())
+            .remove("acknowledged")
+            .expect("a mark");
+        let slots = before.chunks(SLOT).zip(after.chunks(SLOT));
+        let changed = slots
+            .enumerate()
+            .filter(|(_, (before, after))| before != after);
+        places.extend(changed.map(|(place, _)| place));
+        before = after;
+    }
+    assert!(
+        places == [0, 1, 0, 1] || places == [1, 0, 1, 0],
+        "{places:?}"
+    );
+}
+
 #[test]
 fn who_cannot_write_the_mark_says_so() {
     let place = TempDir::new().expect("a temporary directory");
