@@ -1,7 +1,8 @@
 //! What a check tells of a store, and which files of a folder are whose.
+use super::by_hand::Hand;
 use super::format::fixture;
 use super::model::{
-    SMALL_LOGS, after, batch, commit, current_log, open, put, read_files, write_files,
+    Model, SMALL_LOGS, after, batch, commit, current_log, open, put, read_files, write_files,
 };
 use statestored::storage::durable::{self, Checked};
 use statestored::storage::{StoppedStore, Storage};
@@ -59,6 +60,32 @@ fn who_reads_is_told_how_much_and_can_end_it() {
     };
     StoppedStore::open(&folder, &mut read).expect("a store");
     assert_eq!(told, length, "the current log");
+}
+
+#[test]
+fn a_check_of_several_logs_finds_nothing_wrong() {
+    let place = TempDir::new().expect("a temporary directory");
+    let folder = place.path().join("store");
+    // Nothing is merged while nobody does it.
+    let mut storage = Hand::default().open(&folder, SMALL_LOGS).expect("a store");
+    Model::load(&mut storage).expect("loads");
+    let mut number = 0;
+    while read_files(&folder)
+        .keys()
+        .filter(|name| name.starts_with("log-"))
+        .count()
+        < 5
+    {
+        number += 1;
+        storage.commit(&commit(number)).expect("commit");
+        storage.prepare().expect("room");
+    }
+    let files = read_files(&folder);
+    drop(storage);
+    write_files(&folder, &files);
+    let checked = check(&folder);
+    assert!(checked.damage.is_empty(), "{checked:?}");
+    assert_eq!(checked.records, Some(after(number).records.len() as u64));
 }
 
 #[test]

@@ -26,6 +26,7 @@ thread_local! {
 pub(crate) fn open(config: ServiceConfig) -> Service {
     let folder = tempfile::tempdir().unwrap();
     let (storage, _) = model::open(folder.path(), model::SMALL_LOGS).unwrap();
+    assert!(storage.is_durable());
     DISK.set(Some((folder, storage)));
     Service::embedded(config)
 }
