@@ -401,3 +401,27 @@ fn a_value_cannot_pass_for_a_frame() {
         "torn"
     ));
 }
+
+#[test]
+fn nothing_may_follow_what_a_closed_store_has() {
+    let place = TempDir::new().expect("a temporary directory");
+    let path = place.path().join("data");
+    let (mut storage, _) = open(&path, SMALL_LOGS).expect("a new store");
+    storage.commit(&commit(1)).expect("commit");
+    drop(storage);
+    let mark = read_files(&path)["acknowledged"].clone();
+    let (mut storage, _) = open(&path, SMALL_LOGS).expect("a store");
+    storage.commit(&commit(2)).expect("commit");
+    drop(storage);
+    // All that is in the log is whole, but it was closed before the last of it.
+    let mut files = read_files(&path);
+    files.insert("acknowledged".into(), mark);
+    let found = place.path().join("found");
+    write_files(&found, &files);
+    let refused = open(&found, SMALL_LOGS).expect_err("it was changed");
+    assert!(
+        refused.to_string().contains("after the store was closed"),
+        "{refused}"
+    );
+    assert_eq!(read_files(&found), files);
+}
