@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use statestored::storage::backup::BackupReader;
 use statestored::storage::json_lines::{self, JsonLinesReader};
 use statestored::storage::{
-    Batch, DurableOptions, NewStore, Records, StoppedStore, Storage, StorageError, durable,
+    Batch, DurableOptions, NewStore, Records, Rewrite, StoppedStore, Storage, StorageError, durable,
 };
 use std::fs;
 use std::path::Path;
@@ -269,4 +269,27 @@ fn what_others_put_into_a_folder_is_left_there() {
     let store = NewStore::create(&path, 7).expect("a new store");
     store.finish(None).expect("finished");
     assert!(durable::is_store(&path));
+}
+
+#[test]
+fn a_store_can_be_written_anew_again_and_again() {
+    let place = TempDir::new().expect("a temporary directory");
+    let data = place.path().join("data");
+    let (mut storage, _) = open(&data, SMALL_LOGS).expect("a new store");
+    let mut expected = Model::default();
+    for number in 1..=50 {
+        storage.commit(&commit(number)).expect("commit");
+        storage.prepare().expect("room");
+        expected.apply(&commit(number));
+    }
+    // The second time there is no log between the two.
+    for _ in 0..3 {
+        let all = &mut |rewrite: &mut Rewrite<'_>| rewrite.keep(&mut |_| true, &mut |_| Ok(()));
+        storage.rewrite(all).expect("written anew");
+    }
+    drop(storage);
+    let checked = durable::check(&data, &mut |_| Ok(())).expect("readable");
+    assert!(checked.damage.is_empty(), "{checked:?}");
+    assert_eq!(checked.records, Some(expected.records.len() as u64));
+    assert!(open(&data, SMALL_LOGS).expect("a store").1 == expected);
 }
