@@ -13,6 +13,7 @@ pub mod counts;
 pub mod disk;
 pub mod engine;
 pub mod findings;
+pub mod interrupted;
 pub mod line;
 pub mod locks;
 pub mod observers;

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 use chaos::census::Census;
 use chaos::disk::Disk;
+use chaos::interrupted::or_interrupted;
 use chaos::observers::Following;
 use chaos::programs::{LANGUAGES, Programs};
 use chaos::seat::{CLIENTS, Seat};
@@ -76,7 +77,7 @@ fn main() -> ExitCode {
         .enable_all()
         .build()
         .unwrap();
-    LocalSet::new().block_on(&runtime, run(&options))
+    LocalSet::new().block_on(&runtime, or_interrupted(run(&options)))
 }
 
 /// An engine, for servers that need one.

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 use chaos::census::Census;
 use chaos::disk::Disk;
+use chaos::interrupted::or_interrupted;
 use chaos::peer::{Answer, Peer};
 use chaos::programs::{LANGUAGES, Language, Programs};
 use chaos::server::{Certificate, Server};
@@ -72,7 +73,7 @@ fn main() -> ExitCode {
         .enable_all()
         .build()
         .unwrap();
-    LocalSet::new().block_on(&runtime, run(&options))
+    LocalSet::new().block_on(&runtime, or_interrupted(run(&options)))
 }
 
 impl Soak {

@@ -1,0 +1,20 @@
+//! The end of a run that somebody does not want to wait for.
+use std::process::ExitCode;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+fn on(kind: SignalKind) -> Signal {
+    signal(kind).unwrap()
+}
+
+/// The outcome of a run, which is given up at SIGINT and SIGTERM: all processes that it has started end with it.
+pub async fn or_interrupted(run: impl Future<Output = ExitCode>) -> ExitCode {
+    let (mut interrupt, mut terminate) = (on(SignalKind::interrupt()), on(SignalKind::terminate()));
+    let kind = tokio::select! {
+        code = run => return code,
+        _ = interrupt.recv() => SignalKind::interrupt(),
+        _ = terminate.recv() => SignalKind::terminate(),
+    };
+    eprintln!("interrupted: nothing is checked, and every process is ended");
+    // As a shell says it.
+    ExitCode::from(128 + u8::try_from(kind.as_raw_value()).unwrap())
+}
