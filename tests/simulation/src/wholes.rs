@@ -152,23 +152,31 @@ fn each_failure<T>(
     let (first, mut prepared) = begin()?;
     let before = Failure::ALL.map(|how| first.calls(how));
     act(&first, &mut prepared)?;
-    for (how, before) in Failure::ALL.into_iter().zip(before) {
-        for call in before + 1..=first.calls(how) {
+    let calls = Failure::ALL.map(|how| first.calls(how));
+    let whole = first.take_record();
+    for ((how, before), calls) in Failure::ALL.into_iter().zip(before).zip(calls) {
+        for call in before + 1..=calls {
             let (drive, mut prepared) = begin()?;
             drive.fail(call, how);
             let is_done = act(&drive, &mut prepared).is_ok();
-            let files = drive.files();
             drive.end(End::Process, u64::MAX);
             looked.failures += 1;
-            for left in files.after_process().iter().chain(&files.survivals()) {
-                looked.disks += 1;
-                look(is_done, left).map_err(|why| {
+            // What is done because of it may be interrupted as well. What was done before is looked at above.
+            let record = drive.take_record();
+            let alike = record
+                .iter()
+                .zip(&whole)
+                .take_while(|(one, other)| one == other);
+            let from = alike.count();
+            let tail = each_end(&record, from, |done, left| {
+                look(is_done && done == record.len(), left).map_err(|why| {
                     format!(
                         "{why}\nafter {how:?} of the call {call}, noticed: {}",
                         !is_done
                     )
-                })?;
-            }
+                })
+            })?;
+            looked.disks += tail.disks;
         }
     }
     Ok(())

@@ -15,7 +15,7 @@ pub(crate) enum Entry {
 }
 
 /// Something that is done to files.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Change {
     Name(NameChange),
     SyncNames {
@@ -43,7 +43,7 @@ pub(crate) enum Change {
     },
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum NameChange {
     Make {
         path: PathBuf,
