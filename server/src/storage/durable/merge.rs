@@ -108,10 +108,8 @@ enum Stage {
 
 impl Job for Merging {
     fn step(&mut self) -> bool {
-        let merged = match self.advance() {
-            Ok(None) => return true,
-            Ok(Some(base)) => Ok(base),
-            Err(error) => Err(error),
+        let Some(merged) = self.advance().transpose() else {
+            return true;
         };
         // Nobody listens to a merge that is given up.
         let _ = self.tell.try_send(merged);
