@@ -60,7 +60,7 @@ pub fn measure(plan: &Plan) {
             (
                 which,
                 build.mark,
-                Server::over(&build.binary, "etcd", &etcd),
+                Server::over(&build.binary, "etcd", &etcd, ""),
             )
         })
         .collect();

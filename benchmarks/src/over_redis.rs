@@ -11,7 +11,7 @@ use crate::{
     table::{Column, Row, Table},
 };
 use redis::{Client, aio::MultiplexedConnection, cmd};
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, slice, sync::Arc, time::Duration};
 use tokio::runtime::Runtime;
 
 const KEYS: u64 = 10_000;
@@ -52,18 +52,44 @@ impl Target for Direct {
     }
 }
 
+/// Servers of a build: one over a store of its own, and two over another one, since each follows all changes of its store.
+struct Nodes<'a> {
+    mark: &'a str,
+    alone: Server,
+    both: [Server; 2],
+}
+
+impl<'a> Nodes<'a> {
+    fn new(mark: &'a str, binary: &Path, redis: &Server, number: usize) -> Self {
+        let over = |store| {
+            let below = format!("?prefix={store}-{number}");
+            Server::over(binary, "redis", redis, &below)
+        };
+        Self {
+            mark,
+            alone: over("alone"),
+            both: [over("both"), over("both")],
+        }
+    }
+}
+
 /// Measures and prints.
 pub fn measure(plan: &Plan) {
     let redis = filled(KEYS);
     let builds = plan.builds();
     let nodes: Vec<_> = builds
         .iter()
-        .flat_map(|build| [build, build])
-        .map(|build| Server::over(&build.binary, "redis", &redis))
+        .enumerate()
+        .map(|(number, build)| Nodes::new(build.mark, &build.binary, &redis, number))
         .collect();
     let runtime = one_thread();
     runtime.block_on(async {
-        load::fill(&Own::connect(nodes[0].port, "bench-fill").await, 0..KEYS).await;
+        for Nodes { alone, both, .. } in &nodes {
+            for server in [alone, &both[0]] {
+                let client = Own::connect(server.port, "bench-fill").await;
+                load::fill(&client, 0..KEYS).await;
+            }
+        }
     });
     for (in_flight, sets_of_100, what) in [
         (256, 0, "GET"),
@@ -78,9 +104,7 @@ pub fn measure(plan: &Plan) {
             ..plan.mix(in_flight, KEYS)
         };
         let title = format!("Over a Redis, {in_flight} in flight, {what}");
-        let marks = builds.iter().map(|build| build.mark);
-        let builds = marks.zip(nodes.chunks(2));
-        table(plan, &title, (&runtime, &redis), builds, mix);
+        table(plan, &title, (&runtime, &redis), &nodes, mix);
     }
 }
 
@@ -88,7 +112,7 @@ fn table<'a>(
     plan: &Plan,
     title: &str,
     (runtime, redis): (&'a Runtime, &'a Server),
-    builds: impl Iterator<Item = (&'a str, &'a [Server])>,
+    nodes: &'a [Nodes<'a>],
     mix: Mix,
 ) {
     let mut table = Table::new(&COLUMNS);
@@ -102,16 +126,17 @@ fn table<'a>(
         measured(&[], redis, || raw.run(mix))
     });
     let mut ones: Vec<[Row; 2]> = Vec::new();
-    for (mark, nodes) in builds {
-        let first = &nodes[..1];
-        let own = runtime.block_on(Own::connect(first[0].port, "bench-own"));
+    for Nodes { mark, alone, both } in nodes {
+        let own = runtime.block_on(Own::connect(alone.port, "bench-own"));
         let one_own = table.row(format!("own client, statestored{mark}"), move || {
             let clients = [Arc::clone(&own)];
-            measured(first, redis, || runtime.block_on(load::run(&clients, mix)))
+            measured(slice::from_ref(alone), redis, || {
+                runtime.block_on(load::run(&clients, mix))
+            })
         });
-        let mut raw = Raw::connect(first[0].port, 1, |number| Mqtt::new("bench", number));
+        let mut raw = Raw::connect(alone.port, 1, |number| Mqtt::new("bench", number));
         let one = table.row(format!("statestored{mark}, bare sockets"), move || {
-            measured(first, redis, || raw.run(mix))
+            measured(slice::from_ref(alone), redis, || raw.run(mix))
         });
         ones.push([one_own, one]);
         if mix.in_flight > 1 {
@@ -120,10 +145,10 @@ fn table<'a>(
                 in_flight: mix.in_flight / 2,
                 ..mix
             };
-            let ports = nodes.iter().map(|node| node.port);
+            let ports = both.iter().map(|server| server.port);
             let mut raw = Raw::connect_each(ports, |number| Mqtt::new("bench-both", number));
             let both = table.row(format!("two statestored{mark}, bare sockets"), move || {
-                measured(nodes, redis, || raw.run(half))
+                measured(both, redis, || raw.run(half))
             });
             table.ratio(format!("two statestored{mark} / one"), both, one);
         }

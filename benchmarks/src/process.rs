@@ -33,9 +33,9 @@ impl Server {
 
     /// Starts `statestored` whose entries are in an engine: `etcd` or `redis`.
     #[cfg(feature = "engines")]
-    pub fn over(binary: &Path, kind: &str, engine: &Server) -> Self {
+    pub fn over(binary: &Path, kind: &str, engine: &Server, below: &str) -> Self {
         let mut command = Command::new(binary);
-        let storage = format!("{kind}://127.0.0.1:{}", engine.port);
+        let storage = format!("{kind}://127.0.0.1:{}{below}", engine.port);
         command.args(["--storage", &storage]);
         Self::listening(command)
     }

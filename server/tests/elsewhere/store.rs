@@ -76,6 +76,14 @@ impl Link for Counted {
         Some(news)
     }
 
+    fn unsent(&self) -> usize {
+        self.link.unsent()
+    }
+
+    fn send(&mut self) {
+        self.link.send();
+    }
+
     fn sends_once(&self) -> bool {
         self.link.sends_once()
     }

@@ -1,7 +1,7 @@
 //! What cannot have the entries, or does not have them any more.
 use crate::elsewhere::{Engine, LONG, block_on, client_of, get, refuses_all, start, until, value};
 use crate::server::Redis;
-use statestore::Outcome;
+use statestore::{Outcome, SetOptions, Transaction};
 use statestored::RunningServer;
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ fn what_is_not_of_this_program_is_not_touched() {
     let () = redis.run("SET {half}:revision 7");
     let text = refusal(&redis, "half");
     assert!(text.contains("holds something else"), "{text}");
-    let () = redis.run("HSET {left}:entries:03ff k v");
+    let () = redis.run("HSET {left}:entries:7 k v");
     let text = refusal(&redis, "left");
     assert!(text.contains("but no \"{left}:manifest\""), "{text}");
     let () = redis.run("HSET {newer}:manifest format x");
@@ -27,11 +27,11 @@ fn what_is_not_of_this_program_is_not_touched() {
     newer
         .arg("{newer}:manifest")
         .arg("format")
-        .arg("libstatestore 2");
+        .arg("libstatestore 3");
     let _: i64 = newer.query(&mut redis.connection()).unwrap();
     let text = refusal(&redis, "newer");
     assert!(
-        text.contains("its format is 2, and this statestored knows 1"),
+        text.contains("its format is 3, and this statestored knows 2"),
         "{text}"
     );
 }
@@ -159,6 +159,34 @@ fn after_a_kill_everything_goes_on_and_the_operator_is_told() {
             metrics.contains("\nstatestored_engine_reversions_total 3\n"),
             "{metrics}"
         );
+    });
+    server.stop().unwrap();
+}
+
+#[test]
+fn reads_of_several_keys_keep_the_connection() {
+    let redis = Redis::start();
+    let server = start(&redis);
+    let connections = || {
+        let told: String = redis.run("INFO stats");
+        let told = told
+            .lines()
+            .find_map(|line| line.strip_prefix("total_connections_received:"));
+        told.unwrap().parse::<u64>().unwrap()
+    };
+    block_on(async {
+        let client = client_of(&server).await;
+        // The watch has its own connection by then.
+        client.set("k", "1").await.unwrap();
+        let before = connections();
+        for round in 0..5 {
+            let both = Transaction::new()
+                .set(format!("a{round}"), "1", &SetOptions::new())
+                .set(format!("b{round}"), "1", &SetOptions::new());
+            client.transact(&both).await.unwrap();
+        }
+        // One of them asks this.
+        assert_eq!(connections(), before + 1);
     });
     server.stop().unwrap();
 }

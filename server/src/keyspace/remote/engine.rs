@@ -240,6 +240,14 @@ pub trait Link: Debug + Send {
     /// limit of time is answered as [unclear](Verdict::Unclear), or not at all.
     fn ask(&mut self, id: AskId, ask: Ask);
 
+    /// How many questions it has taken that go out when somebody has it [send](Self::send) them, so that many go together.
+    fn unsent(&self) -> usize {
+        0
+    }
+
+    /// Sends what it has taken.
+    fn send(&mut self) {}
+
     /// What the engine has told, in the order in which it came.
     fn news(&mut self) -> Option<News>;
 

@@ -71,7 +71,9 @@ impl Guesses {
 
     /// What a key may hold, if there is a guess.
     pub(super) fn look(&mut self, key: &Bytes) -> Option<&Seen> {
-        if let Some(seen) = self.old.remove(key) {
+        if !self.old.is_empty()
+            && let Some(seen) = self.old.remove(key)
+        {
             self.insert(key, seen);
         }
         self.young.get(key)
@@ -107,6 +109,17 @@ impl Guesses {
     /// The key was given this record.
     pub(super) fn changed(&mut self, key: &Bytes, record: &Record, revision: Revision) {
         self.learn(key, revision);
+        if let Some(known) = self.young.get_mut(key) {
+            if known.revision() >= revision {
+                return;
+            }
+            // Most changes leave a key as large as it was.
+            let before = bytes_of(key, known);
+            if before == bytes_with(key, record) {
+                known.record = Some((record.clone(), revision));
+                return;
+            }
+        }
         let Some(known) = self.young.get(key).or_else(|| self.old.get(key)) else {
             return;
         };
@@ -172,10 +185,16 @@ impl Guesses {
 }
 
 fn bytes_of(key: &Bytes, seen: &Seen) -> usize {
-    let content = seen.record.as_ref().map(|(record, _)| &record.content);
-    let value = match content {
-        Some(Content::Entry { value, .. }) => value.len(),
-        Some(Content::Tombstone) | None => 0,
+    match &seen.record {
+        Some((record, _)) => bytes_with(key, record),
+        None => OVERHEAD + key.len(),
+    }
+}
+
+fn bytes_with(key: &Bytes, record: &Record) -> usize {
+    let value = match &record.content {
+        Content::Entry { value, .. } => value.len(),
+        Content::Tombstone => 0,
     };
     OVERHEAD + key.len() + value
 }
@@ -224,6 +243,33 @@ mod tests {
         assert_eq!(known(&mut guesses), Some(6));
         guesses.changed(&KEY, &record(7), Revision(7));
         assert_eq!(known(&mut guesses), Some(7));
+    }
+
+    #[test]
+    fn a_change_is_remembered_whatever_its_size_and_never_an_earlier_one() {
+        let entry = |bytes: usize, at: u64| Record {
+            content: Content::Entry {
+                value: vec![0; bytes].into(),
+                token: None,
+                expiry: None,
+            },
+            ..record(at)
+        };
+        let mut guesses = Guesses::new(1_000);
+        guesses.asked(AskId(1));
+        guesses.saw(AskId(1), &KEY, &seen(5));
+        for (bytes, at) in [(10, 6), (10, 7), (200, 8), (3, 9)] {
+            guesses.changed(&KEY, &entry(bytes, at), Revision(at));
+            assert_eq!(known(&mut guesses), Some(at));
+            let taken = guesses.young_bytes;
+            assert_eq!(taken, bytes_with(&KEY, &entry(bytes, at)), "{at}");
+        }
+        guesses.changed(&KEY, &entry(3, 8), Revision(8));
+        assert_eq!(known(&mut guesses), Some(9));
+        // It takes more than half of the room.
+        guesses.changed(&KEY, &entry(400, 10), Revision(10));
+        assert_eq!(known(&mut guesses), None);
+        assert_eq!(guesses.young_bytes, 0);
     }
 
     #[test]

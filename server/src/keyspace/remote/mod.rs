@@ -120,6 +120,8 @@ pub struct Remote<L> {
     clocks: Clocks,
     /// The question about clocks whose answer is still to come.
     asked_clocks: Option<AskId>,
+    /// When time passed last.
+    advanced: Option<Now>,
 }
 
 #[derive(Debug)]
@@ -159,6 +161,7 @@ impl<L: Link> Remote<L> {
             standing: Standing::default(),
             clocks: Clocks::new(config.process, config.clock_limit_ms, config.compare_ms),
             asked_clocks: None,
+            advanced: None,
             config,
         }
     }
@@ -277,6 +280,11 @@ impl<L: Link> Remote<L> {
             .add(ticket, asked.request, deadline_ms, keys, work);
         self.send(asked.now);
         None
+    }
+
+    /// Whether there is anything to be told that has ended.
+    fn has_ended(&self) -> bool {
+        self.tasks.has_ended() || self.untold.has_ready() || self.following.has_released()
     }
 
     /// Until when commits wait for the watch.
@@ -412,6 +420,11 @@ impl<L: Link> Keyspace for Remote<L> {
             left -= 1;
             self.take(news, now, told);
         }
+        let last = self.advanced.replace(now);
+        if left == most && last == Some(now) && !self.has_ended() {
+            // This is called before each request.
+            return;
+        }
         self.tasks.pass(now);
         self.pass_confirming(now);
         self.begin_due(now);
@@ -444,7 +457,7 @@ impl<L: Link> Keyspace for Remote<L> {
         let times = [
             watch,
             held,
-            self.following.has_released().then_some(0),
+            (self.following.has_released() || self.link.unsent() > 0).then_some(0),
             clocks,
             again,
             self.sights.next_ms(),
@@ -456,13 +469,14 @@ impl<L: Link> Keyspace for Remote<L> {
     }
 
     fn gathered(&self) -> usize {
-        self.confirming.gathered()
+        self.confirming.gathered() + self.link.unsent()
     }
 
     fn ask_gathered(&mut self) {
-        if self.gathered() > 0 {
+        if self.confirming.gathered() > 0 {
             self.ask_revision();
         }
+        self.link.send();
     }
 
     fn poll_news(&mut self, context: &mut Context<'_>) -> Poll<()> {

@@ -42,8 +42,7 @@ impl<L: Link> Remote<L> {
         let FoundPage { records, has_more } = match found {
             Ok(found) => found,
             Err(Some(error)) => {
-                let refused = Reply::Error(plan::refusal(&error));
-                return told.ended(page.ticket, End::reply(refused));
+                return told.ended(page.ticket, plan::refusal(&error));
             }
             Err(None) if self.standing.is_away(now) => {
                 return told.ended(page.ticket, End::Away);

@@ -363,9 +363,9 @@ fn clock_is_wrong() -> End {
 }
 
 /// The answer to what an engine refuses for good.
-pub(super) fn refusal(error: &super::EngineError) -> ServiceError {
-    match error {
+pub(super) fn refusal(error: &super::EngineError) -> End {
+    End::reply(Reply::Error(match error {
         super::EngineError::Full => ServiceError::QuotaExceeded,
         other => ServiceError::Other(other.to_string().into()),
-    }
+    }))
 }

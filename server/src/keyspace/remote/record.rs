@@ -68,6 +68,12 @@ impl Record {
     /// As an engine keeps it.
     pub fn encode(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(self.encoded_len());
+        self.encode_to(&mut out);
+        out.freeze()
+    }
+
+    /// The same, behind what is there.
+    pub fn encode_to(&self, out: &mut impl BufMut) {
         out.put_u8(FORMAT);
         let (flags, value, token, expiry) = match &self.content {
             Content::Tombstone => (0, None, None, None),
@@ -102,7 +108,6 @@ impl Record {
         if let Some(value) = value {
             out.put_slice(value);
         }
-        out.freeze()
     }
 
     /// How long that is.

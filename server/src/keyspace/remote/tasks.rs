@@ -23,7 +23,6 @@ use crate::clock::Now;
 use crate::keyspace::{End, RequestDigest, Ticket};
 use bytes::Bytes;
 use smallvec::SmallVec;
-use statestore_protocol::Reply;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -217,7 +216,7 @@ impl Tasks {
         }
         match result {
             Ok(seen) => self.decide(id, &seen, sights, stamps),
-            Err(Some(error)) => self.end(id, error_end(&error)),
+            Err(Some(error)) => self.end(id, refusal(&error)),
             Err(None) => {
                 self.put_stage(id, Stage::ReadLater);
                 self.go_on_later(id, stamps.now.mono_ms + FIRST_PAUSE_MS);
@@ -267,9 +266,9 @@ impl Tasks {
             // By a copy of this, or by another server.
             Verdict::Answered(answer) => {
                 let end = answer::decode(&answer);
-                self.end(id, end.unwrap_or_else(|error| error_end(&error)));
+                self.end(id, end.unwrap_or_else(|error| refusal(&error)));
             }
-            Verdict::Failed(error) if !attempt.is_open => self.end(id, error_end(&error)),
+            Verdict::Failed(error) if !attempt.is_open => self.end(id, refusal(&error)),
             Verdict::Failed(_) | Verdict::Unclear => {
                 attempt.is_open = true;
                 let at_ms = stamps.now.mono_ms + attempt.pause_ms;
@@ -435,6 +434,10 @@ impl Tasks {
         self.ended.push((ticket, end));
     }
 
+    pub(super) fn has_ended(&self) -> bool {
+        !self.ended.is_empty()
+    }
+
     pub(super) fn take_ended(&mut self) -> Vec<(Ticket, End)> {
         std::mem::take(&mut self.ended)
     }
@@ -491,8 +494,4 @@ impl Tasks {
             }
         }
     }
-}
-
-fn error_end(error: &EngineError) -> End {
-    End::reply(Reply::Error(refusal(error)))
 }

@@ -40,11 +40,16 @@ impl Question {
     }
 }
 
+/// So many questions are sent even if more may come soon.
+const MOST_UNSENT: usize = 16;
+
 /// The way to the thread of an engine, which ends when this is dropped.
 #[derive(Debug)]
 pub struct ThreadLink {
     engine: &'static str,
     asks: mpsc::UnboundedSender<(AskId, Ask)>,
+    /// What is to be sent.
+    unsent: Vec<(AskId, Ask)>,
     news: mpsc::UnboundedReceiver<News>,
     /// What [`poll_news`](Link::poll_news) has found, and what a thread that has ended does not answer.
     next: VecDeque<News>,
@@ -101,6 +106,7 @@ impl ThreadLink {
         Ok(Self {
             engine,
             asks,
+            unsent: Vec::new(),
             news,
             next: VecDeque::new(),
             is_dead: false,
@@ -140,17 +146,30 @@ impl ThreadLink {
 
 impl Link for ThreadLink {
     fn ask(&mut self, id: AskId, ask: Ask) {
-        let Err(unsent) = self.asks.send((id, ask)) else {
-            return;
-        };
-        if !std::mem::replace(&mut self.is_dead, true) {
-            tracing::error!(
-                "the thread that talks to {} has ended: this is a bug, please report it",
-                self.engine
-            );
+        self.unsent.push((id, ask));
+        if self.unsent.len() >= MOST_UNSENT {
+            self.send();
         }
-        let (id, ask) = unsent.0;
-        self.next.push_back(unanswered(id, &ask));
+    }
+
+    fn unsent(&self) -> usize {
+        self.unsent.len()
+    }
+
+    fn send(&mut self) {
+        for next in self.unsent.drain(..) {
+            let Err(unsent) = self.asks.send(next) else {
+                continue;
+            };
+            if !std::mem::replace(&mut self.is_dead, true) {
+                tracing::error!(
+                    "the thread that talks to {} has ended: this is a bug, please report it",
+                    self.engine
+                );
+            }
+            let (id, ask) = unsent.0;
+            self.next.push_back(unanswered(id, &ask));
+        }
     }
 
     fn news(&mut self) -> Option<News> {
@@ -191,5 +210,59 @@ pub(super) fn refused(id: AskId, ask: &Ask, error: &super::EngineError) -> News 
         Ask::Page { .. } => News::Page(id, Err(Some(error))),
         Ask::Watch => News::WatchLost(id, Some(error)),
         Ask::Clocks { .. } => News::Clocks(id, Err(Some(error))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Failure;
+
+    impl From<std::io::Error> for Failure {
+        fn from(_: std::io::Error) -> Self {
+            Self
+        }
+    }
+
+    /// To an engine that says of each watch that it is lost, and what it was asked.
+    async fn link() -> (ThreadLink, mpsc::UnboundedReceiver<AskId>) {
+        let (note, noted) = mpsc::unbounded_channel();
+        let begin = || async { Ok::<_, Failure>(note) };
+        let work = |note: mpsc::UnboundedSender<AskId>, mut ends: Ends| async move {
+            while let Some((ask, _)) = ends.asked.recv().await {
+                let _ = note.send(ask);
+                let _ = ends.tell.send(News::WatchLost(ask, None));
+            }
+        };
+        let link = ThreadLink::start("test", begin, work).await;
+        (link.unwrap(), noted)
+    }
+
+    #[tokio::test]
+    async fn questions_go_out_together() {
+        let (mut link, mut noted) = link().await;
+        link.ask(AskId(1), Ask::Watch);
+        link.ask(AskId(2), Ask::Watch);
+        assert_eq!(link.unsent(), 2);
+        assert!(noted.is_empty());
+        link.send();
+        assert_eq!(link.unsent(), 0);
+        assert_eq!(noted.recv().await, Some(AskId(1)));
+        assert_eq!(noted.recv().await, Some(AskId(2)));
+    }
+
+    #[tokio::test]
+    async fn many_go_out_by_themselves() {
+        let (mut link, mut noted) = link().await;
+        for number in 0..=MOST_UNSENT as u64 {
+            link.ask(AskId(number), Ask::Watch);
+        }
+        assert_eq!(link.unsent(), 1);
+        for number in 0..MOST_UNSENT as u64 {
+            assert_eq!(noted.recv().await, Some(AskId(number)));
+        }
+        assert!(noted.is_empty());
     }
 }

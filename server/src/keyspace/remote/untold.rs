@@ -22,6 +22,11 @@ struct Waiting {
 }
 
 impl Untold {
+    /// Whether [`take_ready`](Self::take_ready) gives anything.
+    pub(super) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// What is to be answered now.
     pub(super) fn take_ready(&mut self) -> Vec<(Ticket, End)> {
         std::mem::take(&mut self.ready)

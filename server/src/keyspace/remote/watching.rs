@@ -89,7 +89,7 @@ impl<L: Link> Remote<L> {
         }
         let pause_ms = match error {
             Some(error) => {
-                let refused = End::reply(Reply::Error(plan::refusal(&error)));
+                let refused = plan::refusal(&error);
                 self.give_up_following(&refused, told);
                 UNWATCHABLE_AGAIN_MS
             }
@@ -126,7 +126,7 @@ impl<L: Link> Remote<L> {
         let mut seen = match result {
             Ok(seen) => seen,
             Err(Some(error)) => {
-                let refused = End::reply(Reply::Error(plan::refusal(&error)));
+                let refused = plan::refusal(&error);
                 for ticket in self.following.refused(key) {
                     told.ended(ticket, refused.clone());
                 }

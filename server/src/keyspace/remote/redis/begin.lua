@@ -2,8 +2,8 @@
 -- Finds the store of a prefix, or makes it, and notices that the engine goes on from another history: after a restart, or on a replica that
 -- took over, its replication has another name. The counter of revisions jumps then, so that none is given twice.
 --
--- KEYS: manifest, counter, floors, stream, the entries of each bucket. ARGV: format, id of a new store or nothing if none may be made, number of buckets, how far the
--- counter jumps.
+-- KEYS: manifest, counter, floors, stream, the entries of each shelf, the keys of each bucket. ARGV: format, id of a new store or nothing if none may
+-- be made, number of buckets, how far the counter jumps.
 local manifest, counter, floors, stream = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local format, new_id, buckets, jump = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 

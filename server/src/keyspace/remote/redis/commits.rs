@@ -1,11 +1,13 @@
 //! Units as the script that commits is told of them, and which of them go together.
-use super::names::{Names, encode_version};
+use super::names::{Names, SHELVES, encode_version, shelf_of};
 use crate::keyspace::RequestDigest;
-use crate::keyspace::remote::{AskId, Place, Put, Revision, Unit, bucket_of};
-use ::redis::Cmd;
+use crate::keyspace::remote::{AskId, Place, Put, Record, Revision, Unit, bucket_of};
+use ::redis::{Cmd, RedisWrite};
 use bytes::Bytes;
 use foldhash::quality;
+use smallvec::SmallVec;
 use std::collections::{HashMap, VecDeque};
+use std::fmt::Write;
 
 /// Most entries of a group: the script passes twice as many to one command.
 const MOST_ENTRIES: usize = 128;
@@ -21,8 +23,13 @@ const UNCHANGED: &[u8] = b"-";
 struct Entry {
     key: Bytes,
     expected: Option<Revision>,
-    /// Nothing if it is purged.
-    record: Option<Bytes>,
+    change: Option<Change>,
+}
+
+#[derive(Debug)]
+enum Change {
+    Put(Record),
+    Purge,
 }
 
 /// The same for a floor.
@@ -38,7 +45,7 @@ struct Floor {
 pub(super) struct Commit {
     pub(super) ask: AskId,
     /// Those that are compared come first.
-    entries: Vec<Entry>,
+    entries: SmallVec<[Entry; 1]>,
     floors: Vec<Floor>,
     /// What the request is answered, unless it was answered before.
     answer: Option<(RequestDigest, Bytes)>,
@@ -50,14 +57,14 @@ pub(super) struct Commit {
 
 impl Commit {
     pub(super) fn new(ask: AskId, unit: &Unit) -> Self {
-        let (mut entries, mut floors) = (Vec::new(), Vec::new());
+        let (mut entries, mut floors) = (SmallVec::<[Entry; 1]>::new(), Vec::new());
         for (place, revision) in &unit.compares {
             let expected = Some(*revision);
             match place {
                 Place::Entry(key) => entries.push(Entry {
                     key: key.clone(),
                     expected,
-                    record: None,
+                    change: None,
                 }),
                 Place::Floor(bucket) => floors.push(Floor {
                     bucket: *bucket,
@@ -74,18 +81,21 @@ impl Commit {
         for (place, put) in &unit.puts {
             match (place, put) {
                 (Place::Entry(key), put) => {
-                    let record = match put {
-                        Put::Record(record) => record.encode(),
-                        Put::Floor(_) | Put::Answer(_) | Put::Nothing => Bytes::new(),
+                    bytes += 100 + key.len();
+                    let change = match put {
+                        Put::Record(record) => {
+                            bytes += record.encoded_len();
+                            Change::Put(record.clone())
+                        }
+                        Put::Floor(_) | Put::Answer(_) | Put::Nothing => Change::Purge,
                     };
-                    bytes += 100 + key.len() + record.len();
-                    let record = Some(record);
+                    let change = Some(change);
                     match entries.iter_mut().find(|entry| entry.key == key) {
-                        Some(known) => known.record = record,
+                        Some(known) => known.change = change,
                         None => entries.push(Entry {
                             key: key.clone(),
                             expected: None,
-                            record,
+                            change,
                         }),
                     }
                 }
@@ -121,12 +131,37 @@ impl Commit {
     /// What it compares or changes, and whether it changes it.
     fn places(&self) -> impl Iterator<Item = (Place, bool)> {
         let entries = self.entries.iter();
-        let entries = entries.map(|it| (Place::Entry(it.key.clone()), it.record.is_some()));
+        let entries = entries.map(|it| (Place::Entry(it.key.clone()), it.change.is_some()));
         let floors = self.floors.iter();
         let floors = floors.map(|it| (Place::Floor(it.bucket), it.version.is_some()));
         let answer = self.answer.iter();
         let answer = answer.map(|(request, _)| (Place::Answer(*request), true));
         entries.chain(floors).chain(answer)
+    }
+
+    /// What a plain one is about: it gives one entry that there is, and that it compares, another record, and nothing else.
+    fn plain(&self) -> Option<(&Bytes, Revision, &Record)> {
+        match &self.entries[..] {
+            [
+                Entry {
+                    key,
+                    expected: Some(expected),
+                    change: Some(Change::Put(record)),
+                },
+            ] if *expected > Revision(0) && self.floors.is_empty() && self.answer.is_none() => {
+                Some((key, *expected, record))
+            }
+            _ => None,
+        }
+    }
+
+    /// What it changes, as the stream has it.
+    pub(super) fn changes(self) -> impl Iterator<Item = (Bytes, Option<Record>)> {
+        let entries = self.entries.into_iter();
+        entries.filter_map(|entry| match entry.change? {
+            Change::Put(record) => Some((entry.key, Some(record))),
+            Change::Purge => Some((entry.key, None)),
+        })
     }
 }
 
@@ -170,56 +205,160 @@ pub(super) fn gather(queue: &mut VecDeque<Commit>) -> Vec<Commit> {
     group
 }
 
-/// Puts the names of the hashes and answers, and then what the script is told: this first.
-pub(super) fn describe(call: &mut Cmd, group: &[Commit], names: &Names, head: [&[u8]; 3]) {
-    for commit in group {
-        for entry in &commit.entries {
-            call.arg(names.entries(bucket_of(&entry.key)));
+/// A group as the script is told of it: plain units first, by their shelves.
+pub(super) struct Layout<'a> {
+    plain: Vec<Plain<'a>>,
+    /// Others, and where each is in the group.
+    others: Vec<(usize, &'a Commit)>,
+}
+
+struct Plain<'a> {
+    bucket: u16,
+    /// Where it is in the group.
+    place: usize,
+    key: &'a Bytes,
+    expected: Revision,
+    record: &'a Record,
+}
+
+impl<'a> Layout<'a> {
+    pub(super) fn of(group: &'a [Commit]) -> Self {
+        let (mut plain, mut others) = (Vec::with_capacity(group.len()), Vec::new());
+        for (place, commit) in group.iter().enumerate() {
+            match commit.plain() {
+                Some((key, expected, record)) => plain.push(Plain {
+                    bucket: bucket_of(key),
+                    place,
+                    key,
+                    expected,
+                    record,
+                }),
+                None => others.push((place, commit)),
+            }
         }
-        if let Some((request, _)) = &commit.answer {
-            call.arg(names.answer(*request));
+        plain.sort_by_key(|unit| shelf_of(unit.bucket));
+        Self { plain, others }
+    }
+
+    /// Those of each shelf.
+    fn shelves(&self) -> impl Iterator<Item = &[Plain<'a>]> {
+        let is_same =
+            |one: &Plain<'_>, other: &Plain<'_>| shelf_of(one.bucket) == shelf_of(other.bucket);
+        self.plain.chunk_by(is_same)
+    }
+
+    /// Where each unit is in the group, in the order of the script.
+    fn places(&self) -> impl Iterator<Item = usize> {
+        let plain = self.plain.iter().map(|unit| unit.place);
+        plain.chain(self.others.iter().map(|(place, _)| *place))
+    }
+
+    /// How many hashes, sets and answers it names.
+    pub(super) fn names(&self) -> usize {
+        let others = self.others.iter();
+        let others = others.map(|(_, it)| 2 * it.entries.len() + usize::from(it.answer.is_some()));
+        self.shelves().count() + others.sum::<usize>()
+    }
+
+    /// Puts these names, and then what the script is told: this first.
+    pub(super) fn describe(&self, call: &mut Cmd, names: &Names, head: [&[u8]; 3]) {
+        let mut counts: SmallVec<[usize; SHELVES as usize]> = SmallVec::new();
+        for units in self.shelves() {
+            let bucket = units.first().map_or(0, |unit| unit.bucket);
+            call.arg(names.entries_with(bucket));
+            counts.push(units.len());
+        }
+        for (_, commit) in &self.others {
+            for entry in &commit.entries {
+                let bucket = bucket_of(&entry.key);
+                call.arg(names.entries_with(bucket)).arg(names.keys(bucket));
+            }
+            if let Some((request, _)) = &commit.answer {
+                call.arg(names.answer(*request));
+            }
+        }
+        for argument in head {
+            call.arg(argument);
+        }
+        call.arg(counts.len());
+        // A group has fewer than 256 units.
+        let places = self
+            .places()
+            .map(|place| u8::try_from(place).unwrap_or(u8::MAX));
+        call.arg(&places.collect::<SmallVec<[u8; MOST_ENTRIES]>>()[..]);
+        let mut buckets = String::with_capacity(4 * self.plain.len());
+        for unit in &self.plain {
+            // A string takes all that is written.
+            let _ = write!(buckets, "{:04x}", unit.bucket);
+        }
+        call.arg(buckets);
+        for count in counts {
+            call.arg(count);
+        }
+        for unit in &self.plain {
+            call.arg(&unit.key[..]);
+        }
+        for unit in &self.plain {
+            put_expectation(call, Some(unit.expected));
+        }
+        for unit in &self.plain {
+            call.arg(&unit.key[..]);
+            put_record(call, unit.record);
+        }
+        call.arg(self.others.len());
+        for (_, commit) in &self.others {
+            put_unit(call, commit);
         }
     }
-    for argument in head {
-        call.arg(argument);
-    }
-    call.arg(group.len());
-    for Commit {
-        entries,
-        floors,
-        answer,
-        ..
-    } in group
-    {
-        call.arg(entries.len());
-        for entry in entries {
-            call.arg(&entry.key[..]).arg(expectation(entry.expected));
-            call.arg(entry.record.as_deref().unwrap_or(UNCHANGED));
+
+    /// What became of each unit of the group, by what became of those in the order of the script.
+    pub(super) fn in_order<T>(&self, outcomes: Vec<T>) -> Option<Vec<T>> {
+        let count = self.plain.len() + self.others.len();
+        if outcomes.len() != count {
+            return None;
         }
-        call.arg(floors.len());
-        for floor in floors {
-            call.arg(floor.bucket).arg(expectation(floor.expected));
-            call.arg(floor.version.as_deref().unwrap_or_default());
-        }
-        call.arg(answer.as_ref().map_or(&[][..], |(_, given)| given));
+        let mut in_order: Vec<_> = self.places().zip(outcomes).collect();
+        in_order.sort_by_key(|(place, _)| *place);
+        Some(in_order.into_iter().map(|(_, outcome)| outcome).collect())
     }
 }
 
-/// How many hashes and answers the units of a group name.
-pub(super) fn names_of(group: &[Commit]) -> usize {
-    let names = group.iter();
-    let names = names.map(|commit| commit.entries.len() + usize::from(commit.answer.is_some()));
-    names.sum()
+fn put_unit(call: &mut Cmd, commit: &Commit) {
+    call.arg(commit.entries.len());
+    for entry in &commit.entries {
+        call.arg(bucket_of(&entry.key)).arg(&entry.key[..]);
+        put_expectation(call, entry.expected);
+        match &entry.change {
+            None => call.write_arg(UNCHANGED),
+            Some(Change::Purge) => call.write_arg(b""),
+            Some(Change::Put(record)) => put_record(call, record),
+        }
+    }
+    call.arg(commit.floors.len());
+    for floor in &commit.floors {
+        call.arg(floor.bucket);
+        put_expectation(call, floor.expected);
+        call.arg(floor.version.as_deref().unwrap_or_default());
+    }
+    let answer = commit.answer.as_ref();
+    call.arg(answer.map_or(&[][..], |(_, given)| given));
 }
 
-fn expectation(expected: Option<Revision>) -> String {
-    expected.map_or_else(String::new, |Revision(revision)| format!("{revision}:"))
+fn put_expectation(call: &mut Cmd, expected: Option<Revision>) {
+    match expected {
+        Some(Revision(revision)) => call.write_arg_fmt(format_args!("{revision}:")),
+        None => call.write_arg(b""),
+    }
+}
+
+fn put_record(call: &mut Cmd, record: &Record) {
+    record.encode_to(&mut call.bufmut_for_next_arg(record.encoded_len()));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keyspace::remote::{Content, Record, WriteId};
+    use crate::keyspace::remote::{Content, WriteId};
 
     fn record(bytes: usize) -> Record {
         Record {
@@ -285,11 +424,38 @@ mod tests {
         assert_eq!(groups([purge("a"), purge("b"), change("c", 1)]), [1, 1, 1]);
     }
 
+    /// Gives an entry that there is another record.
+    fn overwriting(key: &str) -> Commit {
+        let place = Place::Entry(key.to_owned().into());
+        let unit = Unit {
+            compares: vec![(place.clone(), Revision(1))],
+            puts: vec![(place, Put::Record(record(1)))],
+        };
+        Commit::new(AskId(1), &unit)
+    }
+
+    #[test]
+    fn outcomes_are_those_of_their_units_whatever_the_script_begins_with() {
+        let mut group: Vec<_> = (0..40)
+            .map(|number| overwriting(&number.to_string()))
+            .collect();
+        group[7] = purge("7");
+        group[21] = change("21", 1);
+        let layout = Layout::of(&group);
+        assert_eq!((layout.plain.len(), layout.others.len()), (38, 2));
+        let shelves: Vec<_> = layout.shelves().map(|it| shelf_of(it[0].bucket)).collect();
+        assert!(shelves.is_sorted() && shelves.len() == usize::from(SHELVES));
+        let of_script = layout.places().collect::<Vec<_>>();
+        assert_ne!(of_script, (0..40).collect::<Vec<_>>());
+        assert_eq!(layout.in_order(of_script), Some((0..40).collect()));
+        assert_eq!(layout.in_order(vec![0; 39]), None);
+    }
+
     #[test]
     fn what_is_compared_and_changed_is_one_entry() {
         let commit = purge("a");
         assert_eq!((commit.entries.len(), commit.floors.len()), (1, 1));
-        assert_eq!(commit.entries[0].record.as_deref(), Some(&b""[..]));
+        assert!(matches!(commit.entries[0].change, Some(Change::Purge)));
         assert_eq!(commit.floors[0].version.as_deref(), Some("1:0"));
         assert_eq!(commit.compared, 1);
     }

@@ -1,5 +1,5 @@
 //! Finding the master, looking whether it can have the entries, and making what has to be there at the first start.
-use super::names::{Names, number};
+use super::names::{Names, SHELVES, number};
 use super::{REQUEST_TIMEOUT, RedisConfig, RedisError};
 use crate::keyspace::remote::BUCKETS;
 use crate::keyspace::remote::tls::may_lack_a_certificate;
@@ -20,8 +20,8 @@ const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long it is left in peace in between.
 const AGAIN: Duration = Duration::from_millis(250);
 
-/// What the manifest says of the only format so far.
-const FORMAT: &str = "libstatestore 1";
+/// What the manifest says of this format. The first one, whose hashes were those of buckets, was in no release.
+const FORMAT: &str = "libstatestore 2";
 
 /// How far revisions jump when the engine begins anew: further than any number of changes that it may have lost.
 const JUMP: u64 = 1 << 32;
@@ -266,11 +266,14 @@ async fn reach_at(
     let names = Names::new(&config.prefix);
     let new_id = if may_make { new_id()? } else { String::new() };
     let mut begin = ::redis::cmd("EVAL");
-    begin.arg(BEGIN).arg(4 + BUCKETS);
+    begin.arg(BEGIN).arg(4 + SHELVES + BUCKETS);
     begin.arg(names.manifest()).arg(names.counter());
     begin.arg(names.floors()).arg(names.stream());
+    for shelf in 0..SHELVES {
+        begin.arg(names.entries(shelf));
+    }
     for bucket in 0..BUCKETS {
-        begin.arg(names.entries(bucket));
+        begin.arg(names.keys(bucket));
     }
     begin.arg(FORMAT).arg(new_id).arg(BUCKETS).arg(JUMP);
     let found: Vec<Value> = match begin.query_async(&mut connection).await {
@@ -332,8 +335,11 @@ fn objection(format: &str) -> String {
         .strip_prefix("libstatestore ")
         .and_then(|number| number.parse::<u32>().ok());
     match number {
+        Some(number @ 0..2) => format!(
+            "its format is {number}, of before the first release, and this statestored knows 2: name another prefix, and copy what is needed through the statestored that wrote it"
+        ),
         Some(number) => format!(
-            "its format is {number}, and this statestored knows 1: use the release that wrote it, or a later one"
+            "its format is {number}, and this statestored knows 2: use the release that wrote it, or a later one"
         ),
         None => format!("its manifest is {format:?}"),
     }
@@ -438,7 +444,8 @@ mod tests {
 
     #[test]
     fn other_formats_are_named() {
-        assert!(objection("libstatestore 2").starts_with("its format is 2, and this"));
+        assert!(objection("libstatestore 1").contains("name another prefix"));
+        assert!(objection("libstatestore 3").starts_with("its format is 3, and this"));
         assert_eq!(objection("x"), "its manifest is \"x\"");
     }
 }

@@ -7,10 +7,11 @@
 //! |---|---|
 //! | `{PREFIX}:manifest` | hash: `format`, `store` (its id), `history` (how often the engine began anew), `engine` (the name of its replication) |
 //! | `{PREFIX}:revision` | the last revision |
-//! | `{PREFIX}:entries:BUCKET` | hash: key → `REVISION:` and its [record](super::Record) |
+//! | `{PREFIX}:entries:SHELF` | hash: key → `REVISION:` and its [record](super::Record), of all keys of 128 buckets |
+//! | `{PREFIX}:keys:BUCKET` | set: the keys of a bucket that have records, for SCAN |
 //! | `{PREFIX}:answer:DIGEST` | the [answer](super::Place::Answer) to a request; expires some time later |
 //! | `{PREFIX}:floors` | hash: bucket → `REVISION:WALL_MS:COUNTER` |
-//! | `{PREFIX}:changes` | stream: at each revision the keys that it changed, with their records; nothing for one that was purged |
+//! | `{PREFIX}:changes` | stream: at each revision the keys that it changed, with their records; nothing for one that was purged; at an empty key, in which order they are told |
 //! | `{PREFIX}:clocks` | hash: node → what its wall clock shows, and what Redis's did then, both in milliseconds |
 //! | `{PREFIX}:mark` | nothing of use: written so that replicas have something to confirm |
 //!
@@ -25,6 +26,7 @@ mod names;
 mod pages;
 mod portions;
 mod revision;
+mod telling;
 mod transactions;
 mod watch;
 mod worker;

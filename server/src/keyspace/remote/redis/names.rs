@@ -8,16 +8,29 @@ use bytes::{Buf, Bytes};
 #[derive(Debug)]
 pub(super) struct Names {
     prefix: String,
-    /// Of each bucket.
+    /// Of each shelf.
     entries: Vec<String>,
+    /// Of each bucket.
+    keys: Vec<String>,
+}
+
+/// Into so many hashes the entries are divided. What a script does to those on one shelf is one command, and commands are what a script costs; but
+/// a member of a cluster stands still while it gives one away.
+pub(super) const SHELVES: u16 = 8;
+
+/// The shelf of what is in a bucket.
+pub(super) fn shelf_of(bucket: u16) -> u16 {
+    bucket % BUCKETS / (BUCKETS / SHELVES)
 }
 
 impl Names {
     pub(super) fn new(prefix: &str) -> Self {
         let prefix = format!("{{{prefix}}}");
-        let entries = (0..BUCKETS).map(|bucket| format!("{prefix}:entries:{bucket:04x}"));
+        let entries = (0..SHELVES).map(|shelf| format!("{prefix}:entries:{shelf:x}"));
+        let keys = (0..BUCKETS).map(|bucket| format!("{prefix}:keys:{bucket:04x}"));
         Self {
             entries: entries.collect(),
+            keys: keys.collect(),
             prefix,
         }
     }
@@ -57,8 +70,19 @@ impl Names {
         self.below(&format!("answer:{request}"))
     }
 
-    pub(super) fn entries(&self, bucket: u16) -> &str {
-        &self.entries[usize::from(bucket % BUCKETS)]
+    /// The hash of what is on the shelf of this number.
+    pub(super) fn entries(&self, number: u16) -> &str {
+        &self.entries[usize::from(number % SHELVES)]
+    }
+
+    /// The hash of what is in a bucket, with others.
+    pub(super) fn entries_with(&self, bucket: u16) -> &str {
+        self.entries(shelf_of(bucket))
+    }
+
+    /// The set of the keys of a bucket.
+    pub(super) fn keys(&self, bucket: u16) -> &str {
+        &self.keys[usize::from(bucket % BUCKETS)]
     }
 }
 
@@ -101,7 +125,16 @@ mod tests {
     fn all_names_are_in_one_slot() {
         let names = Names::new("plant7");
         assert_eq!(names.manifest(), "{plant7}:manifest");
-        assert_eq!(names.entries(10), "{plant7}:entries:000a");
+        assert_eq!(names.entries(7), "{plant7}:entries:7");
+        assert_eq!(names.keys(10), "{plant7}:keys:000a");
+    }
+
+    #[test]
+    fn each_shelf_has_as_many_buckets() {
+        for shelf in 0..SHELVES {
+            let buckets = (0..BUCKETS).filter(|bucket| shelf_of(*bucket) == shelf);
+            assert_eq!(buckets.count(), 128, "{shelf}");
+        }
     }
 
     #[test]

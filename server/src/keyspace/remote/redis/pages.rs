@@ -76,7 +76,7 @@ async fn page_behind(
     let mut counting = ::redis::pipe();
     counting.cmd("HGET").arg(names.manifest()).arg("history");
     for bucket in first..BUCKETS {
-        counting.cmd("HLEN").arg(names.entries(bucket));
+        counting.cmd("SCARD").arg(names.keys(bucket));
     }
     let counts: Vec<Value> = counting.query_async(connection).await?;
     if !counts
@@ -121,9 +121,9 @@ async fn of_bucket(
     after: Option<&Bytes>,
     most: usize,
 ) -> Result<(Vec<Found>, bool), Failure> {
-    let name = session.names.entries(bucket);
-    let mut keys: Vec<Vec<u8>> = ::redis::cmd("HKEYS")
-        .arg(name)
+    let names = &session.names;
+    let mut keys: Vec<Vec<u8>> = ::redis::cmd("SMEMBERS")
+        .arg(names.keys(bucket))
         .query_async(connection)
         .await?;
     keys.retain(|key| after.is_none_or(|after| key[..] > after[..]));
@@ -134,7 +134,7 @@ async fn of_bucket(
         return Ok((Vec::new(), false));
     }
     let values: Vec<Value> = ::redis::cmd("HMGET")
-        .arg(name)
+        .arg(names.entries_with(bucket))
         .arg(&keys)
         .query_async(connection)
         .await?;

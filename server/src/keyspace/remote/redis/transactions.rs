@@ -1,7 +1,8 @@
 //! Reads, and commits as scripts.
-use super::commits::{Commit, describe, names_of};
+use super::commits::{Commit, Layout};
 use super::connecting::Session;
 use super::names::{decode_entry, decode_floor, number};
+use super::telling::Telling;
 use crate::keyspace::remote::portion::Portion;
 use crate::keyspace::remote::thread::Question;
 use crate::keyspace::remote::{
@@ -178,7 +179,7 @@ fn look(commands: &mut Pipeline, session: &Session, single: &[Question]) {
         commands.add_command(floors);
     }
     for key in single.iter().flat_map(|question| &question.keys) {
-        let name = names.entries(bucket_of(key));
+        let name = names.entries_with(bucket_of(key));
         let mut entry = Cmd::with_capacity(3, "HGET".len() + name.len() + key.len());
         entry.arg("HGET").arg(name).arg(&key[..]);
         commands.add_command(entry);
@@ -201,7 +202,7 @@ fn look_together(commands: &mut Pipeline, session: &Session, several: &[Question
     call.arg(2 + keys.len());
     call.arg(names.manifest()).arg(names.floors());
     for key in &keys {
-        call.arg(names.entries(bucket_of(key)));
+        call.arg(names.entries_with(bucket_of(key)));
     }
     call.arg(&session.history);
     for key in &keys {
@@ -218,6 +219,9 @@ fn seen_each(
     session: &Session,
     single: &[Question],
 ) -> Result<Vec<Result<Seen, Option<EngineError>>>, Connection> {
+    if single.is_empty() {
+        return Ok(Vec::new());
+    }
     let count = floors_of(single);
     let mut answers = answers.into_iter();
     let floors = match (count > 0).then(|| answers.next()) {
@@ -328,11 +332,14 @@ pub(super) async fn commit(
     session: Arc<Session>,
     group: Vec<Commit>,
     items: u64,
+    telling: Arc<Telling>,
     tell: UnboundedSender<News>,
 ) -> Connection {
+    let _under_way = telling.commits();
     let names = &session.names;
+    let layout = Layout::of(&group);
     let mut call = ::redis::cmd("EVALSHA");
-    call.arg(&session.commit).arg(4 + names_of(&group));
+    call.arg(&session.commit).arg(4 + layout.names());
     call.arg(names.manifest()).arg(names.counter());
     call.arg(names.floors()).arg(names.stream());
     let (items, seconds) = (items.to_string(), ANSWER_LIFETIME.as_secs().to_string());
@@ -341,31 +348,54 @@ pub(super) async fn commit(
         items.as_bytes(),
         seconds.as_bytes(),
     ];
-    describe(&mut call, &group, names, head);
+    layout.describe(&mut call, names, head);
     let mut commands = ::redis::pipe();
     commands.add_command(call);
     let (answer, then) = match ask_for(&mut connection, &session, commands).await {
         Ok(mut answers) => (answers.pop(), Connection::IsFine),
         Err(then) => (None, then),
     };
-    let verdicts = verdicts_of(answer, &group);
-    for (commit, verdict) in group.iter().zip(verdicts) {
+    let verdicts = verdicts_of(answer, &layout, &group);
+    let asks: Vec<_> = group.iter().map(|commit| commit.ask).collect();
+    let is_made = |verdict: &Verdict| matches!(verdict, Verdict::Done(_));
+    let made = verdicts.iter().find_map(|verdict| match verdict {
+        Verdict::Done(revision) => Some(*revision),
+        _ => None,
+    });
+    if let Some(revision) = made {
+        let changes = || {
+            let made = group.into_iter().zip(&verdicts);
+            let made = made.filter(|(_, verdict)| is_made(verdict));
+            made.flat_map(|(commit, _)| commit.changes()).collect()
+        };
+        telling.made(revision, changes, &tell);
+    }
+    for (ask, verdict) in asks.into_iter().zip(verdicts) {
         // Nobody may listen any more.
-        let _ = tell.send(News::Committed(commit.ask, verdict));
+        let _ = tell.send(News::Committed(ask, verdict));
     }
     then
 }
 
 /// What became of each unit of a group.
-fn verdicts_of(answer: Option<Value>, group: &[Commit]) -> Vec<Verdict> {
+fn verdicts_of(answer: Option<Value>, layout: &Layout<'_>, group: &[Commit]) -> Vec<Verdict> {
+    let unclear = || vec![Verdict::Unclear; group.len()];
     match answer {
-        Some(Value::Array(outcomes)) if outcomes.len() == group.len() => {
-            let outcomes = outcomes.iter().zip(group);
-            let verdicts = outcomes.map(|(outcome, commit)| verdict_of(outcome, commit.compared));
-            verdicts.collect()
-        }
+        Some(Value::BulkString(revision)) => match number(&revision) {
+            Some(revision) => vec![Verdict::Done(Revision(revision)); group.len()],
+            None => unclear(),
+        },
+        Some(Value::Array(outcomes)) => match layout.in_order(outcomes) {
+            Some(outcomes) => {
+                let outcomes = outcomes.iter().zip(group);
+                let verdicts =
+                    outcomes.map(|(outcome, commit)| verdict_of(outcome, commit.compared));
+                verdicts.collect()
+            }
+            None => unclear(),
+        },
         Some(Value::ServerError(error)) => vec![verdict_of_error(&error); group.len()],
-        _ => vec![Verdict::Unclear; group.len()],
+        _ => unclear(),
     }
 }
 

@@ -1,8 +1,9 @@
 //! Snapshots, and the changes behind them: each change is an item of the stream, whose revisions have no gaps.
 use super::RedisConfig;
 use super::connecting::{self, Session};
-use super::names::{decode_entry, decode_floor, number};
+use super::names::{SHELVES, decode_entry, decode_floor, number};
 use super::portions::Portions;
+use super::telling::{Lies, Telling};
 use super::transactions::{Connection, confirm, confirmed, foreign, is_here};
 use crate::keyspace::remote::said::Said;
 use crate::keyspace::remote::{AskId, BUCKETS, EngineError, Found, News, Record, Revision};
@@ -17,7 +18,7 @@ use tokio::time::Instant;
 
 const POSITION: &str = include_str!("position.lua");
 
-/// About so many entries of a bucket come at once, at most.
+/// About so many entries of a shelf come at once, at most.
 const ENTRIES_AT_ONCE: usize = 1_000;
 
 /// How long Redis waits for the next change before it says that there was none.
@@ -27,13 +28,15 @@ const WAIT: Duration = Duration::from_secs(1);
 pub(super) async fn watch(
     config: Arc<RedisConfig>,
     session: Arc<Session>,
-    portions: Portions,
+    (portions, telling): (Portions, Arc<Telling>),
     said: Said,
     ask: AskId,
     tell: UnboundedSender<News>,
 ) -> Connection {
     let mut then = Connection::IsFine;
-    let (reason, error) = match follow(&config, &session, &portions, &said, ask, &tell).await {
+    let lost = follow(&config, &session, (&portions, &telling), &said, ask, &tell).await;
+    telling.end(ask);
+    let (reason, error) = match lost {
         Lost::Passing(reason) => (reason, None),
         Lost::ForGood(error) => (error.to_string(), Some(error)),
         Lost::Connection => {
@@ -80,7 +83,7 @@ fn passing(reason: &str) -> Lost {
 async fn follow(
     config: &RedisConfig,
     session: &Session,
-    portions: &Portions,
+    (portions, telling): (&Portions, &Telling),
     said: &Said,
     ask: AskId,
     tell: &UnboundedSender<News>,
@@ -93,6 +96,7 @@ async fn follow(
         connection,
         session,
         portions,
+        telling,
         said,
         ask,
         tell,
@@ -106,6 +110,7 @@ struct Watching<'a> {
     connection: MultiplexedConnection,
     session: &'a Session,
     portions: &'a Portions,
+    telling: &'a Telling,
     said: &'a Said,
     ask: AskId,
     tell: &'a UnboundedSender<News>,
@@ -121,7 +126,7 @@ impl Watching<'_> {
     async fn follow(mut self) -> Result<std::convert::Infallible, Lost> {
         let (before, _) = self.position().await?;
         self.tell_entries().await?;
-        let (mut at, floors) = self.position().await?;
+        let (at, floors) = self.position().await?;
         // What was changed while the entries were read may be missing among them.
         let mut known = before;
         while known < at {
@@ -130,17 +135,22 @@ impl Watching<'_> {
                 self.tell_as_entries(item);
             }
         }
-        at = at.max(known);
+        let at = at.max(known);
         let _ = self.tell.send(News::Synced(self.ask, at, floors));
+        self.telling.begin(self.ask, at);
         self.said.forget();
         loop {
+            self.telling.due().await;
+            let at = self.telling.known(self.ask);
+            let at = at.ok_or_else(|| passing("another watch has begun"))?;
             let items = self.items_behind(at, Some(WAIT)).await?;
             if items.is_empty() {
                 let _ = self.tell.send(News::Watching(self.ask));
             }
-            for item in items {
-                at = next(at, &item)?;
-                let _ = self.tell.send(News::Changes(self.ask, at, item.changes));
+            for Item { at, changes } in items {
+                if self.telling.read(self.ask, at, changes, self.tell) == Lies::Ahead {
+                    return Err(passing("some were not there any more"));
+                }
             }
         }
     }
@@ -191,8 +201,8 @@ impl Watching<'_> {
         let mut next = 0;
         loop {
             let most = self.portions.entries.now();
-            let buckets = (most / ENTRIES_AT_ONCE).max(1);
-            while left.len() < buckets && next < BUCKETS {
+            let shelves = (most / ENTRIES_AT_ONCE).max(1);
+            while left.len() < shelves && next < SHELVES {
                 left.push((next, b"0".to_vec()));
                 next += 1;
             }
@@ -200,10 +210,10 @@ impl Watching<'_> {
                 return Ok(());
             }
             let mut commands = ::redis::pipe();
-            for (bucket, cursor) in &left {
+            for (shelf, cursor) in &left {
                 commands
                     .cmd("HSCAN")
-                    .arg(self.session.names.entries(*bucket));
+                    .arg(self.session.names.entries(*shelf));
                 commands.arg(&cursor[..]).arg("COUNT");
                 commands.arg(most.min(ENTRIES_AT_ONCE));
             }
@@ -213,11 +223,11 @@ impl Watching<'_> {
             let answers = answers?;
             let mut later = Vec::new();
             let mut records = Vec::new();
-            for ((bucket, _), answer) in left.into_iter().zip(answers) {
+            for ((shelf, _), answer) in left.into_iter().zip(answers) {
                 let (cursor, found) = scanned(answer)?;
                 records.extend(found);
                 if cursor != b"0" {
-                    later.push((bucket, cursor));
+                    later.push((shelf, cursor));
                 }
             }
             left = later;
@@ -336,13 +346,15 @@ fn item(item: Value) -> Result<Item, EngineError> {
         .and_then(number)
         .ok_or_else(malformed)?;
     let mut changes = Vec::with_capacity(fields.len() / 2);
+    // Nothing if floors were changed only, or they are in their order.
+    let mut order = Vec::new();
     let mut fields = fields.into_iter();
     while let (Some(key), Some(record)) = (fields.next(), fields.next()) {
         let (Value::BulkString(key), Value::BulkString(record)) = (key, record) else {
             return Err(malformed());
         };
-        // A change of floors only.
         if key.is_empty() {
+            order = record;
             continue;
         }
         let record = if record.is_empty() {
@@ -351,6 +363,14 @@ fn item(item: Value) -> Result<Item, EngineError> {
             Some(Record::decode(record.into()).map_err(foreign)?)
         };
         changes.push((key.into(), record));
+    }
+    if !order.is_empty() {
+        if order.len() != changes.len() {
+            return Err(malformed());
+        }
+        let mut ordered: Vec<_> = order.into_iter().zip(changes).collect();
+        ordered.sort_by_key(|(place, _)| *place);
+        changes = ordered.into_iter().map(|(_, change)| change).collect();
     }
     Ok(Item {
         at: Revision(at),

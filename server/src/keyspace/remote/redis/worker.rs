@@ -4,6 +4,7 @@ use super::clocks;
 use super::commits::{self, Commit};
 use super::connecting::{self, Obstacle, Reached, Session};
 use super::portions::Portions;
+use super::telling::Telling;
 use super::transactions::{self, Connection};
 use super::{RedisConfig, pages, revision, watch};
 use crate::keyspace::remote::said::Said;
@@ -15,8 +16,11 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-/// Most groups of a kind under way: while these are, others gather.
+/// Most groups of reads under way: while these are, others gather.
 const UNDER_WAY: usize = 4;
+
+/// The same for commits, of which a group takes the less for each the more it has.
+const COMMITS: usize = 2;
 
 /// The largest record: Redis takes more, but has to hold it twice.
 const MOST_RECORD_BYTES: usize = 64 * 1024 * 1024;
@@ -37,6 +41,7 @@ pub(super) async fn work(config: RedisConfig, reached: Reached, mut ends: Ends) 
     let config = Arc::new(config);
     let portions = Portions::default();
     let said = Said::default();
+    let telling = Arc::new(Telling::default());
     let mut watches = JoinSet::new();
     let mut reached = reached;
     loop {
@@ -44,7 +49,7 @@ pub(super) async fn work(config: RedisConfig, reached: Reached, mut ends: Ends) 
         if !serve(
             &config,
             reached,
-            (&portions, &said),
+            (&portions, &said, &telling),
             &mut ends,
             &mut watches,
         )
@@ -71,7 +76,7 @@ pub(super) async fn work(config: RedisConfig, reached: Reached, mut ends: Ends) 
 async fn serve(
     config: &Arc<RedisConfig>,
     reached: Reached,
-    (portions, said): (&Portions, &Said),
+    (portions, said, telling): (&Portions, &Said, &Arc<Telling>),
     Ends { asked, tell }: &mut Ends,
     watches: &mut JoinSet<Connection>,
 ) -> bool {
@@ -105,11 +110,13 @@ async fn serve(
             let (connection, session) = (connection.clone(), Arc::clone(&session));
             others.spawn(revision::tell(connection, session, asked, tell.clone()));
         }
-        while committing.len() < UNDER_WAY && !commits.is_empty() {
+        while committing.len() < COMMITS && !commits.is_empty() {
             let group = commits::gather(&mut commits);
             let items = stream.items(&group);
             let (connection, session) = (connection.clone(), Arc::clone(&session));
-            let commit = transactions::commit(connection, session, group, items, tell.clone());
+            let telling = Arc::clone(telling);
+            let commit =
+                transactions::commit(connection, session, group, items, telling, tell.clone());
             committing.spawn(commit);
         }
         tokio::select! {
@@ -150,7 +157,8 @@ async fn serve(
                             watches.abort_all();
                             let (config, session) = (Arc::clone(config), Arc::clone(&session));
                             let (portions, said) = (portions.clone(), said.clone());
-                            watches.spawn(watch::watch(config, session, portions, said, id, tell.clone()));
+                            let telling = Arc::clone(telling);
+                            watches.spawn(watch::watch(config, session, (portions, telling), said, id, tell.clone()));
                         }
                     }
                 }

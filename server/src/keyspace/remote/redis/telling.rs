@@ -1,0 +1,254 @@
+//! Which changes are told, by whom. What this server has made itself directly behind what was told last is known without the stream, so nobody
+//! reads the stream while commits are under way, unless somebody else has changed something, or for long.
+use crate::keyspace::remote::{AskId, News, Record, Revision};
+use bytes::Bytes;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::timeout;
+
+/// How long the stream is not read while commits are under way. One that changes anything shows by its revision whether others did.
+const UNREAD: Duration = Duration::from_millis(20);
+
+/// For so long behind a commit the next one is waited for.
+const QUIET: Duration = Duration::from_millis(1);
+
+#[derive(Debug, Default)]
+pub(super) struct Telling {
+    state: Mutex<State>,
+    /// It may be time to read the stream.
+    is_due: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The watch that is told all changes, and the last one that it was told.
+    watch: Option<(AskId, Revision)>,
+    /// How many are under way, and how many have begun.
+    commits: usize,
+    begun: u64,
+    /// Others have changed something that is not told yet.
+    is_behind: bool,
+}
+
+/// A commit under way.
+#[derive(Debug)]
+pub(super) struct UnderWay<'a>(&'a Telling);
+
+/// How a change lies to what was told.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Lies {
+    Behind,
+    Next,
+    /// There are others in between.
+    Ahead,
+}
+
+impl Telling {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All changes up to this one are told to this watch.
+    pub(super) fn begin(&self, watch: AskId, at: Revision) {
+        let mut state = self.state();
+        state.watch = Some((watch, at));
+        state.is_behind = false;
+    }
+
+    /// Nothing more is told to this watch.
+    pub(super) fn end(&self, watch: AskId) {
+        self.state().watch.take_if(|(ask, _)| *ask == watch);
+    }
+
+    /// Up to where a watch was told all changes; nothing if it is told none.
+    pub(super) fn known(&self, watch: AskId) -> Option<Revision> {
+        let state = self.state();
+        let (_, at) = state.watch.filter(|(ask, _)| *ask == watch)?;
+        Some(at)
+    }
+
+    /// Tells what is read from the stream, if it is the next.
+    pub(super) fn read(
+        &self,
+        watch: AskId,
+        at: Revision,
+        changes: Vec<(Bytes, Option<Record>)>,
+        tell: &UnboundedSender<News>,
+    ) -> Lies {
+        let mut state = self.state();
+        match &mut state.watch {
+            Some((ask, known)) if *ask == watch => {
+                if at <= *known {
+                    return Lies::Behind;
+                }
+                if at.0 != known.0 + 1 {
+                    return Lies::Ahead;
+                }
+                *known = at;
+                // Nobody may listen any more.
+                let _ = tell.send(News::Changes(watch, at, changes));
+                Lies::Next
+            }
+            _ => Lies::Behind,
+        }
+    }
+
+    /// Tells what this server has made at a revision, if it is the next.
+    pub(super) fn made(
+        &self,
+        at: Revision,
+        changes: impl FnOnce() -> Vec<(Bytes, Option<Record>)>,
+        tell: &UnboundedSender<News>,
+    ) {
+        let mut state = self.state();
+        let Some((ask, known)) = &mut state.watch else {
+            return;
+        };
+        if at.0 == known.0 + 1 {
+            *known = at;
+            // Nobody may listen any more.
+            let _ = tell.send(News::Changes(*ask, at, changes()));
+        } else if at > *known {
+            state.is_behind = true;
+            self.is_due.notify_one();
+        }
+    }
+
+    /// A commit is under way until what this gives is dropped.
+    pub(super) fn commits(&self) -> UnderWay<'_> {
+        let mut state = self.state();
+        state.commits += 1;
+        state.begun += 1;
+        UnderWay(self)
+    }
+
+    /// Waits until it is time to read the stream.
+    pub(super) async fn due(&self) {
+        let due = async {
+            loop {
+                let begun = {
+                    let mut state = self.state();
+                    if std::mem::take(&mut state.is_behind) || state.begun == 0 {
+                        return;
+                    }
+                    (state.commits == 0).then_some(state.begun)
+                };
+                let is_told = self.is_due.notified();
+                let Some(begun) = begun else {
+                    is_told.await;
+                    continue;
+                };
+                if timeout(QUIET, is_told).await.is_err() && self.state().begun == begun {
+                    return;
+                }
+            }
+        };
+        // That it is not due is no reason never to look.
+        let _ = timeout(UNREAD, due).await;
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.commits -= 1;
+        if state.commits == 0 {
+            self.0.is_due.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+    const WATCH: AskId = AskId(3);
+
+    fn watched() -> (Telling, UnboundedSender<News>, UnboundedReceiver<News>) {
+        let (tell, told) = unbounded_channel();
+        let telling = Telling::default();
+        telling.begin(WATCH, Revision(5));
+        (telling, tell, told)
+    }
+
+    /// The revisions that were told.
+    fn revisions(told: &mut UnboundedReceiver<News>) -> Vec<u64> {
+        let mut revisions = Vec::new();
+        while let Ok(News::Changes(WATCH, at, _)) = told.try_recv() {
+            revisions.push(at.0);
+        }
+        revisions
+    }
+
+    #[test]
+    fn each_change_is_told_once_whoever_comes_first() {
+        let (telling, tell, mut told) = watched();
+        telling.made(Revision(6), Vec::new, &tell);
+        let read = |at| telling.read(WATCH, Revision(at), Vec::new(), &tell);
+        assert_eq!(read(6), Lies::Behind);
+        assert_eq!(read(7), Lies::Next);
+        telling.made(Revision(7), Vec::new, &tell);
+        telling.made(Revision(8), Vec::new, &tell);
+        assert_eq!(read(10), Lies::Ahead);
+        assert_eq!(revisions(&mut told), [6, 7, 8]);
+        assert_eq!(telling.known(WATCH), Some(Revision(8)));
+    }
+
+    #[test]
+    fn what_is_not_the_next_waits_for_the_stream() {
+        let (telling, tell, mut told) = watched();
+        telling.made(Revision(7), Vec::new, &tell);
+        assert_eq!(revisions(&mut told), [0; 0]);
+        let read = |at| telling.read(WATCH, Revision(at), Vec::new(), &tell);
+        assert_eq!((read(6), read(7)), (Lies::Next, Lies::Next));
+        assert_eq!(revisions(&mut told), [6, 7]);
+    }
+
+    #[test]
+    fn a_watch_that_has_ended_is_told_nothing() {
+        let (telling, tell, mut told) = watched();
+        telling.end(AskId(2));
+        assert_eq!(telling.known(WATCH), Some(Revision(5)));
+        telling.end(WATCH);
+        telling.made(Revision(6), Vec::new, &tell);
+        assert_eq!(
+            telling.read(WATCH, Revision(6), Vec::new(), &tell),
+            Lies::Behind
+        );
+        assert_eq!(telling.known(WATCH), None);
+        assert_eq!(revisions(&mut told), [0; 0]);
+    }
+
+    /// Whether the stream is to be read at once.
+    async fn is_due(telling: &Telling) -> bool {
+        timeout(UNREAD / 2, telling.due()).await.is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_stream_is_read_when_nothing_is_under_way_or_others_changed_something() {
+        let (telling, tell, _told) = watched();
+        assert!(is_due(&telling).await);
+        let (first, second) = (telling.commits(), telling.commits());
+        assert!(!is_due(&telling).await);
+        telling.made(Revision(6), Vec::new, &tell);
+        assert!(!is_due(&telling).await, "nobody else changed anything");
+        telling.made(Revision(8), Vec::new, &tell);
+        assert!(is_due(&telling).await);
+        assert!(!is_due(&telling).await, "it is known already");
+        drop(first);
+        assert!(!is_due(&telling).await);
+        drop(second);
+        assert!(is_due(&telling).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_stream_is_read_some_time_whatever_is_under_way() {
+        let (telling, ..) = watched();
+        let _under_way = telling.commits();
+        let reading = timeout(2 * UNREAD, telling.due()).await;
+        assert!(reading.is_ok());
+    }
+}
