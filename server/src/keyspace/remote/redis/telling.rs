@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// How long the stream is not read while commits are under way. One that changes anything shows by its revision whether others did.
 const UNREAD: Duration = Duration::from_millis(20);
@@ -25,9 +25,10 @@ pub(super) struct Telling {
 struct State {
     /// The watch that is told all changes, and the last one that it was told.
     watch: Option<(AskId, Revision)>,
-    /// How many are under way, and how many have begun.
+    /// How many are under way.
     commits: usize,
-    begun: u64,
+    /// When the last one has ended.
+    ended: Option<Instant>,
     /// Others have changed something that is not told yet.
     is_behind: bool,
 }
@@ -118,9 +119,7 @@ impl Telling {
 
     /// A commit is under way until what this gives is dropped.
     pub(super) fn commits(&self) -> UnderWay<'_> {
-        let mut state = self.state();
-        state.commits += 1;
-        state.begun += 1;
+        self.state().commits += 1;
         UnderWay(self)
     }
 
@@ -128,20 +127,22 @@ impl Telling {
     pub(super) async fn due(&self) {
         let due = async {
             loop {
-                let begun = {
+                let quiet_at = {
                     let mut state = self.state();
-                    if std::mem::take(&mut state.is_behind) || state.begun == 0 {
+                    if std::mem::take(&mut state.is_behind) {
                         return;
                     }
-                    (state.commits == 0).then_some(state.begun)
+                    match state.ended {
+                        _ if state.commits > 0 => None,
+                        Some(ended) if ended.elapsed() < QUIET => Some(ended + QUIET),
+                        Some(_) | None => return,
+                    }
                 };
                 let is_told = self.is_due.notified();
-                let Some(begun) = begun else {
-                    is_told.await;
-                    continue;
-                };
-                if timeout(QUIET, is_told).await.is_err() && self.state().begun == begun {
-                    return;
+                match quiet_at {
+                    // It is looked again whether it was.
+                    Some(at) => drop(timeout_at(at, is_told).await),
+                    None => is_told.await,
                 }
             }
         };
@@ -155,6 +156,7 @@ impl Drop for UnderWay<'_> {
         let mut state = self.0.state();
         state.commits -= 1;
         if state.commits == 0 {
+            state.ended = Some(Instant::now());
             self.0.is_due.notify_one();
         }
     }
@@ -241,7 +243,10 @@ mod tests {
         drop(first);
         assert!(!is_due(&telling).await);
         drop(second);
+        assert!(is_due(&telling).await, "none has followed for a while");
+        let before = Instant::now();
         assert!(is_due(&telling).await);
+        assert_eq!(before.elapsed(), Duration::ZERO, "it is quiet already");
     }
 
     #[tokio::test(start_paused = true)]
