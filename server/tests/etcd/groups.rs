@@ -46,6 +46,7 @@ async fn commit(link: &mut ThreadLink, first: u64, asked: Vec<Ask>) -> Vec<Verdi
     for (number, ask) in (first..).zip(asked) {
         link.ask(AskId(number), ask);
     }
+    link.send();
     let mut verdicts = HashMap::new();
     while verdicts.len() < count {
         poll_fn(|context| link.poll_news(context)).await;
@@ -112,6 +113,7 @@ fn one_that_is_refused_keeps_none_of_its_group_from_being_made() {
         }
         let keys = Keys::from_iter([key(0)]);
         link.ask(AskId(COUNT * 5), Ask::Read(keys));
+        link.send();
         loop {
             poll_fn(|context| link.poll_news(context)).await;
             if let Some(News::Read(_, Ok(seen))) = link.news() {

@@ -26,6 +26,7 @@ async fn tell(link: &mut ThreadLink, number: u64) {
         shown_ms: number,
     };
     link.ask(AskId(number), ask);
+    link.send();
     loop {
         poll_fn(|context| link.poll_news(context)).await;
         while let Some(news) = link.news() {
