@@ -97,7 +97,7 @@ class Etcd(_Engine):
         self.ask("kv/put", key=f"{prefix}/m".encode(), value=b"something else")
 
     def write_newer(self, prefix):
-        self.ask("kv/put", key=f"{prefix}/m".encode(), value=b"libstatestore 2")
+        self.ask("kv/put", key=f"{prefix}/m".encode(), value=b"libstatestore 9")
 
     # Filled by some values.
     small = ("--quota-backend-bytes=4194304",)
@@ -124,7 +124,7 @@ class Redis(_Engine):
         assert self.ask("SET", f"{{{prefix}}}:manifest", "something else") == b"+OK\r\n"
 
     def write_newer(self, prefix):
-        assert self.ask("HSET", f"{{{prefix}}}:manifest", "format", "libstatestore 2") == b":1\r\n"
+        assert self.ask("HSET", f"{{{prefix}}}:manifest", "format", "libstatestore 9") == b":1\r\n"
 
     # Filled by some values.
     small = ("--maxmemory", "6mb")
