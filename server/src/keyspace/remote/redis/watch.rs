@@ -377,3 +377,39 @@ fn item(item: Value) -> Result<Item, EngineError> {
         changes,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyspace::remote::{Content, WriteId};
+
+    /// An item of two changes, with this in the place of their order.
+    fn two(order: &[u8]) -> Result<Item, EngineError> {
+        let record = Record {
+            version: (1, 0),
+            write: WriteId {
+                process: 1,
+                number: 1,
+            },
+            content: Content::Tombstone,
+        };
+        let text = |text: &[u8]| Value::BulkString(text.to_vec());
+        let encoded = text(&record.encode());
+        let (b, a) = (text(b"b"), text(b"a"));
+        let fields = vec![b, encoded.clone(), a, encoded, text(b""), text(order)];
+        item(Value::Array(vec![text(b"7-0"), Value::Array(fields)]))
+    }
+
+    #[test]
+    fn changes_are_told_in_the_order_of_their_requests() {
+        let keys = |order: &[u8]| -> Vec<Bytes> {
+            let item = two(order).unwrap();
+            assert_eq!(item.at, Revision(7));
+            item.changes.into_iter().map(|(key, _)| key).collect()
+        };
+        assert_eq!(keys(&[1, 0]), ["a", "b"]);
+        assert_eq!(keys(&[0, 1]), ["b", "a"]);
+        assert_eq!(keys(&[]), ["b", "a"]);
+        assert!(two(&[0]).is_err() && two(&[0, 1, 2]).is_err());
+    }
+}
