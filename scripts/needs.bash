@@ -50,6 +50,8 @@ has() {
     rustfmt) cargo fmt --version ;;
     go) is_at_least 1.26.6 "$(go env GOVERSION | sed 's/^go//')" ;;
     clippy) cargo clippy --version ;;
+    # Visual Studio's compiler is in no PATH; cargo and the crates find it.
+    cc) [[ "$OSTYPE" == msys* ]] || command -v cc ;;
     python) python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' ;;
     venv) python3 -c 'import ensurepip, venv' ;;
     node) node --eval 'process.exit(Number(process.versions.node.split(".")[0]) < 20 ? 1 : 0)' ;;
