@@ -39,7 +39,7 @@ declare -A debian_packages=(
   [gcc]="gcc libc6-dev" [haproxy]=haproxy [json]=nlohmann-json3-dev [libmosquitto]=libmosquitto-dev [libuv]=libuv1-dev [lintian]=lintian
   [make]=make [mmdebstrap]=mmdebstrap [mosquitto]=mosquitto [mosquitto-plugin]="mosquitto-dev libmosquitto-dev"
   [mosquitto_pub]=mosquitto-clients [mosquitto_rr]=mosquitto-clients [mosquitto_sub]=mosquitto-clients [mvn]=maven [nm]=binutils
-  [openssl]=libssl-dev [pkg-config]=pkg-config [promtool]=prometheus [protoc]="protobuf-compiler libprotobuf-dev" [python]=python3
+  [openssl]=libssl-dev [pkg-config]=pkg-config [prometheus]=prometheus [promtool]=prometheus [protoc]="protobuf-compiler libprotobuf-dev" [python]=python3
   [readelf]=binutils [redis-server]=redis-server [valgrind]="valgrind libc6-dbg" [venv]=python3-venv
 )
 
