@@ -3,6 +3,7 @@
 mod core_dumps;
 mod log;
 mod open_files;
+mod signals;
 mod supervisor;
 
 use log::LogLevel;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         Ok(begun) => begun,
         Err(error) => return fail(&error),
     };
+    signals::survive_file_size_limit();
     let ended = if let Some(tool) = arguments.take_tool() {
         core_dumps::disable();
         tool.run()

@@ -126,7 +126,7 @@ pub enum StorageError {
         source: std::io::Error,
     },
     /// There is no room on the disk. What was tried did not happen, and can be tried again when there is room.
-    #[error("{what}: {source}; free some space on this disk")]
+    #[error("{what}: {source}; {}", remedy(source))]
     Full {
         /// What was tried, on which path.
         what: String,
@@ -163,6 +163,15 @@ impl StorageError {
                 Self::Io { what, source }
             }
         }
+    }
+}
+
+/// Returns the advice that belongs to a [`StorageError::Full`].
+fn remedy(source: &std::io::Error) -> &'static str {
+    if source.kind() == std::io::ErrorKind::FileTooLarge {
+        "raise the limit of the file size (`ulimit -f`, or LimitFSIZE= of systemd)"
+    } else {
+        "free some space on this disk"
     }
 }
 
