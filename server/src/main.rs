@@ -66,7 +66,8 @@ fn run(arguments: Arguments, layers: Layers, level: LogLevel) -> Result<ExitCode
         level.set(asked);
         Ok(config)
     }));
-    open_files::raise_limit(config.limits.max_connections);
+    // It stays when the configuration is read again: the server keeps the number of connections of its start.
+    config.limits.max_connections = open_files::raise_limit(config.limits.max_connections);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
