@@ -3,6 +3,7 @@
 mod core_dumps;
 mod log;
 mod open_files;
+mod signals;
 mod supervisor;
 
 use log::LogLevel;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         Ok(begun) => begun,
         Err(error) => return fail(&error),
     };
+    signals::survive_file_size_limit();
     let ended = if let Some(tool) = arguments.take_tool() {
         core_dumps::disable();
         tool.run()
@@ -64,7 +66,8 @@ fn run(arguments: Arguments, layers: Layers, level: LogLevel) -> Result<ExitCode
         level.set(asked);
         Ok(config)
     }));
-    open_files::raise_limit(config.limits.max_connections);
+    // It stays when the configuration is read again: the server keeps the number of connections of its start.
+    config.limits.max_connections = open_files::raise_limit(config.limits.max_connections);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;

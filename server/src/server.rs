@@ -8,7 +8,7 @@ use crate::driver::Driver;
 use crate::error::ServerError;
 use crate::hub::{Hub, HubConfig};
 use crate::listeners::{
-    Arrival, Bound, Handshakes, InForce, Listeners, Listening, Places, Rules, open_door,
+    Accepted, Bound, Handshakes, InForce, Listeners, Listening, Places, Rules, open_door,
 };
 use crate::loading::open_and_load;
 use crate::service::Service;
@@ -183,7 +183,7 @@ impl Server {
 
 /// What comes to a server from outside.
 struct Arrivals<S> {
-    streams: tokio_mpsc::Receiver<Arrival<S>>,
+    streams: tokio_mpsc::Receiver<Accepted<S>>,
     /// Which end when something is wrong.
     acceptors: JoinSet<()>,
     commands: tokio_mpsc::Receiver<Command>,
@@ -277,6 +277,7 @@ fn sound(ended: Result<(), JoinError>) -> Result<(), ServerError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::listeners::Arrival;
     use crate::service::ServiceConfig;
     use crate::storage::MemoryStorage;
     use statestore_protocol::mqtt::Connect;
@@ -347,10 +348,12 @@ mod tests {
         let places = Places::new(2);
         let (mut near, far) = tokio::io::duplex(1024);
         let client = async {
-            let arrival = |stream| Arrival {
-                stream,
-                peer: peer.into(),
-                place: places.take(),
+            let arrival = |stream| {
+                Ok(Arrival {
+                    stream,
+                    peer: peer.into(),
+                    place: places.take().unwrap(),
+                })
             };
             accepted.send(arrival(Stream::Pipe(far))).await.unwrap();
             let mut connect = bytes::BytesMut::new();

@@ -10,7 +10,7 @@ use crate::access::Peer;
 use crate::clock::Clock;
 use crate::control::{Command, Inspection};
 use crate::hub::{ConnectionId, Hub, Verified};
-use crate::listeners::Arrival;
+use crate::listeners::Accepted;
 use crate::storage::group_commit::ImageOrder;
 use crate::storage::{Committer, StorageError, SubmitError};
 use bytes::BytesMut;
@@ -101,17 +101,19 @@ impl Driver {
         }
     }
 
-    /// Serves a connection that has come in, if there is a place for it.
+    /// Serves a connection that has come in. Counts one that was closed because all places are taken.
     pub(crate) fn welcome<S: AsyncRead + AsyncWrite + Unpin>(
         self: &Rc<Self>,
-        arrival: Arrival<S>,
+        accepted: Accepted<S>,
     ) -> Option<impl Future<Output = ()> + use<S>> {
-        let Some(place) = arrival.place else {
-            tracing::debug!(peer = %arrival.peer, "refusing a connection: there are too many");
-            self.hub.borrow_mut().turned_away();
-            return None;
-        };
-        Some(Rc::clone(self).serve(arrival.stream, arrival.peer, place))
+        match accepted {
+            Ok(arrival) => Some(Rc::clone(self).serve(arrival.stream, arrival.peer, arrival.place)),
+            Err(peer) => {
+                tracing::debug!(%peer, "refusing a connection: there are too many");
+                self.hub.borrow_mut().turned_away();
+                None
+            }
+        }
     }
 
     /// Measures how long requests take, if anybody wants to know.

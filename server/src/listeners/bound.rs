@@ -1,7 +1,7 @@
 //! The addresses that a server has taken.
 use super::tcp::{self, BACKLOG};
 use super::unix::{self, SocketFile};
-use super::{Arrival, Places, Stream};
+use super::{Accepted, Places, Stream};
 use crate::config::{ListenAddress, Scheme};
 use crate::error::ServerError;
 use std::fmt;
@@ -169,7 +169,7 @@ impl Listeners {
     pub(crate) fn accept(
         self,
         places: &Places,
-        accepted: &mpsc::Sender<Arrival<Stream>>,
+        accepted: &mpsc::Sender<Accepted<Stream>>,
         acceptors: &mut JoinSet<()>,
     ) {
         for listener in self.tcp {

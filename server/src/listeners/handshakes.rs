@@ -3,7 +3,7 @@ use super::crowd::{Crowd, Ticket};
 use super::stream::{Leaving, Socket, Stream, Transport};
 use super::tls::{InForce, identity, renew};
 use super::websocket::{WebSocket, upgrade};
-use super::{Arrival, Place, Places, tcp};
+use super::{Accepted, Arrival, Place, Places, tcp};
 use crate::access::{ClientCertificate, Peer};
 use crate::config::Scheme;
 use std::cell::RefCell;
@@ -105,7 +105,7 @@ pub(crate) struct Moved(mpsc::Receiver<Arrival<Leaving>>);
 
 impl Moved {
     /// Hands them on, for as long as somebody takes them. To be called on the thread of the engine.
-    pub(crate) async fn arrive(mut self, accepted: mpsc::Sender<Arrival<Stream>>) {
+    pub(crate) async fn arrive(mut self, accepted: mpsc::Sender<Accepted<Stream>>) {
         while let Some(arrival) = self.0.recv().await {
             let stream = match arrival.stream.arrive() {
                 Ok(stream) => stream,
@@ -119,7 +119,7 @@ impl Moved {
                 peer: arrival.peer,
                 place: arrival.place,
             };
-            if accepted.send(arrival).await.is_err() {
+            if accepted.send(Ok(arrival)).await.is_err() {
                 return;
             }
         }
@@ -229,7 +229,7 @@ async fn handshake(
                         certificate,
                         ..address.into()
                     },
-                    place: Some(place),
+                    place,
                 };
                 // The engine takes no more when it stops.
                 let _ = shared.moved.send(arrival).await;

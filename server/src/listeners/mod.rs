@@ -34,11 +34,13 @@ pub use tls::{Tls, TlsError};
 
 use crate::access::Peer;
 
+/// What a listener hands to the engine: a connection, or the peer of one that was closed at once since all places are taken.
+pub(crate) type Accepted<S> = Result<Arrival<S>, Peer>;
+
 /// A connection that the engine may have.
 #[derive(Debug)]
 pub(crate) struct Arrival<S> {
     pub(crate) stream: S,
     pub(crate) peer: Peer,
-    /// `None` if there is no room for it.
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Place,
 }

@@ -1,6 +1,6 @@
 //! Connections of TCP, whatever is in them.
 use super::stream::{Socket, Transport};
-use super::{Arrival, Places, Stream};
+use super::{Accepted, Arrival, Places, Stream};
 use crate::config::ListenAddress;
 use socket2::{SockRef, TcpKeepalive};
 use std::io;
@@ -70,15 +70,17 @@ pub(super) async fn next(listener: &TcpListener) -> (TcpStream, SocketAddr) {
 pub(super) async fn accept(
     listener: TcpListener,
     places: Places,
-    accepted: mpsc::Sender<Arrival<Stream>>,
+    accepted: mpsc::Sender<Accepted<Stream>>,
 ) {
     loop {
         let (stream, peer) = next(&listener).await;
-        let arrival = Arrival {
+        // Without a place it is closed here, so that no queue holds its descriptor.
+        let arrival = places.take().map(|place| Arrival {
             stream: Stream::Plain(Transport::Tcp(Socket::new(stream))),
             peer: peer.into(),
-            place: places.take(),
-        };
+            place,
+        });
+        let arrival = arrival.ok_or_else(|| peer.into());
         if accepted.send(arrival).await.is_err() {
             return;
         }

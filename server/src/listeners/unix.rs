@@ -1,7 +1,7 @@
 //! Sockets of the file system.
 use super::stream::Transport;
 use super::tcp::{ACCEPT_PAUSE, BACKLOG};
-use super::{Arrival, Places, Stream};
+use super::{Accepted, Arrival, Places, Stream};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::fs::Permissions;
 use std::io;
@@ -85,22 +85,23 @@ pub(super) async fn accept(
     listener: UnixListener,
     _file: SocketFile,
     places: Places,
-    accepted: mpsc::Sender<Arrival<Stream>>,
+    accepted: mpsc::Sender<Accepted<Stream>>,
 ) {
     loop {
+        let peer = || IpAddr::from(Ipv4Addr::LOCALHOST).into();
         let arrival = match listener.accept().await {
-            Ok((stream, _)) => Arrival {
+            Ok((stream, _)) => places.take().map(|place| Arrival {
                 stream: Stream::Plain(Transport::Unix(stream)),
-                peer: IpAddr::from(Ipv4Addr::LOCALHOST).into(),
-                place: places.take(),
-            },
+                peer: peer(),
+                place,
+            }),
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
-        if accepted.send(arrival).await.is_err() {
+        if accepted.send(arrival.ok_or_else(peer)).await.is_err() {
             return;
         }
     }
