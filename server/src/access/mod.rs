@@ -11,6 +11,7 @@
 mod authenticator;
 mod certificate;
 mod hash;
+mod hashing_memory;
 mod jwks;
 mod login;
 mod logins;
@@ -38,6 +39,7 @@ pub use users::{Users, UsersError, UsersSource};
 
 pub(crate) use authenticator::{Pace, Refusal, Standing, Step};
 pub(crate) use hash::PasswordHash;
+pub(crate) use hashing_memory::HashingMemory;
 pub(crate) use login::{Login, Proof};
 pub(crate) use logins::{Logins, Turn};
 pub(crate) use network::Network;

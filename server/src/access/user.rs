@@ -1,5 +1,6 @@
 //! One user, and what is known of its password.
 use super::hash::{NoMemory, PasswordHash};
+use super::hashing_memory::HashingMemory;
 use super::scram::ScramKeys;
 use ring::hmac::{self, HMAC_SHA256};
 use std::fmt;
@@ -76,11 +77,15 @@ impl User {
         }
     }
 
-    /// Whether this is the password; may take tens of milliseconds.
-    pub(super) fn verify(&self, password: &[u8]) -> Result<bool, NoMemory> {
+    /// Returns whether this is the password; may take tens of milliseconds.
+    pub(super) fn verify(
+        &self,
+        password: &[u8],
+        memory: &mut HashingMemory,
+    ) -> Result<bool, NoMemory> {
         match (self.glance(password), &self.password) {
             (Sight::Unknown, Some(Password::Hash(hash))) => {
-                let is_right = hash.is_of(password)?;
+                let is_right = hash.is_of(password, memory)?;
                 if is_right {
                     let remembered = self.remembered.lock();
                     *remembered.unwrap_or_else(PoisonError::into_inner) = Some(tag(password));
@@ -91,10 +96,22 @@ impl User {
         }
     }
 
-    /// Takes as long as a wrong password does.
-    pub(super) fn pretend(&self, password: &[u8]) -> Result<(), NoMemory> {
+    /// Bytes of memory that the check of a password needs.
+    pub(super) fn hashing_bytes(&self) -> usize {
         match &self.password {
-            Some(Password::Hash(hash)) => hash.is_of(password).map(|_| ()),
+            Some(Password::Hash(hash)) => hash.memory_bytes(),
+            _ => 0,
+        }
+    }
+
+    /// Takes as long as a wrong password does.
+    pub(super) fn pretend(
+        &self,
+        password: &[u8],
+        memory: &mut HashingMemory,
+    ) -> Result<(), NoMemory> {
+        match &self.password {
+            Some(Password::Hash(hash)) => hash.is_of(password, memory).map(|_| ()),
             _ => Ok(()),
         }
     }
@@ -131,13 +148,14 @@ mod tests {
         let mut user = User::new("ann");
         let hash = PasswordHash::of(b"secret").unwrap();
         user.password = Some(Password::Hash(Box::new(hash)));
+        let mut memory = HashingMemory::default();
         assert_eq!(user.glance(b"secret"), Sight::Unknown);
-        assert_eq!(user.verify(b"wrong"), Ok(false));
+        assert_eq!(user.verify(b"wrong", &mut memory), Ok(false));
         assert_eq!(user.glance(b"wrong"), Sight::Unknown);
-        assert_eq!(user.verify(b"secret"), Ok(true));
+        assert_eq!(user.verify(b"secret", &mut memory), Ok(true));
         assert_eq!(user.glance(b"secret"), Sight::Right);
         assert_eq!(user.glance(b"wrong"), Sight::Unknown);
-        assert_eq!(user.verify(b"wrong"), Ok(false));
+        assert_eq!(user.verify(b"wrong", &mut memory), Ok(false));
         assert_eq!(user.glance(b"secret"), Sight::Right);
     }
 }

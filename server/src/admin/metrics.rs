@@ -250,7 +250,7 @@ fn counters(text: &mut Exposition, statistics: &Statistics) {
 }
 
 fn gauges(text: &mut Exposition, statistics: &Statistics) {
-    let all: [(&'static str, u64, &str); 6] = [
+    let all: [(&'static str, u64, &str); 7] = [
         (
             "statestored_keys",
             statistics.keys,
@@ -275,6 +275,11 @@ fn gauges(text: &mut Exposition, statistics: &Statistics) {
             "statestored_held_bytes",
             statistics.held_bytes,
             "Memory that sessions and connections take, their queues included.",
+        ),
+        (
+            "statestored_hashing_bytes",
+            statistics.hashing_bytes,
+            "Memory of the slots that hash passwords, kept for the next one.",
         ),
         (
             "statestored_requests_under_way",

@@ -180,7 +180,7 @@ impl Hub {
     /// more, nothing happens.
     pub fn verified(&mut self, verified: Verified, now: Now) {
         let id = verified.connection;
-        self.verifications.ended(id);
+        self.verifications.ended(id, verified.memory);
         let connection = self.connections.get_mut(id);
         let Some(proving) = connection.and_then(Connection::proving_mut) else {
             return;

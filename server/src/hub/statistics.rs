@@ -16,6 +16,8 @@ pub struct Statistics {
     pub sessions: u64,
     /// Bytes that sessions and connections hold now, roughly; what several share counts once.
     pub held_bytes: u64,
+    /// Bytes that the slots for hashing of passwords take now.
+    pub hashing_bytes: u64,
     /// Sessions ended since others needed their room.
     pub sessions_evicted: u64,
     /// Connections accepted since the start.
@@ -80,6 +82,7 @@ impl Hub {
             connections: self.connections.len() as u64,
             sessions: self.sessions.len() as u64,
             held_bytes: self.held_bytes() as u64,
+            hashing_bytes: self.verifications.hashing_bytes() as u64,
             ..self.statistics
         }
     }

@@ -6,6 +6,7 @@ mod disk;
 mod exports;
 mod fairness;
 mod file_size;
+mod hashing;
 mod health;
 mod hostile;
 mod kill;
