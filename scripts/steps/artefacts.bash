@@ -86,7 +86,7 @@ step_compilers() {
 }
 
 step_sanitizers() {
-  STATESTORED_BIN=$(program statestored) tests/c/run sanitizers "$clients/c"
+  STATESTORED_BIN=$(program statestored) CARGO_TARGET_DIR=$(alone) tests/c/run sanitizers
 }
 
 step_provider() {

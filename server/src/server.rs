@@ -8,7 +8,8 @@ use crate::driver::Driver;
 use crate::error::ServerError;
 use crate::hub::{Hub, HubConfig};
 use crate::listeners::{
-    Accepted, Bound, Handshakes, InForce, Listeners, Listening, Places, Rules, open_door,
+    Accepted, AnonymousAudience, Bound, Handshakes, InForce, Listeners, Listening, Places, Rules,
+    open_door,
 };
 use crate::loading::open_and_load;
 use crate::service::Service;
@@ -29,6 +30,7 @@ pub struct Server {
     listening: Vec<Listening>,
     addresses: Vec<SocketAddr>,
     rules: Rules,
+    unix_mode: u32,
     driver: Driver,
     committer: Committer,
     control: Control,
@@ -46,6 +48,8 @@ impl Server {
         let listening = bound.addresses().to_vec();
         open_door::check(&listening, &config.doors, &config.authenticator)?;
         open_door::warn_of_clear_text(&listening, &config.authenticator);
+        let unix_mode = config.doors.unix_mode;
+        let audience = AnonymousAudience::of_all(&listening, config.doors.tls.as_ref(), unix_mode);
         let rules = Rules {
             places: Places::new(config.limits.max_connections),
             deadline: Duration::from_millis(config.limits.connect_timeout_ms),
@@ -81,6 +85,7 @@ impl Server {
             persist_property: config.persist_property,
             broker: config.attach.as_ref().map(|attach| attach.terms.clone()),
             client_id_seed: RandomState::new().hash_one(0),
+            anonymous_local_users: audience >= AnonymousAudience::LocalUsers,
         };
         let mut service = Service::over(loaded.service, loaded.keyspace);
         if let Some((kept, forgotten)) = loaded.kept {
@@ -103,6 +108,7 @@ impl Server {
             addresses: listening.iter().filter_map(Listening::address).collect(),
             listening,
             rules,
+            unix_mode,
             driver,
             committer,
             control,
@@ -167,6 +173,8 @@ impl Server {
             acceptors,
             handshakes,
             commands: self.commands,
+            listening: self.listening,
+            unix_mode: self.unix_mode,
             tls,
             attach: self.attach,
         };
@@ -188,6 +196,8 @@ struct Arrivals<S> {
     acceptors: JoinSet<()>,
     commands: tokio_mpsc::Receiver<Command>,
     handshakes: Option<Handshakes>,
+    listening: Vec<Listening>,
+    unix_mode: u32,
     tls: InForce,
     attach: Option<AttachConfig>,
 }
@@ -233,6 +243,12 @@ async fn serve_all<S: AsyncRead + AsyncWrite + Unpin + 'static>(
                     if let Command::Change(change, _) = &mut command
                         && let Some(tls) = change.tls.take()
                     {
+                        let audience = AnonymousAudience::of_all(
+                            &arrivals.listening,
+                            Some(&tls),
+                            arrivals.unix_mode,
+                        );
+                        driver.serve_anonymous_local_users(audience >= AnonymousAudience::LocalUsers);
                         arrivals.tls.set(tls);
                     }
                     driver.obey(command);
@@ -374,6 +390,8 @@ mod tests {
             acceptors: JoinSet::new(),
             commands,
             handshakes: None,
+            listening: Vec::new(),
+            unix_mode: 0,
             tls: InForce::new(None),
             attach: None,
         };

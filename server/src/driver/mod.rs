@@ -348,6 +348,11 @@ impl Driver {
         }
     }
 
+    /// Sets whether all users of this machine can reach a listener that demands no certificate.
+    pub(crate) fn serve_anonymous_local_users(&self, are_served: bool) {
+        self.hub.borrow_mut().set_anonymous_local_users(are_served);
+    }
+
     /// Tells the hub whether there is room on the disk.
     fn tell_whether_full(&self, is_full: bool) {
         let mut hub = self.hub.borrow_mut();

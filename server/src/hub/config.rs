@@ -19,4 +19,7 @@ pub struct HubConfig {
     pub broker: Option<BrokerTerms>,
     /// Makes client ids given by the server differ from those of other runs.
     pub client_id_seed: u64,
+    /// Whether all users of this machine can reach a listener that demands no certificate: keys are shown over HTTP without the token
+    /// only then.
+    pub anonymous_local_users: bool,
 }

@@ -5,7 +5,7 @@ use super::{ConnectionId, Hub, Statistics};
 use crate::clock::Now;
 use crate::connection::Connection;
 use crate::keyspace::remote::EngineFigures;
-use crate::service::RequestFigures;
+use crate::service::{RequestFigures, Service};
 use std::sync::Arc;
 
 /// Everything of one moment.
@@ -58,9 +58,19 @@ impl Hub {
         });
     }
 
-    /// Whether everybody may connect and do everything.
+    /// The service behind it.
+    pub fn service(&self) -> &Service {
+        &self.service
+    }
+
+    /// Returns whether any local user may connect without credentials and read and write all keys.
     pub(crate) fn is_open(&self) -> bool {
-        self.authenticator.is_anonymous() && self.policy.is_none()
+        self.anonymous_local_users && self.authenticator.is_anonymous() && self.policy.is_none()
+    }
+
+    /// Sets whether all local users can reach a listener that demands no certificate.
+    pub(crate) fn set_anonymous_local_users(&mut self, can_connect: bool) {
+        self.anonymous_local_users = can_connect;
     }
 
     /// Everything that is counted and measured.

@@ -65,8 +65,7 @@
 //! | PUBACK of a request | what the response waits for, and not before the PUBACKs of PUBLISHes that came before [MQTT-4.6.0-2] |
 //! | everything else, PINGRESP too | nothing; but PUBACKs keep their order |
 //!
-//! So a response overtakes those that wait for the disk, and can leave before its PUBACK. Requests are matched by
-//! correlation data. What waits counts against the client's Receive Maximum.
+//! So a response overtakes those that wait for the disk, and can leave before its PUBACK. What waits counts against the client's Receive Maximum.
 mod backlog;
 mod broker;
 mod config;
@@ -165,6 +164,7 @@ pub struct Hub {
     limits: HubLimits,
     authenticator: Authenticator,
     policy: Option<Arc<Policy>>,
+    anonymous_local_users: bool,
     /// Who may connect, or the policy, has changed.
     change: Option<Box<reload::Change>>,
     persist_property: Option<(String, String)>,
@@ -218,6 +218,7 @@ impl Hub {
             limits: config.limits,
             authenticator: config.authenticator,
             policy: config.policy,
+            anonymous_local_users: config.anonymous_local_users,
             change: None,
             persist_property: config.persist_property,
             logins: Logins::default(),
@@ -475,11 +476,6 @@ impl Hub {
             "the server is shutting down",
             now,
         );
-    }
-
-    /// The service behind it.
-    pub fn service(&self) -> &Service {
-        &self.service
     }
 
     fn mark_dirty(&mut self, id: ConnectionId) {

@@ -8,7 +8,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tokio::net::{TcpListener, TcpSocket, UnixListener};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -41,6 +41,14 @@ impl Listening {
         match self.0 {
             At::Network(scheme, _) => Some(scheme),
             At::File(_) => None,
+        }
+    }
+
+    /// The path of the socket, if it is one of the file system.
+    pub(super) fn path(&self) -> Option<&Path> {
+        match &self.0 {
+            At::Network(..) => None,
+            At::File(path) => Some(path),
         }
     }
 

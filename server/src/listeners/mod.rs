@@ -26,6 +26,7 @@ mod websocket;
 pub use bound::Listening;
 pub(crate) use bound::{Bound, Listeners};
 pub(crate) use handshakes::{Handshakes, Rules};
+pub(crate) use open_door::AnonymousAudience;
 pub use open_door::OpenDoor;
 pub(crate) use places::{Place, Places};
 pub(crate) use stream::Stream;
