@@ -138,7 +138,7 @@ impl Future for Running {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut response = ready!(self.call.as_mut().poll(context))?;
-        explain_unimplemented(response.headers_mut(), self.method.take());
+        explain_unimplemented(response.headers_mut(), self.method.as_ref());
         Poll::Ready(Ok(response.map(|body| Answer {
             body,
             _runs: self.runs.take(),
@@ -147,13 +147,13 @@ impl Future for Running {
 }
 
 /// Adds the message that the generated services leave out for a method that they lack.
-fn explain_unimplemented(headers: &mut HeaderMap, method: Option<PathAndQuery>) {
+fn explain_unimplemented(headers: &mut HeaderMap, method: Option<&PathAndQuery>) {
     let is_unimplemented = Status::from_header_map(headers)
         .is_some_and(|status| status.code() == Code::Unimplemented && status.message().is_empty());
     if !is_unimplemented {
         return;
     }
-    let method = method.as_ref().map_or("", PathAndQuery::path);
+    let method = method.map_or("", PathAndQuery::path);
     let message = if method == QUERY {
         "this component does not support queries; get entries by their keys".to_owned()
     } else {

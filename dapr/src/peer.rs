@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe::Receiver;
 
-/// Number of the field `starttime` in `/proc/PID/stat`, counted from the one behind the name of the program (proc_pid_stat(5)).
+/// Number of the field `starttime` in `/proc/PID/stat`, counted from the one behind the name of the program (`proc_pid_stat(5)`).
 const START_TIME: usize = 19;
 
 /// Identity of a process that connects. The kernel reports it, not the process.
@@ -51,7 +51,9 @@ impl Peer {
         }
         // tokio's end of a pipe serves for any descriptor that can be waited for.
         match Receiver::from_owned_fd_unchecked(process) {
-            Ok(process) => drop(process.readable().await),
+            Ok(process) => {
+                let _ = process.readable().await;
+            }
             Err(error) => {
                 tracing::warn!(%error, process = id, "cannot wait for the end of a process");
                 std::future::pending().await
