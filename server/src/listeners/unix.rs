@@ -2,10 +2,10 @@
 use super::stream::Transport;
 use super::tcp::{ACCEPT_PAUSE, BACKLOG};
 use super::{Arrival, Places, Stream};
+use crate::access::LocalPeer;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::fs::Permissions;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -90,8 +90,11 @@ pub(super) async fn accept(
     loop {
         let arrival = match listener.accept().await {
             Ok((stream, _)) => Arrival {
+                peer: LocalPeer {
+                    user_id: stream.peer_cred().ok().map(|user| user.uid()),
+                }
+                .into(),
                 stream: Stream::Plain(Transport::Unix(stream)),
-                peer: IpAddr::from(Ipv4Addr::LOCALHOST).into(),
                 place: places.take(),
             },
             Err(error) => {

@@ -5,6 +5,7 @@ mod command_line;
 mod disk;
 mod exports;
 mod fairness;
+mod guessing;
 mod hashing;
 mod health;
 mod hostile;
