@@ -52,6 +52,7 @@ impl Server {
             max_connections: config.limits.max_connections,
             tls: InForce::new(config.doors.tls),
             web_origins: config.doors.web_origins,
+            trusted_proxies: config.doors.trusted_proxies,
         };
         let admin = config.admin.map(admin::Bound::new).transpose()?;
         let origin = match config.source {
@@ -151,7 +152,9 @@ impl Server {
         let (accepted, streams) = tokio_mpsc::channel(64);
         let mut acceptors = JoinSet::new();
         let tls = self.rules.tls.clone();
-        let with_handshake = self.listeners.take_with_handshake();
+        let has_proxies = !self.rules.trusted_proxies.is_empty();
+        let with_handshake = self.listeners.take_with_handshake(has_proxies);
+        let with_handshake = with_handshake.map_err(ServerError::Runtime)?;
         self.listeners
             .accept(&self.rules.places, &accepted, &mut acceptors);
         let handshakes = if with_handshake.is_empty() {

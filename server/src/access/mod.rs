@@ -19,6 +19,7 @@ mod network;
 mod peer;
 pub mod policy;
 mod principal;
+pub(crate) mod proxy_header;
 mod scram;
 mod token;
 mod user;

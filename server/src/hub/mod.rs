@@ -287,8 +287,7 @@ impl Hub {
     /// waits for output to leave, or for room in the storage: then the call is to be made again once
     /// [`accepts_input`](Self::accepts_input) says so.
     ///
-    /// True if packets stay in `input` since others are to have their turn first: then the call is to be made
-    /// again after theirs.
+    /// Returns true if packets stay in `input` as other connections have their turn first: call it again after them.
     pub fn received(&mut self, id: ConnectionId, input: &mut BytesMut, now: Now) -> bool {
         self.service.begin_turn();
         let mut turn = Turn::default();
@@ -322,6 +321,7 @@ impl Hub {
                     }
                 }
                 Next::Undecodable(first, error) => self.undecodable(id, first, &error, now),
+                Next::ProxyHeader => self.untrusted_proxy(id, now),
                 Next::Later => {
                     is_over = true;
                     break;
@@ -344,7 +344,7 @@ impl Hub {
         is_over
     }
 
-    /// Whether [`received`](Self::received) would take packets. If not, a driver should not read either.
+    /// Whether [`received`](Self::received) would take packets; otherwise a driver does not read either.
     pub fn accepts_input(&self, id: ConnectionId) -> bool {
         self.connections
             .get(id)

@@ -7,6 +7,7 @@ mod daemon;
 mod encrypted;
 mod floods;
 mod open;
+mod proxies;
 mod renewal;
 mod rude;
 mod supervised;
