@@ -13,7 +13,6 @@ use crate::listeners::{
 use crate::loading::open_and_load;
 use crate::service::Service;
 use crate::storage::{Committer, CommitterOptions};
-use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -81,7 +80,7 @@ impl Server {
             policy: config.policy,
             persist_property: config.persist_property,
             broker: config.attach.as_ref().map(|attach| attach.terms.clone()),
-            client_id_seed: RandomState::new().hash_one(0),
+            client_id_seed: None,
         };
         let mut service = Service::over(loaded.service, loaded.keyspace);
         if let Some((kept, forgotten)) = loaded.kept {

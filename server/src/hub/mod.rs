@@ -195,7 +195,7 @@ pub struct Hub {
     gauge: Gauge,
     /// When more than this is held, somebody gives way.
     tight_at_bytes: usize,
-    assigned_client_ids: u64,
+    client_id_seed: Option<u64>,
     /// What all responses say alike, and the version of the one at hand.
     response_properties: EncodedProperties,
     response_version: EncodedTimestamp,
@@ -237,7 +237,7 @@ impl Hub {
             detached: VecDeque::new(),
             fanouts: Backlog::default(),
             gauge: Gauge::default(),
-            assigned_client_ids: config.client_id_seed,
+            client_id_seed: config.client_id_seed,
             response_properties: request::response_properties(),
             response_version: EncodedTimestamp::default(),
             spares: Spares::default(),

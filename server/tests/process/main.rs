@@ -1,5 +1,6 @@
 //! The real process: command line, sockets, signals, and what is left after a kill.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod client_ids;
 mod clock;
 mod command_line;
 mod disk;
