@@ -15,6 +15,9 @@ use zeroize::Zeroizing;
 /// Permissions of a file.
 const OTHERS_READ_OR_WRITE: u32 = 0o006;
 
+/// U+FEFF in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
 /// Users with their passwords.
 #[derive(Clone, Default)]
 pub struct Users {
@@ -267,6 +270,10 @@ fn read(path: &Path) -> Result<Zeroizing<String>, UsersError> {
         let capacity = usize::try_from(metadata.len()).unwrap_or(0) + 64;
         let mut bytes = Zeroizing::new(Vec::with_capacity(capacity));
         file.read_to_end(&mut bytes)?;
+        // Some editors begin UTF-8 text with a mark.
+        if bytes.starts_with(BYTE_ORDER_MARK) {
+            bytes.drain(..BYTE_ORDER_MARK.len());
+        }
         String::from_utf8(std::mem::take(&mut *bytes)).map_err(|error| {
             drop(Zeroizing::new(error.into_bytes()));
             io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text")
