@@ -3,6 +3,7 @@ use super::hash::PasswordHash;
 use super::scram::ScramKeys;
 use super::user::{Password, User, secret};
 use crate::reading;
+use ring::hmac;
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
@@ -22,10 +23,12 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 #[derive(Clone, Default)]
 pub struct Users {
     all: HashMap<Arc<str>, Arc<User>>,
-    /// One with a hash, so that what is nobody's takes as long.
+    /// The first one with a hash: a password for an unknown user takes as long.
     hashed: Option<Arc<User>>,
-    /// One with keys for SCRAM, like which nobody's look.
+    /// The first one with keys for SCRAM: those of an unknown user look alike.
     keyed: Option<Arc<User>>,
+    /// The key of the salts that unknown users see; without it, that of the process.
+    salts: Option<hmac::Key>,
     source: Option<UsersSource>,
 }
 
@@ -105,8 +108,9 @@ impl Users {
     fn put(&mut self, user: User) {
         let name = Arc::clone(user.name());
         let user = Arc::new(user);
-        if matches!(user.password, Some(Password::Hash(_))) {
+        if let Some(hash) = user.password.as_ref().filter(|it| it.is_hashed()) {
             self.hashed.get_or_insert_with(|| Arc::clone(&user));
+            self.salts = self.salts.take().or_else(|| hash.derived_key());
         }
         if user.keys.is_some() {
             self.keyed.get_or_insert_with(|| Arc::clone(&user));
@@ -124,15 +128,17 @@ impl Users {
     pub fn read(path: &Path) -> Result<Self, UsersError> {
         let text = read(path)?;
         let mut read = HashMap::new();
+        let mut names = Vec::new();
         for (index, line) in text.lines().enumerate() {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            add_line(&mut read, line).map_err(|problem| UsersError::Line {
+            let name = add_line(&mut read, line).map_err(|problem| UsersError::Line {
                 path: path.into(),
                 line: index + 1,
                 problem,
             })?;
+            names.extend(name);
         }
         if read.is_empty() {
             return Err(UsersError::Empty { path: path.into() });
@@ -147,8 +153,18 @@ impl Users {
             );
         }
         let mut users = Self::default();
-        for user in read.into_values() {
-            users.put(user);
+        // In the order of the file, which `statestored passwd` keeps: what is like the first user stays as it is.
+        for name in names {
+            if let Some(user) = read.remove(name) {
+                users.put(user);
+            }
+        }
+        if users.keyed.is_some() && users.salts.is_none() {
+            tracing::warn!(
+                "the salt that SCRAM shows for unknown users changes at each start, which tells who exists: {path} has no hash of a \
+                 password, which `statestored passwd --scram {path} NAME` writes",
+                path = path.display()
+            );
         }
         users.source = Some(UsersSource::Users(path.into()));
         Ok(users)
@@ -196,7 +212,8 @@ impl Users {
         let like = self.keyed.as_ref()?.keys.as_ref()?;
         let keys = self.all.get(name).and_then(|user| user.keys.clone());
         let is_known = keys.is_some();
-        let keys = keys.unwrap_or_else(|| ScramKeys::pretended(secret(), name, like));
+        let salts = || self.salts.as_ref().unwrap_or_else(|| secret());
+        let keys = keys.unwrap_or_else(|| ScramKeys::pretended(salts(), name, like));
         Some((keys, is_known))
     }
 
@@ -213,8 +230,11 @@ impl Users {
     }
 }
 
-/// Adds one line of a file to the users of those before.
-fn add_line(users: &mut HashMap<String, User>, line: &str) -> Result<(), &'static str> {
+/// Adds one line of a file to the users of those before. Returns the name of a user who is new.
+fn add_line<'a>(
+    users: &mut HashMap<&'a str, User>,
+    line: &'a str,
+) -> Result<Option<&'a str>, &'static str> {
     let (name, secret) = line.split_once(':').ok_or("expected NAME:PASSWORD")?;
     if name.is_empty() {
         return Err("the user name is empty");
@@ -222,7 +242,8 @@ fn add_line(users: &mut HashMap<String, User>, line: &str) -> Result<(), &'stati
     if secret.is_empty() {
         return Err("the password is empty");
     }
-    let user = users.entry(name.into()).or_insert_with(|| User::new(name));
+    let is_new = !users.contains_key(name);
+    let user = users.entry(name).or_insert_with(|| User::new(name));
     let before = if ScramKeys::is_one(secret) {
         user.keys.replace(ScramKeys::parse(secret)?).is_some()
     } else {
@@ -236,7 +257,7 @@ fn add_line(users: &mut HashMap<String, User>, line: &str) -> Result<(), &'stati
     if before {
         return Err("this user stands twice");
     }
-    Ok(())
+    Ok(is_new.then_some(name))
 }
 
 /// Reads a file that holds one password, without the end of its line.

@@ -14,6 +14,7 @@ mod hostile;
 mod kill;
 mod open_files;
 mod peer;
+mod scram_salts;
 mod serving;
 mod starting;
 mod stopping;
