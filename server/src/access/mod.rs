@@ -10,11 +10,13 @@
 //! passwords, certificates, tokens, or everybody.
 mod authenticator;
 mod certificate;
+mod foreign_hash;
 mod hash;
 mod hashing_memory;
 mod jwks;
 mod login;
 mod logins;
+mod mosquitto_hash;
 mod network;
 mod peer;
 pub mod policy;

@@ -1,6 +1,7 @@
 //! One user, and what is known of its password.
 use super::hash::{NoMemory, PasswordHash};
 use super::hashing_memory::HashingMemory;
+use super::mosquitto_hash::MosquittoHash;
 use super::scram::ScramKeys;
 use ring::hmac::{self, HMAC_SHA256};
 use std::fmt;
@@ -13,6 +14,7 @@ use zeroize::Zeroizing;
 pub(super) enum Password {
     Plain(Zeroizing<Box<[u8]>>),
     Hash(Box<PasswordHash>),
+    Mosquitto(Box<MosquittoHash>),
 }
 
 impl Password {
@@ -31,6 +33,7 @@ impl Password {
         let secret = Zeroizing::new(match self {
             Self::Plain(_) => return None,
             Self::Hash(hash) => hash.to_string().into_bytes(),
+            Self::Mosquitto(hash) => hash.secret(),
         });
         let purpose = b"statestored: SCRAM salts of unknown users";
         let key = hmac::sign(&hmac::Key::new(HMAC_SHA256, &secret), purpose);
@@ -42,6 +45,7 @@ impl Password {
         match self {
             Self::Plain(expected) => Ok(expected.ct_eq(password).into()),
             Self::Hash(hash) => hash.is_of(password, memory),
+            Self::Mosquitto(hash) => Ok(hash.is_of(password)),
         }
     }
 }
@@ -90,7 +94,7 @@ impl User {
                     Sight::Wrong
                 }
             }
-            Some(Password::Hash(_)) => {
+            Some(Password::Hash(_) | Password::Mosquitto(_)) => {
                 let remembered = self.remembered.lock();
                 let remembered = *remembered.unwrap_or_else(PoisonError::into_inner);
                 let tag = tag(password);

@@ -1,5 +1,7 @@
 //! Users, and the files in which they are written down.
+use super::foreign_hash;
 use super::hash::PasswordHash;
+use super::mosquitto_hash::MosquittoHash;
 use super::scram::ScramKeys;
 use super::user::{Password, User, secret};
 use crate::reading;
@@ -121,8 +123,9 @@ impl Users {
     /// Reads a file with one `NAME:PASSWORD` per line, where the password is one of
     ///
     /// - a hash of it, of argon2id in the PHC string format: `$argon2id$v=19$m=…,t=…,p=…$SALT$HASH`;
+    /// - a hash of it as Mosquitto 2 writes it: `$7$ITERATIONS$SALT$HASH`;
     /// - keys for SCRAM, which may stand beside a hash: `SCRAM-SHA-256$ITERATIONS:SALT$STOREDKEY:SERVERKEY`;
-    /// - the password itself, of which a warning tells.
+    /// - the password itself, of which a warning tells. Hashes of other forms are refused.
     ///
     /// Empty lines and lines that begin with `#` do not count; everything after the first `:` is the password.
     pub fn read(path: &Path) -> Result<Self, UsersError> {
@@ -173,6 +176,13 @@ impl Users {
     /// One user whose password is the content of a file, without the newline at its end.
     pub fn with_password_file(name: &str, path: &Path) -> Result<Self, UsersError> {
         let password = read_password(path)?;
+        if let Some(problem) = refusal_in_clear(&password) {
+            return Err(UsersError::Line {
+                path: path.into(),
+                line: 1,
+                problem,
+            });
+        }
         let mut users = Self::default();
         users.add(name, password.as_bytes());
         users.source = Some(UsersSource::Password {
@@ -249,6 +259,10 @@ fn add_line<'a>(
     } else {
         let password = if PasswordHash::is_one(secret) {
             Password::Hash(Box::new(PasswordHash::parse(secret)?))
+        } else if MosquittoHash::is_one(secret) {
+            Password::Mosquitto(Box::new(MosquittoHash::parse(secret)?))
+        } else if let Some(refusal) = foreign_hash::refusal(secret) {
+            return Err(refusal);
         } else {
             Password::plain(secret.as_bytes())
         };
@@ -258,6 +272,18 @@ fn add_line<'a>(
         return Err("this user stands twice");
     }
     Ok(is_new.then_some(name))
+}
+
+/// Returns why a text cannot be a password in clear: it is a hash, and the hash would let in whoever has read it.
+fn refusal_in_clear(text: &str) -> Option<&'static str> {
+    const HASH: &str = "this is a hash, and the file of one user holds the password itself: name it with --users-file, behind NAME:";
+    let is_known =
+        PasswordHash::is_one(text) || MosquittoHash::is_one(text) || ScramKeys::is_one(text);
+    if is_known {
+        Some(HASH)
+    } else {
+        foreign_hash::refusal(text)
+    }
 }
 
 /// Reads a file that holds one password, without the end of its line.

@@ -6,6 +6,7 @@ mod command_line;
 mod disk;
 mod exports;
 mod fairness;
+mod foreign_hashes;
 mod guessing;
 mod hangup;
 mod hashing;
