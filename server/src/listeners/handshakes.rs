@@ -1,7 +1,7 @@
 //! Headers of proxies, and handshakes of TLS and WebSocket, on a thread of their own.
 use super::crowd::{Crowd, Ticket};
 use super::stream::{Leaving, Socket, Stream, Transport};
-use super::tls::{InForce, identity, renew};
+use super::tls::{InForce, explained, identity, renew};
 use super::websocket::{WebSocket, upgrade};
 use super::{Arrival, Place, Places, proxy_protocol, tcp};
 use crate::access::{ClientCertificate, Peer};
@@ -316,7 +316,7 @@ async fn encrypt(
         Ok(stream) => stream,
         Err((error, mut socket)) => {
             linger(&mut socket).await;
-            return Err(error);
+            return Err(explained(error));
         }
     };
     let certificates = stream.get_ref().1.peer_certificates();
