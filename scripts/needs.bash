@@ -38,7 +38,7 @@ declare -A debian_packages=(
   [clang++]=clang [cmake]=cmake [curl]=curl [dh]=debhelper [dpkg-buildpackage]=dpkg-dev [etcd]=etcd-server [faketime]=faketime [g++]=g++
   [gcc]="gcc libc6-dev" [haproxy]=haproxy [json]=nlohmann-json3-dev [libmosquitto]=libmosquitto-dev [libuv]=libuv1-dev [lintian]=lintian
   [make]=make [mmdebstrap]=mmdebstrap [mosquitto]=mosquitto [mosquitto-plugin]="mosquitto-dev libmosquitto-dev"
-  [mosquitto_pub]=mosquitto-clients [mosquitto_rr]=mosquitto-clients [mosquitto_sub]=mosquitto-clients [mvn]=maven [nm]=binutils
+  [mosquitto_passwd]=mosquitto [mosquitto_pub]=mosquitto-clients [mosquitto_rr]=mosquitto-clients [mosquitto_sub]=mosquitto-clients [mvn]=maven [nm]=binutils
   [openssl]=libssl-dev [pkg-config]=pkg-config [prometheus]=prometheus [promtool]=prometheus [protoc]="protobuf-compiler libprotobuf-dev" [python]=python3
   [readelf]=binutils [redis-server]=redis-server [valgrind]="valgrind libc6-dbg" [venv]=python3-venv
 )

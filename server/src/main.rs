@@ -1,11 +1,13 @@
 //! `statestored`: the state store on one machine.
 #![forbid(unsafe_code)]
 mod core_dumps;
+mod hangup;
 mod log;
 mod open_files;
 mod signals;
 mod supervisor;
 
+use hangup::Hangup;
 use log::LogLevel;
 use statestored::config::{Arguments, ConfigError, Layers, LayersError, Source};
 use statestored::{Control, Reloaded, Server};
@@ -17,6 +19,11 @@ use std::process::ExitCode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 fn main() -> ExitCode {
+    // First: files are read before the runtime takes over, and can take long.
+    let hangup = match Hangup::catch() {
+        Ok(hangup) => hangup,
+        Err(error) => return fail(&error),
+    };
     let layers = Layers::new(std::env::args_os());
     let mut arguments = match layers.read() {
         Ok(arguments) => arguments,
@@ -29,12 +36,14 @@ fn main() -> ExitCode {
     };
     signals::survive_file_size_limit();
     let ended = if let Some(tool) = arguments.take_tool() {
+        hangup.release();
         core_dumps::disable();
         tool.run()
     } else if arguments.only_checks() {
+        hangup.release();
         check(arguments)
     } else {
-        run(arguments, layers, level)
+        run(arguments, layers, level, &hangup)
     };
     ended.unwrap_or_else(|error| {
         log.say(&*error);
@@ -54,7 +63,12 @@ fn check(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn run(arguments: Arguments, layers: Layers, level: LogLevel) -> Result<ExitCode, Box<dyn Error>> {
+fn run(
+    arguments: Arguments,
+    layers: Layers,
+    level: LogLevel,
+    early: &Hangup,
+) -> Result<ExitCode, Box<dyn Error>> {
     if !arguments.keeps_core_dumps() {
         core_dumps::disable();
     }
@@ -105,7 +119,7 @@ fn run(arguments: Arguments, layers: Layers, level: LogLevel) -> Result<ExitCode
         let control = server.control();
         tokio::select! {
             ended = server.run(shutdown) => Ok(ended?),
-            never = reload_at(hangup, &control) => match never {},
+            never = reload_at(hangup, early, &control) => match never {},
             never = supervisor::living() => match never {},
         }
     });
@@ -114,9 +128,10 @@ fn run(arguments: Arguments, layers: Layers, level: LogLevel) -> Result<ExitCode
     ended.map(|()| ExitCode::SUCCESS)
 }
 
-/// Reads again what can change while the server runs, at each of these signals.
-async fn reload_at(mut signals: Signal, control: &Control) -> Infallible {
-    while signals.recv().await.is_some() {
+/// Reads again what can change while the server runs, at each of these signals; at once if one came before they were caught.
+async fn reload_at(mut signals: Signal, early: &Hangup, control: &Control) -> Infallible {
+    while early.take() || signals.recv().await.is_some() {
+        early.take();
         supervisor::reloading();
         reload(control).await;
         supervisor::ready();

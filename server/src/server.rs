@@ -14,7 +14,6 @@ use crate::listeners::{
 use crate::loading::open_and_load;
 use crate::service::Service;
 use crate::storage::{Committer, CommitterOptions};
-use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -56,6 +55,7 @@ impl Server {
             max_connections: config.limits.max_connections,
             tls: InForce::new(config.doors.tls),
             web_origins: config.doors.web_origins,
+            trusted_proxies: config.doors.trusted_proxies,
         };
         let admin = config.admin.map(admin::Bound::new).transpose()?;
         let origin = match config.source {
@@ -84,7 +84,7 @@ impl Server {
             policy: config.policy,
             persist_property: config.persist_property,
             broker: config.attach.as_ref().map(|attach| attach.terms.clone()),
-            client_id_seed: RandomState::new().hash_one(0),
+            client_id_seed: None,
             anonymous_local_users: audience >= AnonymousAudience::LocalUsers,
         };
         let mut service = Service::over(loaded.service, loaded.keyspace);
@@ -157,7 +157,9 @@ impl Server {
         let (accepted, streams) = tokio_mpsc::channel(64);
         let mut acceptors = JoinSet::new();
         let tls = self.rules.tls.clone();
-        let with_handshake = self.listeners.take_with_handshake();
+        let has_proxies = !self.rules.trusted_proxies.is_empty();
+        let with_handshake = self.listeners.take_with_handshake(has_proxies);
+        let with_handshake = with_handshake.map_err(ServerError::Runtime)?;
         self.listeners
             .accept(&self.rules.places, &accepted, &mut acceptors);
         let handshakes = if with_handshake.is_empty() {

@@ -9,6 +9,9 @@ use std::time::Duration;
 /// How many.
 pub(crate) const NODES: usize = 2;
 
+/// The address of the load balancer.
+pub(crate) const PROXY: &str = "127.0.0.2";
+
 /// How long a client waits for an answer.
 pub(crate) const REQUEST: Duration = Duration::from_secs(5);
 
@@ -92,6 +95,7 @@ impl Nodes {
             .args(&node.storage)
             .arg(format!("--listen=tcp://127.0.0.1:{}", node.port))
             .arg(format!("--http=http://127.0.0.1:{}", node.http))
+            .arg(format!("--trusted-proxy={PROXY}"))
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         node.process = Some(Process::start(&mut command));

@@ -23,6 +23,7 @@ mod persistence;
 #[cfg(feature = "redis")]
 mod redis;
 mod storage;
+mod subnet;
 
 pub use crate::attached::{AttachConfig, BrokerAddress};
 pub use crate::hub::BrokerTerms;
@@ -33,6 +34,7 @@ pub use layers::{Layers, LayersError};
 pub use listen_address::ListenAddress;
 pub(crate) use listen_address::Scheme;
 pub use storage::StorageConfig;
+pub use subnet::Subnet;
 
 use crate::access::{Authenticator, JwksError, Policy, PolicyError, UsersError};
 use crate::admin::AdminConfig;

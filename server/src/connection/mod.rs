@@ -21,7 +21,7 @@ pub(crate) use memory::Memory;
 pub(crate) use output::Place;
 pub(crate) use proving::{Answer, Proving, Shown, Stage};
 
-use crate::access::{ClientCertificate, Peer};
+use crate::access::{ClientCertificate, LoginSource, Peer};
 use crate::budget::{Charge, Gauge};
 use crate::timers::Timer;
 use ahead::Ahead;
@@ -192,6 +192,11 @@ impl Connection {
     /// Where it comes from.
     pub(crate) fn peer(&self) -> IpAddr {
         self.peer.address
+    }
+
+    /// Where its logins come from.
+    pub(crate) fn login_source(&self) -> LoginSource {
+        self.peer.login_source()
     }
 
     /// The certificate that its client has shown.

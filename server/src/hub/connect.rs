@@ -40,7 +40,7 @@ impl Hub {
         }
         let assigned = connect.client_id.is_empty();
         if assigned {
-            connect.client_id = self.assign_client_id();
+            connect.client_id = self.assign_client_id()?;
         }
 
         if !self
@@ -194,17 +194,22 @@ impl Hub {
         }
     }
 
-    /// A client id that nobody has, and nobody guesses from another one.
-    fn assign_client_id(&mut self) -> String {
+    /// Returns a client id that no session has, and that cannot be guessed from others.
+    fn assign_client_id(&mut self) -> Result<String, Refusal> {
         loop {
-            // SplitMix64: a bijection of the counter.
-            self.assigned_client_ids = self.assigned_client_ids.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            let mut mixed = self.assigned_client_ids;
-            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            let id = format!("auto-{:016x}", mixed ^ (mixed >> 31));
+            let number = if let Some(state) = &mut self.client_id_seed {
+                u128::from(next_of_seed(state))
+            } else {
+                let mut bytes = [0; 16];
+                getrandom::fill(&mut bytes).map_err(|_| {
+                    let why = "the system gives no random bytes for a client identifier";
+                    (ReasonCode::SERVER_UNAVAILABLE, why)
+                })?;
+                u128::from_ne_bytes(bytes)
+            };
+            let id = format!("auto-{number:032x}");
             if self.sessions.find(&id).is_none() {
-                return id;
+                return Ok(id);
             }
         }
     }
@@ -269,6 +274,15 @@ impl Hub {
         self.statistics.connects_refused += 1;
         self.end(id, Parting::WithLastWord, WillOutcome::Dropped, now);
     }
+}
+
+/// Returns the next number of `SplitMix64`.
+fn next_of_seed(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ (mixed >> 31)
 }
 
 /// Whether a will may not go to this topic: it would be a request, or look as if the store had sent it.

@@ -28,7 +28,7 @@ use super::fanout::Publication;
 use super::message::Message;
 use super::{ConnectionId, Hub, SessionId, Timed};
 use crate::clock::Now;
-use crate::connection::{Connection, Parting, Phase, Proving, Stage};
+use crate::connection::{Connection, Parting, Phase, Stage};
 use statestore_protocol::mqtt::{Disconnect, ReasonCode, Will};
 
 /// What happens to a will when a connection ends.
@@ -231,12 +231,13 @@ impl Hub {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        if let Some(Proving {
-            stage: Stage::Delayed,
-            ..
-        }) = connection.proving()
-        {
-            return self.turn_has_come(id, now);
+        match connection.proving().map(|proving| &proving.stage) {
+            Some(Stage::Delayed) => return self.turn_has_come(id, now),
+            Some(Stage::Refused(refusal)) => {
+                let (reason, why) = *refusal;
+                return self.refuse_connect(id, reason, why, now);
+            }
+            _ => {}
         }
         if matches!(connection.phase(), Phase::Open(_)) && self.ends_pause(id, now) {
             return;

@@ -195,7 +195,7 @@ pub struct Hub {
     gauge: Gauge,
     /// When more than this is held, somebody gives way.
     tight_at_bytes: usize,
-    assigned_client_ids: u64,
+    client_id_seed: Option<u64>,
     /// What all responses say alike, and the version of the one at hand.
     response_properties: EncodedProperties,
     response_version: EncodedTimestamp,
@@ -238,7 +238,7 @@ impl Hub {
             detached: VecDeque::new(),
             fanouts: Backlog::default(),
             gauge: Gauge::default(),
-            assigned_client_ids: config.client_id_seed,
+            client_id_seed: config.client_id_seed,
             response_properties: request::response_properties(),
             response_version: EncodedTimestamp::default(),
             spares: Spares::default(),
@@ -288,8 +288,7 @@ impl Hub {
     /// waits for output to leave, or for room in the storage: then the call is to be made again once
     /// [`accepts_input`](Self::accepts_input) says so.
     ///
-    /// True if packets stay in `input` since others are to have their turn first: then the call is to be made
-    /// again after theirs.
+    /// Returns true if packets stay in `input` as other connections have their turn first: call it again after them.
     pub fn received(&mut self, id: ConnectionId, input: &mut BytesMut, now: Now) -> bool {
         self.service.begin_turn();
         let mut turn = Turn::default();
@@ -323,6 +322,7 @@ impl Hub {
                     }
                 }
                 Next::Undecodable(first, error) => self.undecodable(id, first, &error, now),
+                Next::ProxyHeader => self.untrusted_proxy(id, now),
                 Next::Later => {
                     is_over = true;
                     break;
@@ -345,7 +345,7 @@ impl Hub {
         is_over
     }
 
-    /// Whether [`received`](Self::received) would take packets. If not, a driver should not read either.
+    /// Whether [`received`](Self::received) would take packets; otherwise a driver does not read either.
     pub fn accepts_input(&self, id: ConnectionId) -> bool {
         self.connections
             .get(id)

@@ -1,9 +1,12 @@
 //! Packets as they come, to those who serve them.
+use super::refusals::{Cause, Refused};
 use super::session::Content;
 use super::{ConnectionId, Hub};
+use crate::access::proxy_header::UNTRUSTED;
 use crate::clock::Now;
 use crate::connection::Connection;
 use statestore_protocol::mqtt::{DecodeError, Packet, ReasonCode};
+use std::sync::Arc;
 
 impl Hub {
     /// A packet came.
@@ -81,5 +84,22 @@ impl Hub {
         } else {
             self.drop_connection(id, now);
         }
+    }
+
+    /// A proxy that is not trusted passes on an address.
+    #[cold]
+    pub(super) fn untrusted_proxy(&mut self, id: ConnectionId, now: Now) {
+        let peer = self.connections.get(id).map(Connection::peer);
+        self.refusals.note(Refused {
+            wall_ms: now.wall_ms,
+            peer,
+            client: Arc::default(),
+            cause: Cause::Protocol,
+            why: UNTRUSTED.into(),
+        });
+        if let Some(peer) = peer.filter(|_| self.refusals.logs_proxies(now.mono_ms)) {
+            tracing::warn!(%peer, "a connection was refused: {UNTRUSTED}");
+        }
+        self.drop_connection(id, now);
     }
 }

@@ -4,6 +4,9 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+/// The log reports proxies that are not trusted no more often than this.
+const LOG_EVERY_MS: u64 = 10_000;
+
 /// How many are remembered.
 const KEPT: usize = 100;
 
@@ -82,6 +85,8 @@ pub(crate) struct Refusals {
     last: VecDeque<Refused>,
     /// By cause.
     pub(crate) counts: [u64; Cause::ALL.len()],
+    /// When the log has reported a proxy that is not trusted.
+    proxies_logged_ms: Option<u64>,
 }
 
 impl Refusals {
@@ -91,6 +96,16 @@ impl Refusals {
             self.last.pop_front();
         }
         self.last.push_back(refused);
+    }
+
+    /// Returns whether the log is to report a proxy that is not trusted.
+    pub(super) fn logs_proxies(&mut self, now_ms: u64) -> bool {
+        let logged_ms = self.proxies_logged_ms;
+        let is_due = logged_ms.is_none_or(|logged_ms| now_ms >= logged_ms + LOG_EVERY_MS);
+        if is_due {
+            self.proxies_logged_ms = Some(now_ms);
+        }
+        is_due
     }
 
     /// The last ones, newest first.

@@ -168,9 +168,18 @@ impl Listeners {
         Ok(())
     }
 
-    /// Those where a handshake comes first, which is made elsewhere.
-    pub(crate) fn take_with_handshake(&mut self) -> Vec<(Scheme, std::net::TcpListener)> {
-        std::mem::take(&mut self.with_handshake)
+    /// Those where a handshake comes first, which is made elsewhere; with proxies, so does their header on all of a network.
+    pub(crate) fn take_with_handshake(
+        &mut self,
+        has_proxies: bool,
+    ) -> io::Result<Vec<(Scheme, std::net::TcpListener)>> {
+        let mut taken = std::mem::take(&mut self.with_handshake);
+        if has_proxies {
+            for listener in std::mem::take(&mut self.tcp) {
+                taken.push((Scheme::Tcp, listener.into_std()?));
+            }
+        }
+        Ok(taken)
     }
 
     /// Accepts on the others. To be called within a [`LocalSet`](tokio::task::LocalSet).

@@ -1,14 +1,14 @@
-//! Handshakes of TLS and WebSocket, on a thread of their own.
+//! Headers of proxies, and handshakes of TLS and WebSocket, on a thread of their own.
 use super::crowd::{Crowd, Ticket};
 use super::stream::{Leaving, Socket, Stream, Transport};
-use super::tls::{InForce, identity, renew};
+use super::tls::{InForce, explained, identity, renew};
 use super::websocket::{WebSocket, upgrade};
-use super::{Accepted, Arrival, Place, Places, tcp};
+use super::{Accepted, Arrival, Place, Places, proxy_protocol, tcp};
 use crate::access::{ClientCertificate, Peer};
-use crate::config::Scheme;
+use crate::config::{Scheme, Subnet};
 use std::cell::RefCell;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -38,6 +38,8 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 pub(crate) struct Rules {
     pub(crate) tls: InForce,
     pub(crate) web_origins: Vec<String>,
+    /// Addresses whose connections begin with a header of the PROXY protocol.
+    pub(crate) trusted_proxies: Vec<Subnet>,
     /// For a whole handshake.
     pub(crate) deadline: Duration,
     pub(crate) max_connections: usize,
@@ -205,6 +207,14 @@ struct Leave {
     ticket: Ticket,
 }
 
+impl Leave {
+    /// The handshake counts as one of this address from now on.
+    fn is_of(&mut self, address: IpAddr) {
+        let mut crowd = self.shared.crowd.borrow_mut();
+        self.ticket = crowd.change(self.ticket, address);
+    }
+}
+
 impl Drop for Leave {
     fn drop(&mut self) {
         self.shared.crowd.borrow_mut().go(self.ticket);
@@ -213,14 +223,21 @@ impl Drop for Leave {
 
 async fn handshake(
     scheme: Scheme,
-    stream: TcpStream,
-    address: SocketAddr,
+    mut stream: TcpStream,
+    mut address: SocketAddr,
     place: Place,
-    leave: Leave,
+    mut leave: Leave,
 ) {
-    let shared = &leave.shared;
-    let shaken = timeout(shared.rules.deadline, shake(scheme, stream, &shared.rules));
-    let failure = match shaken.await {
+    let shared = Rc::clone(&leave.shared);
+    let shaken = async {
+        if let Some(client) = proxied(&mut stream, address, &shared.rules).await? {
+            address = client;
+            leave.is_of(client.ip());
+        }
+        shake(scheme, stream, &shared.rules).await
+    };
+    let shaken = timeout(shared.rules.deadline, shaken).await;
+    let failure = match shaken {
         Ok(Ok((stream, certificate))) => match stream.leave() {
             Ok(stream) => {
                 let arrival = Arrival {
@@ -242,6 +259,20 @@ async fn handshake(
     };
     tracing::debug!(peer = %address, scheme = scheme.name(), "a handshake failed: {failure}");
     shared.failures.borrow_mut().tell(scheme, address, &failure);
+}
+
+/// Returns the address of the client for which a proxy has made the connection, if it was one and says so.
+async fn proxied(
+    stream: &mut TcpStream,
+    address: SocketAddr,
+    rules: &Rules,
+) -> io::Result<Option<SocketAddr>> {
+    let mut trusted = rules.trusted_proxies.iter();
+    if trusted.any(|subnet| subnet.contains(address.ip())) {
+        return proxy_protocol::read(stream).await;
+    }
+    proxy_protocol::refuse(stream).await?;
+    Ok(None)
 }
 
 /// Makes a stream of MQTT of a connection. A client that is refused learns why, if it listens.
@@ -285,7 +316,7 @@ async fn encrypt(
         Ok(stream) => stream,
         Err((error, mut socket)) => {
             linger(&mut socket).await;
-            return Err(error);
+            return Err(explained(error));
         }
     };
     let certificates = stream.get_ref().1.peer_certificates();

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   tcp://, unix://  ──accept──────────────────────────────────────────────▶ Arrival ─▶ driver
-//!   tls://, ws://, wss://                                                       ▲
-//!        └─accept─▶ Handshakes (a thread of its own): TLS ─▶ HTTP upgrade ─▶ Moved: a socket that changes the thread
+//!   tls://, ws://, wss://, and tcp:// with trusted proxies                      ▲
+//!        └─accept─▶ Handshakes (a thread of its own): PROXY header ─▶ TLS ─▶ HTTP upgrade ─▶ Moved: a socket that changes the thread
 //!                     │                                   │
 //!                     ├─ places   how many may be there    └─ identity of the client's certificate ─▶ Peer
 //!                     └─ crowd    who gives way
@@ -17,6 +17,7 @@ mod crowd;
 mod handshakes;
 pub(crate) mod open_door;
 mod places;
+mod proxy_protocol;
 mod stream;
 mod tcp;
 mod tls;

@@ -2,10 +2,10 @@
 use super::stream::Transport;
 use super::tcp::{ACCEPT_PAUSE, BACKLOG};
 use super::{Accepted, Arrival, Places, Stream};
+use crate::access::{LocalPeer, Peer};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::fs::Permissions;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -88,20 +88,28 @@ pub(super) async fn accept(
     accepted: mpsc::Sender<Accepted<Stream>>,
 ) {
     loop {
-        let peer = || IpAddr::from(Ipv4Addr::LOCALHOST).into();
         let arrival = match listener.accept().await {
-            Ok((stream, _)) => places.take().map(|place| Arrival {
-                stream: Stream::Plain(Transport::Unix(stream)),
-                peer: peer(),
-                place,
-            }),
+            Ok((stream, _)) => {
+                let peer: Peer = LocalPeer {
+                    user_id: stream.peer_cred().ok().map(|user| user.uid()),
+                }
+                .into();
+                match places.take() {
+                    Some(place) => Ok(Arrival {
+                        stream: Stream::Plain(Transport::Unix(stream)),
+                        peer,
+                        place,
+                    }),
+                    None => Err(peer),
+                }
+            }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
-        if accepted.send(arrival.ok_or_else(peer)).await.is_err() {
+        if accepted.send(arrival).await.is_err() {
             return;
         }
     }

@@ -1,20 +1,26 @@
 //! The real process: command line, sockets, signals, and what is left after a kill.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod client_ids;
 mod clock;
 mod command_line;
 mod disk;
 mod exports;
 mod fairness;
 mod file_size;
+mod foreign_hashes;
+mod guessing;
+mod hangup;
 mod hashing;
 mod health;
 mod hostile;
 mod kill;
 mod open_files;
 mod peer;
+mod scram_salts;
 mod serving;
 mod starting;
 mod stopping;
 mod storage;
 mod tools;
+mod users_file;
 mod waiting;
