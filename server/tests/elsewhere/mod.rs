@@ -12,6 +12,7 @@ pub(crate) mod keeping;
 #[path = "../attached/plugin.rs"]
 pub(crate) mod plugin;
 pub(crate) mod refusals;
+pub(crate) mod remaining;
 pub(crate) mod shared;
 pub(crate) mod store;
 pub(crate) mod suite;

@@ -293,6 +293,8 @@ pub(crate) use super::clocks::{
     a_step_of_the_clock_of_a_server_that_is_alone_is_noticed,
 };
 
+pub(crate) use super::remaining::an_entry_that_expires_always_has_time_left;
+
 pub(crate) use super::ends::an_end_is_told_once_though_its_server_was_killed;
 pub(crate) use super::unconfirmed::{
     a_watch_that_ends_before_it_has_begun_is_answered,
@@ -324,6 +326,7 @@ macro_rules! suite {
             while_the_engine_is_stopped_nothing_is_promised_and_then_all_goes_on
             nodes_and_the_engine_begin_anew_with_what_there_was
             requests_are_refused_before_their_deadline_and_readiness_says_why
+            an_entry_that_expires_always_has_time_left
             a_server_whose_clock_is_far_ahead_gives_no_versions_and_ends_nothing_early
             a_step_of_the_clock_of_a_server_that_is_alone_is_noticed
             what_the_engine_has_not_confirmed_is_not_answered

@@ -81,6 +81,7 @@ impl<L: Link> Remote<L> {
 mod tests {
     use super::*;
     use crate::keyspace::remote::scripted::{KEY, Node, VALUE, now, record, seen, value};
+    use crate::keyspace::remote::sights::Remaining;
     use crate::keyspace::remote::{Ask, BUCKETS, Content, News, Place, Revision, Verdict};
     use crate::keyspace::{Asked, Keyspace, RequestDigest, Ticket};
     use crate::storage::Expiry;
@@ -258,10 +259,14 @@ mod tests {
                 expiry: Some(expiry),
             };
         }
+        let ending = seen.record.clone().unwrap().0;
         let answer = News::Read(read, Ok(vec![seen]));
         assert_eq!(node.advance(10_001, [answer]), [value(6, &VALUE)]);
         // Those two minutes, and one that is allowed for.
-        let left = node.remote.sights.left_ms(&KEY, Revision(6), now(10_001));
-        assert_eq!(left, Some(180_000));
+        let left = node
+            .remote
+            .sights
+            .remaining(&KEY, (&ending, Revision(6)), now(10_001));
+        assert_eq!(left, Remaining::Ms(180_000));
     }
 }
