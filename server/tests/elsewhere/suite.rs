@@ -241,6 +241,26 @@ fn is_refused(error: &Error) {
     );
 }
 
+/// What is known of the key is enough for a commit, which nobody could call back.
+pub(crate) fn a_change_of_a_known_key_is_refused_while_the_engine_is_away<E: Engine>() {
+    let mut engine = E::start();
+    let server = start(&engine);
+    block_on(async {
+        let client = client_of(&server).await;
+        client.set("known", "1").await.unwrap();
+        engine.kill();
+        let says = |what: &str| !get(&server, "/readyz").contains(what);
+        until("it is not ready", || says("200 OK")).await;
+        let error = client.set("known", "2").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NoStore, "{error}");
+        assert_eq!(error.outcome(), Outcome::NotDone);
+        engine.start_again();
+        until("it is ready", || !says("200 OK")).await;
+        assert_eq!(value(&client, "known").await.as_deref(), Some("1"));
+    });
+    server.stop().unwrap();
+}
+
 pub(crate) fn requests_are_refused_before_their_deadline_and_readiness_says_why<E: Engine>() {
     let mut engine = E::start();
     let server = start(&engine);
@@ -326,6 +346,7 @@ macro_rules! suite {
             while_the_engine_is_stopped_nothing_is_promised_and_then_all_goes_on
             nodes_and_the_engine_begin_anew_with_what_there_was
             requests_are_refused_before_their_deadline_and_readiness_says_why
+            a_change_of_a_known_key_is_refused_while_the_engine_is_away
             an_entry_that_expires_always_has_time_left
             a_server_whose_clock_is_far_ahead_gives_no_versions_and_ends_nothing_early
             a_step_of_the_clock_of_a_server_that_is_alone_is_noticed
