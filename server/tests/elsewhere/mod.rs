@@ -8,6 +8,7 @@ pub(crate) mod files;
 pub(crate) mod forgotten;
 pub(crate) mod guarded;
 pub(crate) mod keeping;
+pub(crate) mod order;
 #[allow(dead_code, reason = "only a broker that starts is needed here")]
 #[path = "../attached/plugin.rs"]
 pub(crate) mod plugin;

@@ -313,6 +313,7 @@ pub(crate) use super::clocks::{
     a_step_of_the_clock_of_a_server_that_is_alone_is_noticed,
 };
 
+pub(crate) use super::order::a_transaction_is_told_in_the_order_of_its_operations;
 pub(crate) use super::remaining::an_entry_that_expires_always_has_time_left;
 
 pub(crate) use super::ends::an_end_is_told_once_though_its_server_was_killed;
@@ -338,6 +339,7 @@ macro_rules! suite {
         $crate::elsewhere::suite::suite! { $engine:
             what_one_node_stores_the_others_have
             a_transaction_is_one_for_all_nodes
+            a_transaction_is_told_in_the_order_of_its_operations
             observers_of_every_node_are_told_and_an_end_is_told_once
             an_end_is_told_once_though_its_server_was_killed
             a_lock_has_one_holder_on_all_nodes

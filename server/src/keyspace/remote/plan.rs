@@ -57,7 +57,8 @@ struct State {
     /// `None` if it does not end.
     left_ms: Option<u64>,
     floor: Version,
-    is_changed: bool,
+    /// The place of the last operation that changed it.
+    changed_by: Option<usize>,
 }
 
 /// Where and when is decided.
@@ -111,13 +112,12 @@ impl Circumstances<'_> {
             Work::Transaction(operations) => self.transact(operations, &mut states),
             Work::Finish(_) => return Decision::Ended(End::Unknown),
         };
-        let changed = states
-            .into_iter()
-            .enumerate()
-            .filter(|(_, it)| it.is_changed);
-        let puts: Vec<_> = changed
-            .filter_map(|(key, it)| Some((key, it.record?)))
-            .collect();
+        // Changes of one moment are told in the order of the puts.
+        let changed = states.into_iter().enumerate();
+        let changed = changed.filter_map(|(key, it)| Some((it.changed_by?, (key, it.record?))));
+        let mut changed: Vec<_> = changed.collect();
+        changed.sort_by_key(|(operation, _)| *operation);
+        let puts: Vec<_> = changed.into_iter().map(|(_, put)| put).collect();
         if puts.is_empty() {
             return Decision::Ended(end);
         }
@@ -175,21 +175,21 @@ impl Circumstances<'_> {
                 record: seen.record.as_ref().map(|(record, _)| record.clone()),
                 left_ms,
                 floor: seen.floor.0,
-                is_changed: false,
+                changed_by: None,
             })
         });
         states.collect()
     }
 
     fn operate(&self, operation: &OwnedOperation, state: &mut State) -> End {
-        let Applied { reply, version, .. } = self.apply(operation, state);
+        let Applied { reply, version, .. } = self.apply(0, operation, state);
         End::Answered { reply, version }
     }
 
     fn transact(&self, operations: &[(usize, OwnedOperation)], states: &mut [State]) -> End {
         let mut versions = Vec::with_capacity(operations.len());
         for (index, (key, operation)) in operations.iter().enumerate() {
-            let outcome = self.apply(operation, &mut states[*key]);
+            let outcome = self.apply(index, operation, &mut states[*key]);
             let given = |(wall_ms, counter): Version| Given::new(wall_ms, counter);
             let reason = match outcome.reply {
                 Reply::NotApplied => Some(Rejection::Condition(outcome.version.map(given))),
@@ -198,7 +198,7 @@ impl Circumstances<'_> {
             };
             if let Some(reason) = reason {
                 for state in states.iter_mut() {
-                    state.is_changed = false;
+                    state.changed_by = None;
                 }
                 let operation = index as u64;
                 return End::reply(Reply::Rejected { operation, reason });
@@ -209,7 +209,7 @@ impl Circumstances<'_> {
     }
 
     /// Carries an operation out on what the ones before it made.
-    fn apply(&self, operation: &OwnedOperation, state: &mut State) -> Applied {
+    fn apply(&self, place: usize, operation: &OwnedOperation, state: &mut State) -> Applied {
         let entry = match &state.record {
             Some(Record {
                 version,
@@ -268,7 +268,7 @@ impl Circumstances<'_> {
             content: made,
         });
         state.left_ms = ttl_ms;
-        state.is_changed = true;
+        state.changed_by = Some(place);
         Applied {
             reply,
             version,
