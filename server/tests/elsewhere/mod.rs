@@ -8,6 +8,7 @@ pub(crate) mod files;
 pub(crate) mod forgotten;
 pub(crate) mod guarded;
 pub(crate) mod keeping;
+pub(crate) mod operators;
 pub(crate) mod order;
 #[allow(dead_code, reason = "only a broker that starts is needed here")]
 #[path = "../attached/plugin.rs"]
@@ -115,6 +116,7 @@ pub(crate) fn block_on<T>(test: impl Future<Output = T>) -> T {
     LocalSet::new().block_on(&runtime, test)
 }
 
+/// A server with a page for operators.
 pub(crate) fn start(engine: &impl Engine) -> RunningServer {
     let admin = AdminConfig::new("http://127.0.0.1:0".parse().unwrap(), None).unwrap();
     RunningServer::start(Config {
@@ -139,6 +141,7 @@ pub(crate) async fn next(observer: &mut Observer) -> Observation {
     next.await.expect("in time").expect("it goes on")
 }
 
+/// What the page for operators answers.
 pub(crate) fn get(server: &RunningServer, path: &str) -> String {
     let mut stream = TcpStream::connect(server.http_address().unwrap()).unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
