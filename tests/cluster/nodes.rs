@@ -119,6 +119,11 @@ impl Nodes {
         self.0[node].ways[member].set_delay(delay);
     }
 
+    /// The ways of all nodes to a member.
+    pub(crate) fn ways(&self, member: usize) -> impl Iterator<Item = &Proxy> {
+        self.0.iter().map(move |node| &node.ways[member])
+    }
+
     /// Everything gets through again.
     pub(crate) fn heal(&self, node: usize) {
         for way in &self.0[node].ways {

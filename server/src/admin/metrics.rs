@@ -250,7 +250,8 @@ fn counters(text: &mut Exposition, statistics: &Statistics) {
 }
 
 fn gauges(text: &mut Exposition, statistics: &Statistics) {
-    let all: [(&'static str, u64, &str); 7] = [
+    // Over an engine that servers share these are not known.
+    let known: [(&'static str, Option<u64>, &str); 2] = [
         (
             "statestored_keys",
             statistics.keys,
@@ -261,6 +262,13 @@ fn gauges(text: &mut Exposition, statistics: &Statistics) {
             statistics.entry_bytes,
             "Memory that the entries take.",
         ),
+    ];
+    for (name, value, help) in known {
+        if let Some(value) = value {
+            text.family(name, Gauge, help).sample(&[], value);
+        }
+    }
+    let all: [(&'static str, u64, &str); 5] = [
         (
             "statestored_connections",
             statistics.connections,

@@ -32,6 +32,7 @@ mod places;
 mod process;
 mod query;
 mod reply;
+mod requests;
 mod routes;
 mod status;
 mod token;

@@ -81,6 +81,7 @@ mod later;
 mod limits;
 mod login;
 mod message;
+mod operators;
 mod packet;
 mod policy;
 mod publish;
@@ -121,6 +122,7 @@ use bytes::BytesMut;
 use ending::{Detached, WillOutcome};
 use fanout::MOST_FANOUTS;
 use later::Asker;
+use operators::OperatorRequests;
 use rates::{Senders, Sent};
 use refusals::Refusals;
 use session::Sessions;
@@ -176,6 +178,7 @@ pub struct Hub {
     notifications: Vec<Notify>,
     /// Who waits for an outcome that comes later.
     askers: ByTicket<Asker>,
+    operator_requests: OperatorRequests,
     connections: SlotMap<ConnectionId, Connection>,
     sessions: Sessions,
     subscriptions: SubscriptionTree<SessionId>,
@@ -227,6 +230,7 @@ impl Hub {
             service,
             notifications: Vec::new(),
             askers: ByTicket::default(),
+            operator_requests: OperatorRequests::default(),
             connections: SlotMap::with_key(),
             sessions: Sessions::default(),
             subscriptions: SubscriptionTree::default(),
@@ -478,13 +482,9 @@ impl Hub {
         );
     }
 
-    fn mark_dirty(&mut self, id: ConnectionId) {
-        if let Some(connection) = self.connections.get_mut(id)
-            && !connection.is_dirty
-        {
-            connection.is_dirty = true;
-            self.dirty.push_back(id);
-        }
+    /// The service behind it.
+    pub fn service(&self) -> &Service {
+        &self.service
     }
 
     fn set_connection_timer(&mut self, id: ConnectionId, at_ms: Option<u64>) {

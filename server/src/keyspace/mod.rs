@@ -131,13 +131,24 @@ pub struct Look {
     pub value_bytes: usize,
     /// Its version.
     pub version: Version,
-    /// The fencing token that protects it, as text.
-    pub fence: Option<String>,
+    /// The fencing token that protects it.
+    pub fence: Fence,
     /// Milliseconds until it expires.
     pub expires_in_ms: Option<u64>,
     /// Since when one that expires has this value, in milliseconds since the Unix epoch, however often it was renewed; as far as
     /// this process knows.
     pub since_ms: Option<u64>,
+}
+
+/// What protects an entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fence {
+    /// No fencing token.
+    None,
+    /// This fencing token, as text.
+    Token(String),
+    /// A fencing token or none: an answer does not say.
+    Unknown,
 }
 
 /// Whoever is told what comes of a keyspace.

@@ -124,8 +124,8 @@ function showRates(now) {
   at("requests-rows").replaceChildren(...rows);
   const tiles = [
     ["Requests per second", Math.round(all)],
-    ["Keys", now.counts.keys],
-    ["Memory of entries", bytes(now.counts.entry_bytes)],
+    ["Keys", now.counts.keys ?? "unknown"],
+    ["Memory of entries", now.counts.entry_bytes == null ? "unknown" : bytes(now.counts.entry_bytes)],
     ["Connections", now.counts.connections],
     ["Sessions", now.counts.sessions],
     ["Watches", now.watches],
@@ -255,7 +255,7 @@ async function open(key) {
         ["Version", entry.version],
         ["Changed", moment(entry.changed_ms)],
         ["Size", bytes(entry.value_bytes) + (entry.is_truncated ? ", truncated: the first 64 KiB are shown" : "")],
-        ["Fencing token", entry.fence ?? "none"],
+        ["Fencing token", entry.fence === undefined ? "unknown" : (entry.fence ?? "none")],
         ["Expires", entry.expires_in_ms == null ? "never" : `in ${duration(entry.expires_in_ms)}`],
         ["Watched by", watchers.length ? watchers.join(", ") : "nobody"],
       ]

@@ -11,7 +11,7 @@ mod transaction;
 pub use prefixes::PrefixLimit;
 
 use super::rules::{self, Change, Entry, Operation, Token, Version};
-use super::{Asked, Changed, End, Keyspace, Look, Size, Told, What};
+use super::{Asked, Changed, End, Fence, Keyspace, Look, Size, Told, What};
 use crate::clock::Now;
 use crate::storage::{Expiry, RecordView};
 use bytes::Bytes;
@@ -455,14 +455,15 @@ impl Keyspace for Embedded {
             return None;
         }
         let shown = fields.value.len().min(most_bytes);
-        let fence = fields.token.and_then(|token| {
+        let text = |token: Token<'_>| {
             let node_id = std::str::from_utf8(token.node_id).ok()?;
-            Some(
-                Hlc::new(token.wall_ms, token.counter, node_id)
-                    .ok()?
-                    .to_string(),
-            )
-        });
+            let token = Hlc::new(token.wall_ms, token.counter, node_id).ok()?;
+            Some(token.to_string())
+        };
+        let fence = match fields.token {
+            None => Fence::None,
+            Some(token) => text(token).map_or(Fence::Unknown, Fence::Token),
+        };
         Some(Look {
             value: Bytes::copy_from_slice(&fields.value[..shown]),
             value_bytes: fields.value.len(),

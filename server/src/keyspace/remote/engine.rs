@@ -173,6 +173,8 @@ pub enum Verdict {
     Failed(EngineError),
     /// It was made, or not, or will still be.
     Unclear,
+    /// It was not sent, and will not be: there was no connection.
+    Unsent,
 }
 
 /// Why an engine certainly does not do something.
@@ -221,8 +223,8 @@ pub enum News {
     Synced(AskId, Revision, Vec<Version>),
     /// All changes of one revision, those of floors aside; `None` is a tombstone that was purged.
     Changes(AskId, Revision, Vec<(Bytes, Option<Record>)>),
-    /// There are no other changes so far: the watch is not behind. Told while it has nothing else to tell, every few seconds.
-    Watching(AskId),
+    /// All changes that were made up to so long ago are told. Comes every few seconds, while there are changes as well.
+    Watching(AskId, Duration),
     /// Changes do not come for a while. They will go on where they ended, or be lost.
     WatchBroken(AskId),
     /// They come again, from where they ended.

@@ -18,6 +18,22 @@ pub(super) struct Page {
 }
 
 impl<L: Link> Remote<L> {
+    /// The engine is away.
+    pub(super) fn give_up_pages(&mut self, told: &mut dyn Told) {
+        let mut tickets: Vec<_> = self.pages.drain().map(|(_, page)| page.ticket).collect();
+        let is_page = |(_, again): &mut (u64, Again)| matches!(again, Again::Page(_));
+        for (_, again) in self.again.extract_if(.., is_page) {
+            if let Again::Page(page) = again {
+                tickets.push(page.ticket);
+            }
+        }
+        // In an order that is the same in each run of a seed.
+        tickets.sort_unstable();
+        for ticket in tickets {
+            told.ended(ticket, End::Away);
+        }
+    }
+
     pub(super) fn ask_page(&mut self, page: Page) {
         let ask = self.ask(Ask::Page {
             after: page.after.clone(),
@@ -43,9 +59,6 @@ impl<L: Link> Remote<L> {
             Ok(found) => found,
             Err(Some(error)) => {
                 return told.ended(page.ticket, plan::refusal(&error));
-            }
-            Err(None) if self.standing.is_away(now) => {
-                return told.ended(page.ticket, End::Away);
             }
             Err(None) => {
                 let again = (now.mono_ms + ASK_AGAIN_MS, Again::Page(page));

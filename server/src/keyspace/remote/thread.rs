@@ -116,12 +116,12 @@ impl ThreadLink {
     }
 }
 
-/// What is told of a question that nobody answers.
+/// What is told of a question that was not sent.
 pub(super) fn unanswered(id: AskId, ask: &Ask) -> News {
     match ask {
         Ask::Read(_) | Ask::Look(_) => News::Read(id, Err(None)),
         Ask::Revision => News::Revision(id, Err(None)),
-        Ask::Commit(_) => News::Committed(id, Verdict::Unclear),
+        Ask::Commit(_) => News::Committed(id, Verdict::Unsent),
         Ask::Page { .. } => News::Page(id, Err(None)),
         Ask::Watch => News::WatchLost(id, None),
         Ask::Clocks { .. } => News::Clocks(id, Err(None)),
