@@ -9,6 +9,7 @@ mod file_size;
 mod health;
 mod hostile;
 mod kill;
+mod memory;
 mod open_files;
 mod peer;
 mod serving;
