@@ -1,14 +1,16 @@
 //! `statestored`: the state store on one machine.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 mod core_dumps;
 mod hangup;
 mod log;
 mod open_files;
+mod reserving_allocator;
 mod signals;
 mod supervisor;
 
 use hangup::Hangup;
 use log::LogLevel;
+use reserving_allocator::ReservingAllocator;
 use statestored::config::{Arguments, ConfigError, Layers, LayersError, Source};
 use statestored::{Control, Reloaded, Server};
 use std::convert::Infallible;
@@ -16,7 +18,14 @@ use std::error::Error;
 use std::io::Write;
 use std::pin::pin;
 use std::process::ExitCode;
+use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// How long a thread for blocking calls stays without work.
+const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
+
+#[global_allocator]
+static ALLOCATOR: ReservingAllocator = ReservingAllocator::new();
 
 fn main() -> ExitCode {
     // First: files are read before the runtime takes over, and can take long.
@@ -72,7 +81,10 @@ fn run(
     if !arguments.keeps_core_dumps() {
         core_dumps::disable();
     }
+    // Before there is another thread, or much in the heap.
+    ALLOCATOR.set_up(statestored::available_memory());
     let mut config = arguments.into_config()?;
+    config.heap = Some(&ALLOCATOR);
     config.source = Some(Source::new(move || {
         let arguments = layers.read().map_err(ConfigError::from)?;
         let asked = arguments.log_level();
@@ -84,7 +96,10 @@ fn run(
     config.limits.max_connections = open_files::raise_limit(config.limits.max_connections);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .thread_keep_alive(NEVER)
         .build()?;
+    // With a first thread, further ones may fail to start: what is to be done waits for this one.
+    drop(runtime.spawn_blocking(|| {}));
     let ended: Result<(), Box<dyn Error>> = runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;

@@ -71,6 +71,8 @@ impl Server {
             .map(|bound| bound.start(control.clone(), &config.storage))
             .transpose()?;
         let clock = Clock::start();
+        let max_entry_bytes = config.service.max_bytes;
+        let max_session_bytes = config.limits.max_session_bytes;
         let loaded = open_and_load(
             config.storage,
             config.max_clock_ahead,
@@ -102,7 +104,9 @@ impl Server {
         if let Some(admin) = &admin {
             admin.tell(Stage::Serving(committer.figures()));
         }
-        let driver = Driver::new(Hub::new(hub, service), clock).metered(admin.is_some());
+        let driver = Driver::new(Hub::new(hub, service), clock)
+            .metered(admin.is_some())
+            .with_heap(config.heap, max_entry_bytes, max_session_bytes);
         Ok(Self {
             listeners: bound.listen()?,
             addresses: listening.iter().filter_map(Listening::address).collect(),

@@ -178,6 +178,7 @@ impl Arguments {
             authenticator: self.access.into_authenticator()?,
             attach,
             admin: self.admin.into_config()?,
+            heap: None,
             source: None,
         })
     }

@@ -38,6 +38,7 @@ pub use subnet::Subnet;
 
 use crate::access::{Authenticator, JwksError, Policy, PolicyError, UsersError};
 use crate::admin::AdminConfig;
+use crate::heap::Heap;
 use crate::hub::HubLimits;
 use crate::listeners::{OpenDoor, open_door};
 use crate::service::ServiceConfig;
@@ -74,6 +75,8 @@ pub struct Config {
     pub attach: Option<AttachConfig>,
     /// The HTTP port for those who look after the server, if there is one.
     pub admin: Option<AdminConfig>,
+    /// The allocator, if the process consists of this server alone.
+    pub heap: Option<&'static dyn Heap>,
     /// How all of this is read again. Without it, only the users are, from the file that they came from.
     pub source: Option<Source>,
 }
@@ -180,6 +183,7 @@ impl Config {
             persist_property: None,
             attach: None,
             admin: None,
+            heap: None,
             source: None,
         }
     }

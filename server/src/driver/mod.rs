@@ -4,6 +4,7 @@
 //! once. One more task, the [keeper](Driver::keep), watches the time and carries writes to the storage, and logins to threads that have time for them; while
 //! one commit is on its way to the disk, the next one gathers.
 mod broker;
+mod memory;
 mod socket;
 
 use crate::access::Peer;
@@ -14,6 +15,7 @@ use crate::listeners::Accepted;
 use crate::storage::group_commit::ImageOrder;
 use crate::storage::{Committer, StorageError, SubmitError};
 use bytes::BytesMut;
+use memory::MemoryMonitor;
 use slotmap::SecondaryMap;
 use socket::Socket;
 use std::cell::{Cell, RefCell};
@@ -64,6 +66,8 @@ pub(crate) struct Driver {
     broker_turned: Notify,
     /// The last connection to the broker was one on which requests could come.
     was_attached: Cell<bool>,
+    /// Without one, the process has other uses for its memory.
+    memory: RefCell<Option<MemoryMonitor>>,
     /// Something panicked in the midst of a change to what is shared: nothing happens any more.
     is_broken: Cell<bool>,
 }
@@ -97,6 +101,7 @@ impl Driver {
             broker_news: Notify::new(),
             broker_turned: Notify::new(),
             was_attached: Cell::new(false),
+            memory: RefCell::default(),
             is_broken: Cell::new(false),
         }
     }
@@ -214,7 +219,9 @@ impl Driver {
             for order in self.images.take() {
                 committer.order_image(order);
             }
-            let wakeup_ms = self.hub.borrow().next_wakeup();
+            let memory_ms = self.watch_memory(committer);
+            let hub_ms = self.hub.borrow().next_wakeup();
+            let wakeup_ms = memory_ms.into_iter().chain(hub_ms).min();
             self.wakes_at_ms.set(wakeup_ms);
             let wakeup = async {
                 match wakeup_ms {
@@ -303,8 +310,9 @@ impl Driver {
 
     /// Lets time pass, which does a part of what waits for its turn, too.
     fn tick(&self) {
+        let now = self.clock.now();
         let mut hub = self.hub.borrow_mut();
-        hub.tick(self.clock.now());
+        hub.tick(now);
         if let Some(disconnected) = hub.take_changed()
             && let Some(reply) = self.changing.take()
         {
@@ -333,6 +341,7 @@ impl Driver {
                 let mut hub = self.hub.borrow_mut();
                 let now = self.clock.now();
                 if let Some((limits, service)) = change.limits {
+                    self.set_budgets(service.max_bytes, limits.max_session_bytes);
                     hub.set_limits(limits, &service);
                 }
                 hub.begin_change(Some(change.authenticator), change.policy, now);

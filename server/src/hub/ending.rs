@@ -146,10 +146,10 @@ impl Hub {
     pub(super) fn settle(&mut self, now: Now) {
         self.settle_detached(now);
         let held = self.held_bytes();
-        if held > self.tight_at_bytes {
+        if held > self.session_memory.tight_at_bytes {
             self.make_room(now);
-        } else if held <= self.limits.max_session_bytes {
-            self.tight_at_bytes = self.limits.max_session_bytes;
+        } else if held <= self.max_session_bytes() {
+            self.session_memory.tight_at_bytes = self.max_session_bytes();
         }
     }
 

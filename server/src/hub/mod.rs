@@ -196,8 +196,8 @@ pub struct Hub {
     fanouts: Backlog,
     /// What sessions and connections hold.
     gauge: Gauge,
-    /// When more than this is held, somebody gives way.
-    tight_at_bytes: usize,
+    /// How much may be held.
+    session_memory: eviction::SessionMemory,
     client_id_seed: Option<u64>,
     /// What all responses say alike, and the version of the one at hand.
     response_properties: EncodedProperties,
@@ -217,7 +217,7 @@ impl Hub {
         let broker = config.broker;
         Self {
             broker: broker.map(|terms| Broker::new(terms, &config.limits)),
-            tight_at_bytes: config.limits.max_session_bytes,
+            session_memory: eviction::SessionMemory::new(config.limits.max_session_bytes),
             limits: config.limits,
             authenticator: config.authenticator,
             policy: config.policy,
@@ -256,7 +256,7 @@ impl Hub {
     pub fn opened(&mut self, peer: impl Into<Peer>, now: Now) -> Option<ConnectionId> {
         let peer = peer.into();
         if self.connections.len() >= self.limits.max_connections
-            || self.held_bytes() > self.limits.max_session_bytes
+            || self.held_bytes() > self.max_session_bytes()
         {
             self.statistics.connects_refused += 1;
             self.refusals.note(Refused {
@@ -480,11 +480,6 @@ impl Hub {
             "the server is shutting down",
             now,
         );
-    }
-
-    /// The service behind it.
-    pub fn service(&self) -> &Service {
-        &self.service
     }
 
     fn set_connection_timer(&mut self, id: ConnectionId, at_ms: Option<u64>) {

@@ -266,6 +266,16 @@ pub trait Keyspace: Debug + Send {
     /// How much there may be from now on. What there is already stays.
     fn set_limits(&mut self, _limits: &KeyspaceLimits) {}
 
+    /// The process has no memory left, or has some again. While it has none, operations that would make the store larger are refused
+    /// like those beyond the [limits](Self::set_limits).
+    fn set_memory_short(&mut self, _is_short: bool) {}
+
+    /// Moves the next entries within the heap, so that the free memory between them grows together. Takes less than a millisecond.
+    /// Returns whether the pass over all entries goes on.
+    fn relocate(&mut self) -> bool {
+        false
+    }
+
     /// The highest version that any change was given, as far as known here.
     fn highest(&self) -> Version;
 

@@ -14,6 +14,7 @@ mod hashing;
 mod health;
 mod hostile;
 mod kill;
+mod memory;
 mod open_files;
 mod peer;
 mod scram_salts;

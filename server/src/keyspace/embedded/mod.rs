@@ -3,6 +3,7 @@ mod dating;
 mod expiry;
 mod packed;
 mod prefixes;
+mod relocation;
 mod room;
 mod scan;
 mod table;
@@ -10,7 +11,7 @@ mod transaction;
 
 pub use prefixes::PrefixLimit;
 
-use super::rules::{self, Change, Entry, Operation, Token, Version};
+use super::rules::{self, Change, Operation, Token, Version};
 use super::{Asked, Changed, End, Fence, Keyspace, Look, Size, Told, What};
 use crate::clock::Now;
 use crate::storage::{Expiry, RecordView};
@@ -19,7 +20,7 @@ use dating::Dating;
 use expiry::Deadlines;
 use packed::{Fields, Packed};
 use prefixes::Prefixes;
-use room::Growth;
+use relocation::Relocation;
 use scan::Pages;
 use statestore_protocol::{Capabilities, Hlc, Reply, ServiceError};
 use table::Table;
@@ -66,6 +67,9 @@ pub struct Embedded {
     max_keys: u64,
     max_bytes: u64,
     prefixes: Prefixes,
+    relocation: Relocation,
+    /// Nothing may grow.
+    is_memory_short: bool,
 }
 
 /// Where a change is made.
@@ -100,6 +104,8 @@ impl Embedded {
             max_keys: limits.max_keys,
             max_bytes: limits.max_bytes,
             prefixes: Prefixes::new(&limits.prefixes),
+            relocation: Relocation::default(),
+            is_memory_short: false,
         }
     }
 
@@ -138,20 +144,6 @@ impl Embedded {
     /// Bytes of memory that the entries take, with their deadlines; the [quota](KeyspaceLimits::max_bytes) is for these.
     pub fn bytes(&self) -> u64 {
         self.table.bytes() + self.deadlines.len() as u64 * expiry::DEADLINE_BYTES
-    }
-
-    /// Whether the quota allows what the operation would make of the entry.
-    fn has_room(&self, key: &[u8], former: Option<&Entry<'_>>, operation: &Operation<'_>) -> bool {
-        Growth::by(key, former, operation)
-            .is_none_or(|growth| growth.fits(key, self.size(), self.max(), &self.prefixes))
-    }
-
-    /// Most that there may be.
-    fn max(&self) -> Size {
-        Size {
-            keys: self.max_keys,
-            bytes: self.max_bytes,
-        }
     }
 
     /// Takes over a record of a former run, before anything is asked; also if the quota is smaller by now. The last one of a
@@ -344,6 +336,14 @@ impl Keyspace for Embedded {
             // Of a small store that is all.
             self.prefixes.count(&self.table, 0);
         }
+    }
+
+    fn set_memory_short(&mut self, is_short: bool) {
+        self.is_memory_short = is_short;
+    }
+
+    fn relocate(&mut self) -> bool {
+        self.relocate_slice()
     }
 
     fn operate(

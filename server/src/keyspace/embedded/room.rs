@@ -1,9 +1,10 @@
 //! How much larger a SET makes the store.
+use super::Embedded;
 use super::expiry::DEADLINE_BYTES;
 use super::prefixes::Prefixes;
 use super::table;
-use crate::keyspace::Size;
 use crate::keyspace::rules::{Entry, Operation};
+use crate::keyspace::{Keyspace, Size};
 
 /// What a packed entry has besides key, value and node id of its token, at most.
 const PACKED_NUMBERS: usize = 64;
@@ -62,5 +63,29 @@ impl Growth {
         (keys == 0 || size.keys.saturating_add(keys) <= max.keys)
             && size.bytes.saturating_add(bytes + deadlines) <= max.bytes
             && prefixes.have_room(key, Size { keys, bytes })
+    }
+}
+
+impl Embedded {
+    /// Whether the quota allows what the operation would make of the entry.
+    pub(super) fn has_room(
+        &self,
+        key: &[u8],
+        former: Option<&Entry<'_>>,
+        operation: &Operation<'_>,
+    ) -> bool {
+        Growth::by(key, former, operation)
+            .is_none_or(|growth| growth.fits(key, self.size(), self.max(), &self.prefixes))
+    }
+
+    /// Most that there may be.
+    pub(super) fn max(&self) -> Size {
+        if self.is_memory_short {
+            return Size { keys: 0, bytes: 0 };
+        }
+        Size {
+            keys: self.max_keys,
+            bytes: self.max_bytes,
+        }
     }
 }

@@ -46,7 +46,7 @@ pub(super) struct Table {
 
 /// The entries whose hashes have the same top `depth` bits.
 #[derive(Default)]
-struct Segment {
+pub(super) struct Segment {
     depth: u32,
     entries: HashTable<Packed>,
 }
@@ -169,6 +169,21 @@ impl Table {
         (segment.entries.iter(), last)
     }
 
+    /// Changes the segment that holds `hash`, which keeps its entries. `change` gets the segment, and the function that gives the place
+    /// of an entry in it. Returns its result, and the last hash that the segment can hold.
+    pub(super) fn change_segment<R>(
+        &mut self,
+        hash: u64,
+        change: impl FnOnce(&mut Segment, &dyn Fn(&Packed) -> u64) -> R,
+    ) -> (R, u64) {
+        let index = self.segment_of(hash);
+        let mut segment = std::mem::take(&mut self.segments[index]);
+        let result = change(&mut segment, &|packed| self.bucket_of(packed));
+        let last = hash | u64::MAX.checked_shr(segment.depth).unwrap_or(0);
+        self.segments[index] = segment;
+        (result, last)
+    }
+
     fn segment_of(&self, hash: u64) -> usize {
         self.directory[top(hash, self.depth)] as usize
     }
@@ -257,13 +272,30 @@ impl Table {
 
 impl Segment {
     fn of(depth: u32, capacity: usize, hashed: Vec<(u64, Packed)>) -> Self {
-        let mut entries = HashTable::with_capacity(capacity.max(hashed.len()));
+        let entries = HashTable::with_capacity(capacity.max(hashed.len()));
+        let mut segment = Self { depth, entries };
         for (hash, packed) in hashed {
-            entries.insert_unique(bucket(hash), packed, |_| {
-                unreachable!("the capacity suffices, nothing is moved")
-            });
+            segment.insert(bucket(hash), packed);
         }
-        Self { depth, entries }
+        segment
+    }
+
+    /// Bytes of the allocation in which the places of its entries are.
+    pub(super) fn table_bytes(&self) -> usize {
+        self.entries.allocation_size()
+    }
+
+    /// Puts an empty table of the same capacity in place of the one that it has, and returns that.
+    pub(super) fn replace_table(&mut self) -> HashTable<Packed> {
+        let empty = HashTable::with_capacity(self.entries.capacity());
+        std::mem::replace(&mut self.entries, empty)
+    }
+
+    /// Inserts an entry whose key it does not have, with the capacity for it.
+    pub(super) fn insert(&mut self, bucket: u64, packed: Packed) {
+        self.entries.insert_unique(bucket, packed, |_| {
+            unreachable!("the capacity suffices, nothing is moved")
+        });
     }
 }
 
