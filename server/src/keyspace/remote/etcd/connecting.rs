@@ -1,6 +1,7 @@
 //! Connecting, and making what has to be there at the first start.
 use super::store::{BeginError, Store};
 use super::{EngineTls, EtcdConfig, EtcdError, REQUEST_TIMEOUT, releases};
+use crate::keyspace::remote::thread::StoreSecret;
 use crate::keyspace::remote::tls::may_lack_a_certificate;
 use etcd_client::{Certificate, Client, ConnectOptions, Error, Identity, TlsOptions};
 use std::error::Error as StdError;
@@ -17,6 +18,12 @@ const START_TIMEOUT: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(250);
 
 /// Connects, and makes what has to be there.
+impl StoreSecret for (Client, Arc<Store>) {
+    fn store_secret(&self) -> &[u8] {
+        self.1.secret()
+    }
+}
+
 pub(super) async fn begin(config: &EtcdConfig) -> Result<(Client, Arc<Store>), EtcdError> {
     let place = config.endpoints.join(",");
     let options = options(config)?;
