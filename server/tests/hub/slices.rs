@@ -243,13 +243,13 @@ fn what_a_client_publishes_reaches_many_in_its_order_whatever_becomes_of_its_con
 
 #[test]
 fn what_is_still_to_be_handed_out_takes_no_more_memory_than_it_may() {
-    const TOPIC: &str = "a/b/c/d/e/f";
+    const TOPIC: &str = "a/b/c/d/e/f/g";
     let mut world = World::new();
-    let subscribers: Vec<_> = (0..100)
+    let subscribers: Vec<_> = (0..300)
         .map(|number| {
             let mut client = world.client(&format!("s-{number}"));
             // All filters that match, each with an identifier, so that much has to be known of each subscriber.
-            for mask in 0..64u32 {
+            for mask in 0..128u32 {
                 let level = |(place, name)| if mask >> place & 1 == 1 { "+" } else { name };
                 let filter: Vec<_> = TOPIC.split('/').enumerate().map(level).collect();
                 let filter = Subscription::at_least_once(filter.join("/"));
@@ -273,7 +273,8 @@ fn what_is_still_to_be_handed_out_takes_no_more_memory_than_it_may() {
             refused += 1;
         }
     }
-    assert!((50..250).contains(&refused), "{refused}");
+    // A message that many get waits without memory for them: they are looked for when it is the first.
+    assert_eq!(refused, 0);
     let told = payloads(&mut world, &subscribers);
     let accepted = publishers.len() - refused;
     assert!(told.iter().all(|messages| messages.len() == accepted));
