@@ -21,7 +21,7 @@ pub(super) const MOST_FANOUTS: usize = 1024;
 /// Most deliveries of a turn.
 const TURN_DELIVERIES: usize = 64;
 
-/// Most bytes of payload that a turn copies; the last delivery may exceed it.
+/// Most bytes of payload, and of topics of notifications, that a turn copies; the last delivery may exceed it.
 const TURN_PAYLOAD: usize = 256 * 1024;
 
 /// Visits of filters at once when a message is published: most messages need fewer ...
@@ -395,7 +395,8 @@ impl Hub {
                 return true;
             };
             notification.next += 1;
-            turn.delivered(notification.payload.len());
+            // The topic of each client has the key in hexadecimal digits, and is made for it alone.
+            turn.delivered(notification.payload.len() + 2 * notification.key.len());
             if client.starts_with(broker::BEHIND) {
                 if !turn.is_later || self.service.is_watching(client, &notification.key) {
                     self.notify_behind_broker(client, notification, now);

@@ -127,6 +127,23 @@ fn a_large_value_goes_to_few_watchers_at_a_time() {
 }
 
 #[test]
+fn a_long_key_goes_to_few_watchers_at_a_time() {
+    let key = "k".repeat(16_000);
+    let mut world = World::new();
+    for number in 0..60 {
+        let mut client = world.client(&format!("watcher-{number}"));
+        world.request(&mut client, &command(&["KEYNOTIFY", &key]));
+    }
+    let mut writer = world.client("writer");
+    world.publish(&mut writer, &request(id(1)), &set(&key, "v"));
+    let first = world.hub.statistics().notifications;
+    assert!((1..=10).contains(&first), "{first}");
+    world.pass(0);
+    assert!(!world.hub.has_work());
+    assert_eq!(world.hub.statistics().notifications, 60);
+}
+
+#[test]
 fn others_have_their_turn_between_scans_that_take_long() {
     let mut world = World::new();
     let mut client = world.client("me");
