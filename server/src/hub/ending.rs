@@ -218,8 +218,7 @@ impl Hub {
     fn publish_will(&mut self, will: &Will, now: Now) {
         match Message::will(will, now.mono_ms, &self.gauge) {
             Ok(message) => {
-                let targets = self.subscriptions.matches(message.topic(), None);
-                let publication = Publication::new(message, will.qos, targets, None);
+                let publication = Publication::new(message, will.qos, None, None);
                 self.begin_message(publication, None, now);
             }
             Err(error) => tracing::debug!(%error, "a will cannot be published"),

@@ -15,12 +15,14 @@
 mod digest;
 pub mod embedded;
 mod operation;
+mod page;
 pub mod remote;
 pub mod rules;
 
 pub use digest::RequestDigest;
 pub use embedded::{Embedded, KeyspaceLimits, PrefixLimit};
 pub use operation::OwnedOperation;
+pub use page::{KeyFilter, PageRequest, PageTokens};
 
 use crate::clock::Now;
 use crate::storage::{Expiry, Record};
@@ -218,15 +220,12 @@ pub trait Keyspace: Debug + Send {
         capabilities
     }
 
-    /// Makes a [page](Reply::Page) of the keys that match a pattern, from the beginning or from where a token says; a syntax
-    /// error if that is not a token.
-    fn page(
-        &mut self,
-        asked: &Asked,
-        pattern: &Bytes,
-        token: Option<&Bytes>,
-        told: &mut dyn Told,
-    ) -> Option<End>;
+    /// Returns a [page](Reply::Page) of the keys that match a pattern and that the client may read, from the start or from a token
+    /// on; a syntax error for a token that no server of this store made.
+    ///
+    /// Which keys are on a page, and whether it has a token, does not depend on keys that the client may not read, except for
+    /// [how many entries](embedded) the store has, to a power of two, or [how long](remote) the engine takes.
+    fn page(&mut self, asked: &Asked, request: &PageRequest, told: &mut dyn Told) -> Option<End>;
 
     /// Ends with [`Reply::Ok`] once all further changes of this key will be told.
     fn follow(&mut self, asked: &Asked, key: &Bytes) -> Option<End>;

@@ -12,7 +12,7 @@ mod transaction;
 pub use prefixes::PrefixLimit;
 
 use super::rules::{self, Change, Operation, Token, Version};
-use super::{Asked, Changed, End, Fence, Keyspace, Look, Size, Told, What};
+use super::{Asked, Changed, End, Fence, Keyspace, Look, PageRequest, Size, Told, What};
 use crate::clock::Now;
 use crate::storage::{Expiry, RecordView};
 use bytes::Bytes;
@@ -22,7 +22,7 @@ use packed::{Fields, Packed};
 use prefixes::Prefixes;
 use relocation::Relocation;
 use scan::Pages;
-use statestore_protocol::{Capabilities, Hlc, Reply, ServiceError};
+use statestore_protocol::{Capabilities, Hlc, Reply};
 use table::Table;
 
 /// What bounds an embedded keyspace, and the secret that spreads its keys.
@@ -396,25 +396,13 @@ impl Keyspace for Embedded {
         Capabilities::ALL
     }
 
-    fn page(
-        &mut self,
-        asked: &Asked,
-        pattern: &Bytes,
-        token: Option<&Bytes>,
-        told: &mut dyn Told,
-    ) -> Option<End> {
-        let from = match token.map(|token| scan::position(token)) {
-            None => 0,
-            Some(Some(from)) => from,
-            Some(None) => return Some(End::reply(Reply::Error(ServiceError::Syntax))),
-        };
+    fn page(&mut self, asked: &Asked, request: &PageRequest, told: &mut dyn Told) -> Option<End> {
         let mut work = 0;
-        let (keys, next) =
-            self.pages
-                .page(&self.table, pattern, from, asked.now.mono_ms, &mut work);
+        let page = self
+            .pages
+            .page(&self.table, request, asked.now.mono_ms, &mut work);
         told.worked(work);
-        let token = next.map(scan::token);
-        Some(End::reply(Reply::Page { keys, token }))
+        Some(End::reply(page.unwrap_or_else(Reply::Error)))
     }
 
     fn follow(&mut self, _asked: &Asked, _key: &Bytes) -> Option<End> {

@@ -38,6 +38,8 @@ pub(super) struct Table {
     len: u64,
     /// Memory of the entries.
     bytes: u64,
+    /// Lengths of all keys together.
+    key_bytes: u64,
     hasher: SipHasher13,
     /// With fewer bits, tests make keys collide.
     #[cfg(test)]
@@ -72,6 +74,7 @@ impl Table {
             of_depth,
             len: 0,
             bytes: 0,
+            key_bytes: 0,
             hasher: SipHasher13::new_with_keys(hash_key[0], hash_key[1]),
             #[cfg(test)]
             hash_mask: u64::MAX,
@@ -90,6 +93,11 @@ impl Table {
     /// Bytes of memory that the entries take.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Lengths of all keys together.
+    pub(super) fn key_bytes(&self) -> u64 {
+        self.key_bytes
     }
 
     pub(super) fn hash(&self, bytes: &[u8]) -> u64 {
@@ -138,6 +146,7 @@ impl Table {
         entries.insert_unique(bucket(hash), packed, |it| self.bucket_of(it));
         self.segments[index].entries = entries;
         self.len += 1;
+        self.key_bytes += fields.key.len() as u64;
     }
 
     /// Removes the entry with this key; says whether there was one.
@@ -149,6 +158,7 @@ impl Table {
         };
         let (packed, _) = found.remove();
         self.len -= 1;
+        self.key_bytes -= key.len() as u64;
         self.bytes -= entry_bytes(packed.len());
         while self.join(hash) {}
         true

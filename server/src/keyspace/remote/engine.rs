@@ -100,7 +100,7 @@ pub enum Ask {
     Commit(Arc<Unit>),
     /// Keys with records, in the order of the engine, behind this one. Ends with [`News::Page`].
     Page {
-        /// Behind which key of which bucket.
+        /// Behind which key of which bucket; the empty key is before all others.
         after: Option<(u16, Bytes)>,
         /// How many records are looked at, at most.
         most: usize,
@@ -238,6 +238,9 @@ pub enum News {
 
 /// The way to an engine. Behind it is a task that has the sockets, or a simulation.
 pub trait Link: Debug + Send {
+    /// A secret that the engine keeps for all servers of the store, for the tokens of pages.
+    fn store_secret(&self) -> &[u8];
+
     /// Takes a question. It is answered later, if the engine answers at all; a question that gets none within the engine's own
     /// limit of time is answered as [unclear](Verdict::Unclear), or not at all.
     fn ask(&mut self, id: AskId, ask: Ask);

@@ -77,7 +77,7 @@ pub use thread::ThreadLink;
 pub use tls::EngineTls;
 
 use super::rules::{Operation, Version};
-use super::{Asked, End, Keyspace, OwnedOperation, Size, Told};
+use super::{Asked, End, Keyspace, OwnedOperation, PageRequest, PageTokens, Size, Told};
 use crate::clock::Now;
 use bytes::Bytes;
 use clocks::Clocks;
@@ -114,6 +114,7 @@ pub struct Remote<L> {
     confirming: Confirming,
     untold: Untold,
     pages: HashMap<AskId, Page>,
+    page_tokens: PageTokens,
     /// Questions about keys to follow that got no answer, and pages: asked again then.
     again: Vec<(u64, Again)>,
     highest: Version,
@@ -145,6 +146,7 @@ impl<L: Link> Remote<L> {
     /// Over the engine behind `link`, whose changes it begins to watch as soon as it is [advanced](Keyspace::advance).
     pub fn new(config: RemoteConfig, link: L) -> Self {
         Self {
+            page_tokens: PageTokens::new(link.store_secret()),
             link,
             asks: 0,
             watch: Watch::Begins(0),
@@ -366,27 +368,8 @@ impl<L: Link> Keyspace for Remote<L> {
         capabilities
     }
 
-    fn page(
-        &mut self,
-        asked: &Asked,
-        pattern: &Bytes,
-        token: Option<&Bytes>,
-        _told: &mut dyn Told,
-    ) -> Option<End> {
-        // The token is the last key that was looked at, behind a letter.
-        let after = match token.map(|token| token.strip_prefix(b"+")) {
-            None => None,
-            Some(Some(key)) => Some((bucket_of(key), Bytes::copy_from_slice(key))),
-            Some(None) => return Some(End::reply(Reply::Error(ServiceError::Syntax))),
-        };
-        self.ask_page(Page {
-            ticket: asked.ticket,
-            pattern: pattern.clone(),
-            after,
-            keys: Vec::new(),
-            deadline_ms: asked.deadline_ms,
-        });
-        None
+    fn page(&mut self, asked: &Asked, request: &PageRequest, _told: &mut dyn Told) -> Option<End> {
+        self.begin_page(asked, request)
     }
 
     fn follow(&mut self, asked: &Asked, key: &Bytes) -> Option<End> {

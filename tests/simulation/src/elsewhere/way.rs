@@ -412,6 +412,9 @@ impl Way {
     }
 }
 
+/// The secret of the store that all nodes share.
+pub(super) const STORE_SECRET: &[u8] = b"simulation";
+
 /// What a node holds of its way.
 #[derive(Debug, Clone)]
 pub(crate) struct Shared(pub(crate) Arc<Mutex<Way>>);
@@ -423,6 +426,10 @@ impl Shared {
 }
 
 impl Link for Shared {
+    fn store_secret(&self) -> &[u8] {
+        STORE_SECRET
+    }
+
     fn ask(&mut self, id: AskId, ask: Ask) {
         self.lock().ask(id, ask);
     }

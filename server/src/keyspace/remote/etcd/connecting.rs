@@ -3,6 +3,7 @@ use super::members::Members;
 use super::names::Names;
 use super::store::{BeginError, Store};
 use super::{EngineTls, EtcdConfig, EtcdError, REQUEST_TIMEOUT, releases};
+use crate::keyspace::remote::thread::StoreSecret;
 use crate::keyspace::remote::tls::may_lack_a_certificate;
 use etcd_client::{Certificate, Client, ConnectOptions, Error, Identity, TlsOptions};
 use std::error::Error as StdError;
@@ -28,6 +29,12 @@ pub(super) enum Unconnected {
 impl From<Error> for Unconnected {
     fn from(error: Error) -> Self {
         Self::Etcd(error)
+    }
+}
+
+impl StoreSecret for (Arc<Members>, Arc<Store>) {
+    fn store_secret(&self) -> &[u8] {
+        self.1.secret()
     }
 }
 

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `PREFIX/m` | format of all of this |
 //! | `PREFIX/e/BUCKET/KEY` | a [record](super::Record) |
+//! | `PREFIX/k` | 32 random bytes: the [secret](super::Link::store_secret) of the store |
 //! | `PREFIX/x` | nothing: left by a server that found another store where its own was |
 //! | `PREFIX/r/DIGEST` | the [answer](super::Place::Answer) to a request, under a lease that ends some time later |
 //! | `PREFIX/c` | up to which revision etcd may be compacted next time, in decimal digits |
