@@ -177,7 +177,7 @@ fn networks_of_proxies_that_are_none_are_refused() {
     }
 }
 
-/// HAProxy with the configuration that is shipped; ends when it is dropped.
+/// `HAProxy` with the configuration that is shipped; ends when it is dropped.
 struct Haproxy {
     process: Child,
     address: SocketAddr,
@@ -248,15 +248,15 @@ fn behind_the_shipped_haproxy_each_client_has_its_own_address() {
     let [server, http] = [0, 1].map(|line| address(&daemon.listening[line]));
     let haproxy = Haproxy::start(server, http);
     // It closes connections until it has found the server ready.
-    let mut served = loop {
+    let mut first = loop {
         let mut stream = from([127, 0, 0, 5], haproxy.address);
         if is_served(&mut stream) {
             break stream;
         }
     };
-    served.write_all(&[0xC0, 0]).unwrap();
+    first.write_all(&[0xC0, 0]).unwrap();
     let mut pong = [0; 2];
-    served.read_exact(&mut pong).unwrap();
+    first.read_exact(&mut pong).unwrap();
     assert_eq!(pong, [0xD0, 0]);
     let mut refused = from([127, 0, 0, 6], haproxy.address);
     let mut out = BytesMut::new();
@@ -271,7 +271,7 @@ fn behind_the_shipped_haproxy_each_client_has_its_own_address() {
     assert!(refusals.contains("127.0.0.6"), "{refusals}");
     let connections = crate::daemon::get(http, "/api/connections");
     assert!(connections.contains("127.0.0.5"), "{connections}");
-    drop(served);
+    drop(first);
     daemon.signal("-TERM");
     assert!(
         daemon
