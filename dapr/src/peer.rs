@@ -56,7 +56,7 @@ impl Peer {
             }
             Err(error) => {
                 tracing::warn!(%error, process = id, "cannot wait for the end of a process");
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
         }
     }

@@ -41,12 +41,11 @@ impl Room {
                 Reception::Later(ticket) => ticket,
             };
             let asked = self.ask(move |hub, _| hub.take_operator_outcome(ticket));
-            reception = match asked.await? {
-                Some(outcome) => Reception::Ended(outcome),
-                None => {
-                    tokio::time::sleep(LOOK_AGAIN).await;
-                    Reception::Later(ticket)
-                }
+            reception = if let Some(outcome) = asked.await? {
+                Reception::Ended(outcome)
+            } else {
+                tokio::time::sleep(LOOK_AGAIN).await;
+                Reception::Later(ticket)
             };
         }
     }
@@ -86,7 +85,7 @@ impl Room {
         let mut entries = Vec::new();
         for (key, reception) in items.into_iter().zip(asked.await?) {
             let answered = self.outcome(reception).await?;
-            let entry = look(answered, MOST_HOLDER_BYTES)?;
+            let entry = look(answered, MOST_HOLDER_BYTES).map_err(|failure| *failure)?;
             entries.extend(entry.map(|entry| (key, entry)));
         }
         let locks = self.ask(move |hub, _| {
@@ -104,7 +103,8 @@ impl Room {
         key: Bytes,
         most_bytes: usize,
     ) -> Result<(Option<Look>, Vec<Arc<str>>), Reply> {
-        let entry = look(self.request(get(key.clone()), None).await?, most_bytes)?;
+        let entry = look(self.request(get(key.clone()), None).await?, most_bytes)
+            .map_err(|failure| *failure)?;
         let watchers = self.ask(move |hub, _| hub.watchers(&key)).await?;
         Ok((entry, watchers))
     }
@@ -119,7 +119,7 @@ fn get(key: Bytes) -> Command {
 }
 
 /// What an answer to a GET shows.
-fn look(answered: Answered, most_bytes: usize) -> Result<Option<Look>, Reply> {
+fn look(answered: Answered, most_bytes: usize) -> Result<Option<Look>, Box<Reply>> {
     let response = answered.response;
     match (response.reply, response.version) {
         (Answer::Nil, _) => Ok(None),
@@ -137,8 +137,8 @@ fn look(answered: Answered, most_bytes: usize) -> Result<Option<Look>, Reply> {
             expires_in_ms,
             since_ms: None,
         })),
-        (Answer::Error(error), _) => Err(failure(StatusCode::CONFLICT, &error)),
-        _ => Err(unexpected()),
+        (Answer::Error(error), _) => Err(Box::new(failure(StatusCode::CONFLICT, &error))),
+        _ => Err(Box::new(unexpected())),
     }
 }
 

@@ -145,16 +145,13 @@ impl Progress {
 
     /// Ends when the watch is of no use any more: says why.
     pub(super) async fn ends(&self) -> &'static str {
-        match self.behind {
-            Some((_, since)) => {
-                let end = (self.still_since + STANDS_STILL).min(since + BEHIND);
-                sleep_until(end).await;
-                "its watch is behind what other members have"
-            }
-            None => {
-                sleep_until(self.certain_at + BEHIND).await;
-                "how far etcd is was not known for a while"
-            }
+        if let Some((_, since)) = self.behind {
+            let end = (self.still_since + STANDS_STILL).min(since + BEHIND);
+            sleep_until(end).await;
+            "its watch is behind what other members have"
+        } else {
+            sleep_until(self.certain_at + BEHIND).await;
+            "how far etcd is was not known for a while"
         }
     }
 }
