@@ -56,7 +56,9 @@ async fn relay_for_others() {
     loop {
         let (mut near, _) = listener.accept().await.unwrap();
         let mut far = UnixStream::connect(&connect).await.unwrap();
-        tokio::spawn(async move { copy_bidirectional(&mut near, &mut far).await });
+        drop(tokio::spawn(async move {
+            copy_bidirectional(&mut near, &mut far).await
+        }));
     }
 }
 
@@ -97,14 +99,15 @@ async fn the_end_of_a_process_closes_the_connections_of_its_components() {
     let relay = Relay::start(&process.socket, "other.sock");
     let mut other = Sidecar::connect(&relay.socket, "fixture").await;
     let properties = [("url", url.as_str())];
-    let (begun, accepted) = tokio::join!(other.init(&properties), async {
+    let address = store.addresses()[0];
+    let relayed = tokio::spawn(async move {
         let (mut near, _) = broker.accept().await.unwrap();
-        let mut far = TcpStream::connect(store.addresses()[0]).await.unwrap();
-        tokio::spawn(async move { copy_bidirectional(&mut near, &mut far).await })
+        let mut far = TcpStream::connect(address).await.unwrap();
+        copy_bidirectional(&mut near, &mut far).await
     });
-    begun.unwrap();
+    other.init(&properties).await.unwrap();
     drop(relay);
     // The MQTT connection ends.
-    accepted.await.unwrap().unwrap();
+    relayed.await.unwrap().unwrap();
     sidecar.set(set("key", "value")).await.unwrap();
 }

@@ -347,11 +347,11 @@ mod tests {
     fn filters_with_another_end_are_not_visited() {
         let mut tree = SubscriptionTree::default();
         for number in 0..1_u32 << 10 {
-            let level = |at| if number >> at & 1 == 1 { "+/" } else { "a/" };
+            let level = |at: u32| if (number >> at) & 1 == 1 { "+/" } else { "a/" };
             let filter: String = (0..10).map(level).chain(["z"]).collect();
             tree.insert(&filter, number, QOS1);
         }
-        assert_eq!(who(&mut tree, "a/a/a/a/a/a/a/a/a/a/b"), []);
+        assert!(who(&mut tree, "a/a/a/a/a/a/a/a/a/a/b").is_empty());
         assert!(tree.take_work() < 10 * VISIT_STEPS);
         assert_eq!(who(&mut tree, "a/a/a/a/a/a/a/a/a/a/z").len(), 1 << 10);
     }

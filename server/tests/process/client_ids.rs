@@ -15,7 +15,7 @@ fn assigned(daemon: &Daemon) -> String {
     }
 }
 
-/// The finaliser of SplitMix64 and its inverse, with which a client could compute the next id from its own.
+/// The finaliser of `SplitMix64` and its inverse, with which a client could compute the next id from its own.
 #[test]
 fn an_assigned_client_id_does_not_lead_to_the_next_one() {
     let inverse = |odd: u64| {
