@@ -76,8 +76,8 @@ mod tests {
         hash(&mut memory, 64);
         assert_eq!(hash(&mut memory, 1024), first);
         assert_eq!(memory.0.as_ptr(), place);
-        let words = memory.0.iter().flat_map(|block| block.as_ref());
-        assert!(words.into_iter().all(|word| *word == 0));
+        let words = memory.0.iter().flat_map(AsRef::as_ref);
+        assert!(words.into_iter().all(|word: &u64| *word == 0));
     }
 
     #[test]

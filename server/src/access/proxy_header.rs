@@ -178,17 +178,27 @@ fn decode_binary(input: &[u8]) -> Result<Option<ProxyHeader>, ProxyHeaderError> 
 mod tests {
     use super::*;
 
-    /// As HAProxy 2.6 sends them.
+    /// Headers as `HAProxy` 2.6 sends them.
     const TEXT: &[u8] = b"PROXY TCP4 192.0.2.7 198.51.100.1 51234 1883\r\n";
     const BINARY: &[u8] =
         b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc0\0\x02\x07\xc6\x33\x64\x01\xc8\x22\x07\x5b";
 
-    fn source(input: &[u8]) -> Result<Option<Option<String>>, String> {
+    /// A decoded input.
+    #[derive(Debug, PartialEq)]
+    enum Decoded {
+        Incomplete,
+        OfProxy,
+        Source(String),
+    }
+
+    fn source(input: &[u8]) -> Result<Decoded, String> {
         match decode(input) {
-            Ok(None) => Ok(None),
+            Ok(None) => Ok(Decoded::Incomplete),
             Ok(Some(header)) => {
                 assert_eq!(header.length, input.len());
-                Ok(Some(header.source.map(|source| source.to_string())))
+                Ok(header
+                    .source
+                    .map_or(Decoded::OfProxy, |it| Decoded::Source(it.to_string())))
             }
             Err(error) => Err(error.to_string()),
         }
@@ -203,19 +213,32 @@ mod tests {
     fn both_versions_are_decoded_once_they_are_whole() {
         for header in [TEXT, BINARY] {
             for length in 0..header.len() {
-                assert_eq!(source(&header[..length]), Ok(None), "{length}");
+                assert_eq!(
+                    source(&header[..length]),
+                    Ok(Decoded::Incomplete),
+                    "{length}"
+                );
             }
-            assert_eq!(source(header), Ok(Some(Some("192.0.2.7:51234".into()))));
+            assert_eq!(
+                source(header),
+                Ok(Decoded::Source("192.0.2.7:51234".into()))
+            );
             let more = [header, b"\x10\x0d\0\x04MQTT"].concat();
             assert_eq!(decode(&more).unwrap().unwrap().length, header.len());
         }
         let text = b"PROXY TCP6 2001:db8::7 2001:db8::1 51234 1883\r\n";
-        assert_eq!(source(text), Ok(Some(Some("[2001:db8::7]:51234".into()))));
+        assert_eq!(
+            source(text),
+            Ok(Decoded::Source("[2001:db8::7]:51234".into()))
+        );
         let mut rest = [0; 36];
         rest[..16].copy_from_slice(&"2001:db8::7".parse::<Ipv6Addr>().unwrap().octets());
         rest[32..34].copy_from_slice(&51234u16.to_be_bytes());
         let of_6 = binary(0x21, 0x21, &rest);
-        assert_eq!(source(&of_6), Ok(Some(Some("[2001:db8::7]:51234".into()))));
+        assert_eq!(
+            source(&of_6),
+            Ok(Decoded::Source("[2001:db8::7]:51234".into()))
+        );
         // Further fields.
         let with_fields = binary(
             0x21,
@@ -224,7 +247,7 @@ mod tests {
         );
         assert_eq!(
             source(&with_fields),
-            Ok(Some(Some("192.0.2.7:51234".into())))
+            Ok(Decoded::Source("192.0.2.7:51234".into()))
         );
     }
 
@@ -239,7 +262,7 @@ mod tests {
             binary(0x21, 0x00, b""),
             binary(0x21, 0x31, &[b'/'; 216]),
         ] {
-            assert_eq!(source(&header), Ok(Some(None)), "{header:?}");
+            assert_eq!(source(&header), Ok(Decoded::OfProxy), "{header:?}");
         }
     }
 
