@@ -61,6 +61,6 @@ step_node() {
 
 step_protocol() {
   venv "$python" tests/mqtt/requirements.txt
-  STATESTORED_BIN=$(program statestored) "$python/bin/pytest" tests/mqtt
-  echo "left out: protocol: durable storage, MQTT.js, through Mosquitto (mqtt); over etcd and Redis (engines)"
+  STATESTORED_BIN=$(program statestored) "$python/bin/pytest" tests/mqtt --ignore tests/mqtt/test_recordings.py
+  echo "left out: protocol: test_recordings.py, durable storage, MQTT.js, through Mosquitto (mqtt); over etcd and Redis (engines)"
 }
