@@ -327,7 +327,8 @@ fn pattern(query: Query<'_>) -> Bytes {
 
 /// A cursor in a list of keys: the token of the page, and the key that it goes on behind, if not at its begin.
 fn key_cursor(query: Query<'_>) -> Option<KeyCursor> {
-    let Some(text) = query.bytes("cursor") else {
+    // An empty cursor is the begin, as that of a client that always sends one.
+    let Some(text) = query.bytes("cursor").filter(|text| !text.is_empty()) else {
         return Some(KeyCursor::default());
     };
     let (token, behind) = std::str::from_utf8(&text).ok()?.split_once('.')?;

@@ -33,8 +33,8 @@ pub(crate) fn a_transaction_is_told_in_the_order_of_its_operations<E: Engine>() 
     for watching in &mut watching {
         let told = KEYS.map(|_| watching.message().topic().to_owned());
         let expected = KEYS.map(|key| {
-            let digits: String = key.bytes().map(|byte| format!("{byte:02X}")).collect();
-            digits
+            key.bytes()
+                .fold(String::new(), |digits, byte| format!("{digits}{byte:02X}"))
         });
         for (topic, key) in told.iter().zip(&expected) {
             assert!(topic.to_uppercase().ends_with(key), "{told:?}");
