@@ -29,6 +29,7 @@ Examples:
   statestore admin --token-file token reload                 have the configuration read again
   statestore admin --token-file token backup store.backup    write all of the store to a file
   statestore admin --token-file token disconnect gateway-1   end a client's connection; it may come back
+  statestore admin --token-file token log info,statestored::hub=debug   log more, until the next reload
   STATESTORE_ADMIN=http://edge:9883 statestore admin status";
 
 #[derive(Debug, Subcommand)]
@@ -54,6 +55,11 @@ enum Task {
         /// The fencing token that protects it
         #[arg(long, value_name = "TOKEN")]
         fence: Option<String>,
+    },
+    /// Print what the server logs, or change it until the next reload
+    Log {
+        /// The filter: a level, and levels of targets, such as info,statestored::audit=debug
+        filter: Option<String>,
     },
 }
 
@@ -94,6 +100,16 @@ impl Admin {
                     return Ok(key::absent(&key));
                 }
                 "deleted\n".into()
+            }
+            Task::Log { filter } => {
+                let document = match filter {
+                    Some(filter) => {
+                        let asked = json!({ "filter": filter });
+                        self.change("/api/log", &asked, global).await?
+                    }
+                    None => self.port.document("/api/log", global.timeout).await?,
+                };
+                format!("{}\n", document["filter"].as_str().unwrap_or_default())
             }
             Task::Backup { file } => {
                 let bytes = self.backup(file, global).await?;

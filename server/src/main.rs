@@ -5,9 +5,9 @@ mod log;
 mod open_files;
 mod supervisor;
 
-use log::LogLevel;
-use statestored::config::{Arguments, ConfigError, Layers, LayersError, Source};
-use statestored::{Control, Reloaded, Server};
+use log::FilterHandle;
+use statestored::config::{Arguments, ConfigError, Layers, LayersError, LogControl, Source};
+use statestored::{Control, Reloaded, Server, audit};
 use std::convert::Infallible;
 use std::error::Error;
 use std::io::Write;
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         Err(LayersError::CommandLine(error)) => error.exit(),
         Err(error) => return fail(&error),
     };
-    let (log, level) = match log::begin(arguments.log_level(), arguments.log_format()) {
+    let (log, filter) = match log::begin(arguments.log_filter(), arguments.log_format()) {
         Ok(begun) => begun,
         Err(error) => return fail(&error),
     };
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     } else if arguments.only_checks() {
         check(arguments)
     } else {
-        run(arguments, layers, level)
+        run(arguments, layers, filter)
     };
     ended.unwrap_or_else(|error| {
         log.say(&*error);
@@ -52,16 +52,25 @@ fn check(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn run(arguments: Arguments, layers: Layers, level: LogLevel) -> Result<ExitCode, Box<dyn Error>> {
+fn run(
+    arguments: Arguments,
+    layers: Layers,
+    filter: FilterHandle,
+) -> Result<ExitCode, Box<dyn Error>> {
     if !arguments.keeps_core_dumps() {
         core_dumps::disable();
     }
     let mut config = arguments.into_config()?;
+    if let Some(admin) = &mut config.admin {
+        let (get, set) = (filter.clone(), filter.clone());
+        let log = LogControl::new(move || get.get(), move |filter| set.set(filter));
+        admin.log = Some(log);
+    }
     config.source = Some(Source::new(move || {
         let arguments = layers.read().map_err(ConfigError::from)?;
-        let asked = arguments.log_level();
+        let asked = arguments.log_filter().clone();
         let config = arguments.into_config()?;
-        level.set(asked);
+        filter.set(&asked);
         Ok(config)
     }));
     open_files::raise_limit(config.limits.max_connections);
@@ -128,11 +137,27 @@ async fn reload(control: &Control) {
             disconnected,
             ..
         }) => tracing::info!(
+            target: audit::ADMIN,
+            event = "action",
+            action = "reload",
+            origin = "signal",
             users,
             disconnected,
             "the configuration and the users were read again"
         ),
-        Ok(_) => tracing::info!("the configuration was read again"),
-        Err(error) => tracing::error!("cannot reload: {error}"),
+        Ok(_) => tracing::info!(
+            target: audit::ADMIN,
+            event = "action",
+            action = "reload",
+            origin = "signal",
+            "the configuration was read again"
+        ),
+        Err(error) => tracing::error!(
+            target: audit::ADMIN,
+            event = "action",
+            action = "reload",
+            origin = "signal",
+            "cannot reload: {error}"
+        ),
     }
 }

@@ -1,6 +1,7 @@
 //! A whole server: listeners, hub, service, keyspace and storage.
 use crate::admin::{self, Admin, Stage};
 use crate::attached::{AttachConfig, BrokerAddress, Dialer};
+use crate::audit::EndCounts;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::control::{self, Command, Control, Origin};
@@ -52,6 +53,8 @@ impl Server {
             max_connections: config.limits.max_connections,
             tls: InForce::new(config.doors.tls),
             web_origins: config.doors.web_origins,
+            ends: EndCounts::default(),
+            audit: config.limits.audit.clone(),
         };
         let admin = config.admin.map(admin::Bound::new).transpose()?;
         let origin = match config.source {
@@ -80,6 +83,7 @@ impl Server {
             policy: config.policy,
             persist_property: config.persist_property,
             broker: config.attach.as_ref().map(|attach| attach.terms.clone()),
+            ends: rules.ends.clone(),
             client_id_seed: RandomState::new().hash_one(0),
         };
         let mut service = Service::over(loaded.service, loaded.keyspace);

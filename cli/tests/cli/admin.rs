@@ -3,12 +3,13 @@
 use crate::disk::Disk;
 use crate::harness::{Run, Store, interrupt, run, statestore, terminate};
 use statestored::admin::{AdminConfig, Token};
-use statestored::config::Config;
+use statestored::config::{Config, LogControl};
 use std::{
     io::{Read as _, Write as _},
     net::{TcpListener, TcpStream},
     path::PathBuf,
     process::{Child, Command},
+    sync::{Arc, Mutex},
 };
 use tempfile::TempDir;
 
@@ -22,12 +23,19 @@ pub(crate) struct Watched {
 
 impl Watched {
     pub(crate) fn start() -> Self {
+        Self::with(|_| ())
+    }
+
+    /// A store whose port is configured otherwise.
+    fn with(change: impl FnOnce(&mut AdminConfig)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("token"), TOKEN).unwrap();
         let mut config = Config::durable(folder.path().join("data"));
         let token = Token::new(TOKEN).unwrap();
         let address = "http://127.0.0.1:0".parse().unwrap();
-        config.admin = Some(AdminConfig::new(address, Some(token)).unwrap());
+        let mut admin = AdminConfig::new(address, Some(token)).unwrap();
+        change(&mut admin);
+        config.admin = Some(admin);
         Self {
             store: Store::with(config),
             folder,
@@ -83,6 +91,25 @@ fn a_server_is_looked_after_with_the_token_only() {
         Some(1)
     );
     run(watched.command(&["admin", "disconnect", "nobody"]), b"").assert_error(1, "no such client");
+}
+
+#[test]
+fn the_log_filter_is_shown_and_changed() {
+    let filter = Arc::new(Mutex::new("info".to_owned()));
+    let (get, set) = (Arc::clone(&filter), filter);
+    let log = LogControl::new(
+        move || get.lock().unwrap().clone(),
+        move |filter| *set.lock().unwrap() = filter.to_string(),
+    );
+    let watched = Watched::with(|admin| admin.log = Some(log));
+    assert_eq!(watched.ok(&["admin", "log"]), "info\n");
+    let changed = watched.ok(&["admin", "log", "warn,statestored::audit=DEBUG"]);
+    assert_eq!(changed, "warn,statestored::audit=debug\n");
+    assert_eq!(watched.ok(&["admin", "log"]), changed);
+    let refused = run(watched.command(&["admin", "log", "verbose"]), b"");
+    refused.assert_error(4, "LEVEL or TARGET=LEVEL");
+    let stranger = run(watched.stranger(&["admin", "log", "off"]), b"");
+    stranger.assert_error(4, "token");
 }
 
 #[test]

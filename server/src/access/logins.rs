@@ -29,9 +29,6 @@ const ADDRESS_DELAY_MS: u64 = 100;
 const FREE_OF_USER: u32 = 20;
 const USER_DELAY_MS: u64 = 1_000;
 
-/// An address tells of refusals in the log no more often than this.
-const LOG_EVERY_MS: u64 = 10_000;
-
 /// When a login is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
@@ -49,7 +46,6 @@ struct Refused {
     last_ms: u64,
     /// When the next login in line has its turn.
     next_ms: u64,
-    logged_ms: Option<u64>,
 }
 
 /// The hash of whose refusals an entry counts. Who finds two with the same hash waits for the other, no more.
@@ -104,25 +100,16 @@ impl Logins {
         }
     }
 
-    /// A login was refused for what it has shown. Says how many were from this address so far, if the log is to tell of it.
+    /// A login was refused for what it has shown.
     pub(crate) fn refused<'a>(
         &mut self,
         peer: IpAddr,
         user: impl Into<Option<&'a str>>,
         now_ms: u64,
-    ) -> Option<u32> {
-        let [of_user_from_address, of_address, of_user] = self.whose(peer, user.into());
-        for whose in [of_user_from_address, of_user].into_iter().flatten() {
+    ) {
+        for whose in self.whose(peer, user.into()).into_iter().flatten() {
             self.count(whose, now_ms);
         }
-        let refused = self.count(of_address?, now_ms);
-        let is_told = refused
-            .logged_ms
-            .is_none_or(|logged_ms| now_ms >= logged_ms + LOG_EVERY_MS);
-        is_told.then(|| {
-            refused.logged_ms = Some(now_ms);
-            refused.count
-        })
     }
 
     /// A login succeeded.
@@ -160,7 +147,7 @@ impl Logins {
         (refused.count > free && now_ms < refused.last_ms + FORGET_AFTER_MS).then_some(refused)
     }
 
-    fn count(&mut self, whose: Whose, now_ms: u64) -> &mut Refused {
+    fn count(&mut self, whose: Whose, now_ms: u64) {
         if self.refused.len() >= MAX_ENTRIES && !self.refused.contains_key(&whose) {
             let oldest = self
                 .refused
@@ -176,7 +163,6 @@ impl Logins {
         }
         refused.count = refused.count.saturating_add(1);
         refused.last_ms = now_ms;
-        refused
     }
 }
 
@@ -269,16 +255,6 @@ mod tests {
         assert_eq!(logins.turn(PEER, "ann", FORGET_AFTER_MS), Turn::Now);
         refuse(&mut logins, 1, PEER, "ann", FORGET_AFTER_MS);
         assert_eq!(logins.turn(PEER, "ann", FORGET_AFTER_MS), Turn::Now);
-    }
-
-    #[test]
-    fn the_log_tells_of_an_address_now_and_then() {
-        let mut logins = Logins::default();
-        let told: Vec<_> = (0..250)
-            .filter_map(|at| logins.refused(PEER, "ann", at * 100))
-            .collect();
-        assert_eq!(told, [1, 101, 201]);
-        assert_eq!(logins.refused(OTHER, "ann", 25_000), Some(1));
     }
 
     #[test]

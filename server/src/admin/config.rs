@@ -1,6 +1,6 @@
 //! What the HTTP port is told at start.
 use super::Token;
-use crate::config::ConfigError;
+use crate::config::{ConfigError, LogControl};
 use clap::ValueEnum;
 use std::fmt;
 use std::io;
@@ -82,6 +82,8 @@ pub struct AdminConfig {
     pub namespace: String,
     /// The label `backend_chain` of the same.
     pub backend_chain: String,
+    /// The filter of the log, if it can be changed over HTTP.
+    pub log: Option<LogControl>,
 }
 
 impl AdminConfig {
@@ -109,6 +111,7 @@ impl AdminConfig {
             names: MetricNames::default(),
             namespace: "default".into(),
             backend_chain: "0".into(),
+            log: None,
         })
     }
 }

@@ -13,7 +13,7 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -41,10 +41,12 @@ pub(super) async fn serve(listener: TcpListener, gate: Rc<Gate>, room: Rc<Room>)
     let mut connections = JoinSet::new();
     let places = Places::default();
     let mut events = std::pin::pin!(room.tell_viewers());
+    let mut report = std::pin::pin!(room.trail.report_lines_left_out());
     loop {
         tokio::select! {
             () = room.ended() => return,
             () = &mut events => {}
+            () = &mut report => {}
             Some(_) = connections.join_next() => {}
             accepted = listener.accept() => match accepted {
                 Ok((stream, address)) => {
@@ -54,7 +56,8 @@ pub(super) async fn serve(listener: TcpListener, gate: Rc<Gate>, room: Rc<Room>)
                     }
                     if made != places::Room::None {
                         places.take(address.ip(), |seat| {
-                            let conversation = converse(stream, seat, Rc::clone(&gate), Rc::clone(&room));
+                            let (gate, room) = (Rc::clone(&gate), Rc::clone(&room));
+                            let conversation = converse(stream, address, seat, gate, room);
                             connections.spawn_local(conversation)
                         });
                     }
@@ -73,7 +76,13 @@ pub(super) async fn serve(listener: TcpListener, gate: Rc<Gate>, room: Rc<Room>)
 }
 
 /// Answers the requests of one connection.
-async fn converse(stream: TcpStream, seat: Rc<Seat>, gate: Rc<Gate>, room: Rc<Room>) {
+async fn converse(
+    stream: TcpStream,
+    peer: SocketAddr,
+    seat: Rc<Seat>,
+    gate: Rc<Gate>,
+    room: Rc<Room>,
+) {
     let answer = service_fn(|request: Request<Incoming>| {
         let (gate, room, seat) = (Rc::clone(&gate), Rc::clone(&room), Rc::clone(&seat));
         async move {
@@ -81,7 +90,7 @@ async fn converse(stream: TcpStream, seat: Rc<Seat>, gate: Rc<Gate>, room: Rc<Ro
             let judged = gate.judge(&parts);
             let has_token = judged.is_ok_and(|rights| rights == Rights::Everything);
             let answering = seat.answering(has_token);
-            let reply = routes::answer(&parts, body, judged, &room).await;
+            let reply = routes::answer(peer, &parts, body, judged, &room).await;
             Ok::<_, Infallible>(watched(reply, answering))
         }
     });

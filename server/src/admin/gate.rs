@@ -38,6 +38,11 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
+    /// Returns the reason.
+    pub(super) fn why(&self) -> &'static str {
+        self.why
+    }
+
     /// The token is needed.
     pub(super) fn unauthorized(why: &'static str) -> Self {
         Self {

@@ -127,6 +127,14 @@ fn own(text: &mut Exposition, figures: &Figures) {
         engine::engine(text, figures);
     }
     text.family(
+        "statestored_connections_closed_total",
+        Counter,
+        "Connections of clients that ended, by reason.",
+    );
+    for (reason, count) in figures.ends.read() {
+        text.sample(&[("reason", reason)], count);
+    }
+    text.family(
         "statestored_refusals_total",
         Counter,
         "Clients and requests that were refused, by cause.",

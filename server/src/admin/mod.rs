@@ -17,6 +17,7 @@
 //! read where the storage counts them. HTTP is without TLS: a proxy in front may have it.
 mod api;
 mod attached;
+mod audit;
 mod body;
 mod config;
 mod doors;
@@ -25,6 +26,7 @@ mod events;
 mod exposition;
 mod gate;
 mod health;
+mod log;
 mod looks;
 mod metrics;
 mod page;

@@ -1,5 +1,6 @@
 //! Options: how much the store and its clients may hold.
 use crate::access::{LimitsOfUsers, Rates, UserLimits};
+use crate::audit::AuditOptions;
 use crate::available_memory::available_memory;
 use crate::hub::HubLimits;
 use crate::keyspace::PrefixLimit;
@@ -52,6 +53,14 @@ pub(super) struct LimitOptions {
     #[arg(long, value_name = "PREFIX LIMITS", value_parser = PrefixLimit::parse)]
     limit_prefix: Vec<PrefixLimit>,
 
+    /// Log keys in the audit trail, and list them with the last refusals
+    #[arg(long)]
+    audit_keys: bool,
+
+    /// Most lines of the audit trail about clients in a second; those beyond it are counted. 0 is no limit
+    #[arg(long, value_name = "N", default_value_t = AuditOptions::default().max_lines_per_second)]
+    audit_rate: u32,
+
     /// Largest MQTT packet accepted, in bytes; it bounds the size of values
     #[arg(long, value_name = "N", default_value_t = HubLimits::default().max_packet_bytes,
           value_parser = clap::value_parser!(u32).range(1024..=268_435_460))]
@@ -71,6 +80,10 @@ impl LimitOptions {
                 bytes: self.max_byte_rate,
             },
             users: self.of_users(),
+            audit: AuditOptions {
+                logs_keys: self.audit_keys,
+                max_lines_per_second: self.audit_rate,
+            },
             ..HubLimits::default()
         }
     }

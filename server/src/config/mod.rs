@@ -19,6 +19,7 @@ mod etcd;
 mod layers;
 mod limits;
 mod listen_address;
+mod log;
 mod persistence;
 #[cfg(feature = "redis")]
 mod redis;
@@ -32,6 +33,7 @@ pub use doors::{ClientCertificates, Doors, TlsFiles};
 pub use layers::{Layers, LayersError};
 pub use listen_address::ListenAddress;
 pub(crate) use listen_address::Scheme;
+pub use log::{LogControl, LogFilter};
 pub use storage::StorageConfig;
 
 use crate::access::{Authenticator, JwksError, Policy, PolicyError, UsersError};

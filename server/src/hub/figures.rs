@@ -1,12 +1,10 @@
 //! What is counted and measured, for whoever watches the server.
 use super::broker::{Broker, BrokerFigures};
-use super::refusals::{Cause, Refusals, Refused};
-use super::{ConnectionId, Hub, Statistics};
-use crate::clock::Now;
-use crate::connection::Connection;
+use super::refusals::Refusals;
+use super::{Hub, Statistics};
+use crate::audit::EndCounts;
 use crate::keyspace::remote::EngineFigures;
 use crate::service::RequestFigures;
-use std::sync::Arc;
 
 /// Everything of one moment.
 #[derive(Debug, Clone)]
@@ -17,6 +15,8 @@ pub(crate) struct Figures {
     pub(crate) requests: RequestFigures,
     /// Refusals by cause, and the last ones.
     pub(crate) refusals: Refusals,
+    /// Ended connections.
+    pub(crate) ends: EndCounts,
     /// Watches of all clients.
     pub(crate) watches: u64,
     /// Entries can be read but not changed.
@@ -37,27 +37,6 @@ impl Hub {
         self.service.measure(now_us);
     }
 
-    /// Something that a client asked for was refused.
-    #[cold]
-    pub(super) fn note_refusal(
-        &mut self,
-        id: ConnectionId,
-        cause: Cause,
-        why: &'static str,
-        now: Now,
-    ) {
-        let connection = self.connections.get(id);
-        self.refusals.note(Refused {
-            wall_ms: now.wall_ms,
-            peer: connection.map(Connection::peer),
-            client: connection
-                .map(|it| Arc::clone(it.client()))
-                .unwrap_or_default(),
-            cause,
-            why: why.into(),
-        });
-    }
-
     /// Whether everybody may connect and do everything.
     pub(crate) fn is_open(&self) -> bool {
         self.authenticator.is_anonymous() && self.policy.is_none()
@@ -69,6 +48,7 @@ impl Hub {
             statistics: self.statistics(),
             requests: self.service.request_figures().clone(),
             refusals: self.refusals.clone(),
+            ends: self.ends.clone(),
             watches: self.service.watches(),
             is_read_only: self.service.is_read_only(),
             is_storage_busy: self.is_storage_full,

@@ -1,6 +1,6 @@
 //! What those see and do who look after the server: a bounded part at a time, since everybody waits for it.
 use super::{Hub, SessionId};
-use crate::access::Principal;
+use crate::access::{Peer, Principal};
 use crate::clock::Now;
 use crate::connection::Connection;
 use crate::keyspace::Look;
@@ -9,7 +9,6 @@ use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::ReasonCode;
 use statestore_protocol::property::RequestProperties;
 use statestore_protocol::{Command, Hlc, Reply};
-use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Most connections, sessions or keys that are told at a time.
@@ -22,7 +21,7 @@ const OPERATOR: &str = "operator";
 /// A connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ConnectionView {
-    pub(crate) peer: IpAddr,
+    pub(crate) peer: Peer,
     /// Empty before CONNECT was accepted.
     pub(crate) client: Arc<str>,
     pub(crate) user: Option<String>,
@@ -91,7 +90,7 @@ impl Hub {
     fn view(&self, connection: &Connection) -> ConnectionView {
         let session = connection.session().and_then(|id| self.sessions.get(id));
         ConnectionView {
-            peer: connection.peer(),
+            peer: connection.endpoint().clone(),
             client: Arc::clone(connection.client()),
             user: session.and_then(|session| user(&session.principal)),
             outstanding: connection.outstanding(),
@@ -189,6 +188,11 @@ impl Hub {
             key,
             entry,
         })
+    }
+
+    /// Whether keys are logged.
+    pub(crate) fn logs_keys(&self) -> bool {
+        self.limits.audit.logs_keys
     }
 
     /// Deletes a key as a client would, with a fencing token or without.

@@ -67,6 +67,7 @@
 //!
 //! So a response overtakes those that wait for the disk, and can leave before its PUBACK. Requests are matched by
 //! correlation data. What waits counts against the client's Receive Maximum.
+mod audit;
 mod backlog;
 mod broker;
 mod config;
@@ -104,11 +105,12 @@ pub use broker::{BrokerError, BrokerTerms, IdentityKey};
 pub use config::HubConfig;
 pub(crate) use figures::Figures;
 pub use limits::HubLimits;
-pub(crate) use refusals::{Cause, Refused};
+pub(crate) use refusals::Cause;
 pub use statistics::Statistics;
 pub use verification::{Verification, Verified};
 
 use crate::access::{Authenticator, Logins, Peer, Policy};
+use crate::audit::{EndCounts, EndReason, LineLimiter};
 use crate::budget::Gauge;
 use crate::clock::Now;
 use crate::connection::{Bounds, Connection, Memory, Next, Parting, Phase, SessionId, Turn};
@@ -204,6 +206,10 @@ pub struct Hub {
     output_memory: Memory,
     statistics: Statistics,
     refusals: Refusals,
+    /// Ended connections by reason.
+    ends: EndCounts,
+    /// Limits of the audit trail.
+    lines: LineLimiter,
     /// The broker behind which the store is, if there is one.
     broker: Option<Broker>,
 }
@@ -244,6 +250,8 @@ impl Hub {
             output_memory: Memory::default(),
             statistics: Statistics::default(),
             refusals: Refusals::default(),
+            ends: config.ends,
+            lines: LineLimiter::default(),
         }
     }
 
@@ -253,14 +261,7 @@ impl Hub {
         if self.connections.len() >= self.limits.max_connections
             || self.held_bytes() > self.limits.max_session_bytes
         {
-            self.statistics.connects_refused += 1;
-            self.refusals.note(Refused {
-                wall_ms: now.wall_ms,
-                peer: Some(peer.address),
-                client: Arc::default(),
-                cause: Cause::Connections,
-                why: "there are too many connections".into(),
-            });
+            self.turned_away(&peer, now);
             return None;
         }
         self.statistics.connections_opened += 1;
@@ -278,9 +279,24 @@ impl Hub {
         Some(id)
     }
 
-    /// A connection came for which there was no place, so that it was closed.
-    pub fn turned_away(&mut self) {
+    /// A connection of this peer was closed at once, since there are too many.
+    pub fn turned_away(&mut self, peer: &Peer, now: Now) {
         self.statistics.connects_refused += 1;
+        self.ends.count(EndReason::TooManyConnections);
+        let why = "there are too many connections";
+        self.refuse(
+            audit::Party::default(),
+            Some(peer),
+            (Cause::Connections, why.into()),
+            None,
+            now,
+        );
+    }
+
+    /// A connection of this peer was closed at once, since the server stops.
+    pub(crate) fn not_served(&self, peer: &Peer) {
+        self.ends.count(EndReason::ServerStopped);
+        tracing::debug!(%peer, "refusing a connection: the server stops");
     }
 
     /// Bytes came. Whole packets are taken out of `input`; what stays in it is the begin of a packet, or
@@ -359,8 +375,15 @@ impl Hub {
         }
     }
 
+    /// The network connection failed; [`closed`](Self::closed) follows.
+    pub fn failed(&mut self, id: ConnectionId, error: &std::io::Error, now: Now) {
+        self.log_end(id, EndReason::NetworkError, &error.to_string(), None, now);
+        self.end(id, Parting::Silent, WillOutcome::Published, now);
+    }
+
     /// The connection is gone, whoever closed it. Its id is not to be used any more.
     pub fn closed(&mut self, id: ConnectionId, now: Now) {
+        self.log_end(id, EndReason::ClientClosed, "", None, now);
         self.end(id, Parting::Silent, WillOutcome::Published, now);
         self.settle(now);
         self.set_connection_timer(id, None);
@@ -375,6 +398,7 @@ impl Hub {
                 Timed::Session(id) => self.session_due(id, now),
             }
         }
+        self.report_lines_left_out(now);
         // What waits to be handed out goes first, so that it does not become ever more.
         if self.fanouts.len() < MOST_FANOUTS {
             self.service.advance(now);
@@ -388,10 +412,10 @@ impl Hub {
     /// When [`tick`](Self::tick) has something to do next, in milliseconds of the monotonic clock.
     pub fn next_wakeup(&self) -> Option<u64> {
         let work_ms = self.has_work().then_some(0);
-        [self.timers.next_ms(), self.service.next_ms(), work_ms]
-            .into_iter()
-            .flatten()
-            .min()
+        let report_ms = self.lines.next_ms();
+        let next_ms = self.service.next_ms();
+        let all = [self.timers.next_ms(), next_ms, work_ms, report_ms];
+        all.into_iter().flatten().min()
     }
 
     /// Ready if the keyspace has something to tell, so that [`tick`](Self::tick) is to be called. Otherwise the context is

@@ -1,6 +1,7 @@
 //! Packets as they come, to those who serve them.
 use super::session::Content;
 use super::{ConnectionId, Hub};
+use crate::audit::EndReason;
 use crate::clock::Now;
 use crate::connection::Connection;
 use statestore_protocol::mqtt::{DecodeError, Packet, ReasonCode};
@@ -17,7 +18,10 @@ impl Hub {
                     self.connect(id, connect, now);
                 }
                 Packet::Auth(auth) if connection.proving().is_some() => self.auth(id, auth, now),
-                _ => self.drop_connection(id, now),
+                _ => {
+                    let why = "the first packet is no CONNECT";
+                    self.drop_connection(id, EndReason::ProtocolError, why, now);
+                }
             };
         };
         match packet {
@@ -79,7 +83,8 @@ impl Hub {
         } else if first == Some(CONNECT) {
             self.refuse_undecodable_connect(id, error, now);
         } else {
-            self.drop_connection(id, now);
+            let why = error.to_string();
+            self.drop_connection(id, EndReason::ProtocolError, &why, now);
         }
     }
 }

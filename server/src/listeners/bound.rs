@@ -9,6 +9,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use tokio::net::{TcpListener, TcpSocket, UnixListener};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -138,6 +139,14 @@ fn failure(address: &ListenAddress, source: io::Error) -> ServerError {
     }
 }
 
+/// Returns the name of a listener, as `--listen` takes it.
+pub(super) fn name(scheme: Scheme, address: &io::Result<SocketAddr>) -> Arc<str> {
+    match address {
+        Ok(address) => Listening::network(scheme, *address).to_string().into(),
+        Err(_) => scheme.name().into(),
+    }
+}
+
 /// Sockets to which clients can connect.
 #[derive(Debug, Default)]
 pub(crate) struct Listeners {
@@ -173,7 +182,9 @@ impl Listeners {
         acceptors: &mut JoinSet<()>,
     ) {
         for listener in self.tcp {
-            acceptors.spawn_local(tcp::accept(listener, places.clone(), accepted.clone()));
+            let name = name(Scheme::Tcp, &listener.local_addr());
+            let accept = tcp::accept(listener, name, places.clone(), accepted.clone());
+            acceptors.spawn_local(accept);
         }
         for (listener, file) in self.unix {
             let accept = unix::accept(listener, file, places.clone(), accepted.clone());

@@ -1,10 +1,12 @@
 //! Connections of TCP, whatever is in them.
 use super::stream::{Socket, Transport};
 use super::{Arrival, Places, Stream};
+use crate::access::Peer;
 use crate::config::ListenAddress;
 use socket2::{SockRef, TcpKeepalive};
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
@@ -69,6 +71,7 @@ pub(super) async fn next(listener: &TcpListener) -> (TcpStream, SocketAddr) {
 /// Accepts connections for as long as somebody takes them.
 pub(super) async fn accept(
     listener: TcpListener,
+    name: Arc<str>,
     places: Places,
     accepted: mpsc::Sender<Arrival<Stream>>,
 ) {
@@ -76,7 +79,10 @@ pub(super) async fn accept(
         let (stream, peer) = next(&listener).await;
         let arrival = Arrival {
             stream: Stream::Plain(Transport::Tcp(Socket::new(stream))),
-            peer: peer.into(),
+            peer: Peer {
+                listener: Arc::clone(&name),
+                ..peer.into()
+            },
             place: places.take(),
         };
         if accepted.send(arrival).await.is_err() {

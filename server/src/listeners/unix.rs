@@ -2,12 +2,14 @@
 use super::stream::Transport;
 use super::tcp::{ACCEPT_PAUSE, BACKLOG};
 use super::{Arrival, Places, Stream};
+use crate::access::Peer;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::fs::Permissions;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::net::UnixListener;
 use tokio::sync::mpsc;
@@ -83,15 +85,19 @@ pub(super) fn listen(socket: &Socket) -> io::Result<UnixListener> {
 /// Accepts connections for as long as somebody takes them.
 pub(super) async fn accept(
     listener: UnixListener,
-    _file: SocketFile,
+    file: SocketFile,
     places: Places,
     accepted: mpsc::Sender<Arrival<Stream>>,
 ) {
+    let name: Arc<str> = format!("unix://{}", file.path.display()).into();
     loop {
         let arrival = match listener.accept().await {
             Ok((stream, _)) => Arrival {
                 stream: Stream::Plain(Transport::Unix(stream)),
-                peer: IpAddr::from(Ipv4Addr::LOCALHOST).into(),
+                peer: Peer {
+                    listener: Arc::clone(&name),
+                    ..IpAddr::from(Ipv4Addr::LOCALHOST).into()
+                },
                 place: places.take(),
             },
             Err(error) => {

@@ -44,6 +44,7 @@ pub use execute::READ_ONLY;
 pub use request::{
     Answered, Commit, Envelope, Notify, Outcome, Reception, Refusal, Request, Response, Shown,
 };
+pub(crate) use watch::WATCHES_TOO_MANY;
 
 pub use commits::Waiter;
 pub(crate) use meter::{RESULTS, RequestFigures, Verb};
@@ -53,7 +54,7 @@ pub use retention::Retention;
 
 use crate::access::Rights;
 use crate::keyspace::remote::EngineFigures;
-use crate::keyspace::{Embedded, Keyspace, Size};
+use crate::keyspace::{Embedded, Keyspace, Quota, Size};
 use crate::storage::Batch;
 use bytes::Bytes;
 use changes::{Changes, Noting};
@@ -103,6 +104,8 @@ pub struct Service {
     under_way: UnderWay,
     statistics: RequestStatistics,
     meter: Meter,
+    /// The quota that the last request met which was answered at once.
+    met_quota: Option<Quota>,
 }
 
 impl std::fmt::Debug for Service {
@@ -135,6 +138,7 @@ impl Service {
                 .then(|| Kept::new(config.retention.clone(), config.hash_key)),
             under_way: UnderWay::default(),
             statistics: RequestStatistics::default(),
+            met_quota: None,
             meter: Meter::default(),
             config,
         }
@@ -209,6 +213,11 @@ impl Service {
     /// What became of a request that [had no outcome](Reception::Later) when it was asked.
     pub fn take_outcome(&mut self) -> Option<(Ticket, Outcome)> {
         self.under_way.take_outcome()
+    }
+
+    /// Takes the quota that the last request met, if it was answered at once with "the quota has been exceeded".
+    pub(crate) fn take_met_quota(&mut self) -> Option<Quota> {
+        self.met_quota.take()
     }
 
     /// Whether somebody is to be told of a change.

@@ -11,7 +11,7 @@ mod transaction;
 pub use prefixes::PrefixLimit;
 
 use super::rules::{self, Change, Entry, Operation, Token, Version};
-use super::{Asked, Changed, End, Keyspace, Look, Size, Told, What};
+use super::{Asked, Changed, End, Keyspace, Look, Quota, Size, Told, What};
 use crate::clock::Now;
 use crate::storage::{Expiry, RecordView};
 use bytes::Bytes;
@@ -66,6 +66,8 @@ pub struct Embedded {
     max_keys: u64,
     max_bytes: u64,
     prefixes: Prefixes,
+    /// The quota that was met last.
+    met_quota: Option<Quota>,
 }
 
 /// Where a change is made.
@@ -100,6 +102,7 @@ impl Embedded {
             max_keys: limits.max_keys,
             max_bytes: limits.max_bytes,
             prefixes: Prefixes::new(&limits.prefixes),
+            met_quota: None,
         }
     }
 
@@ -140,10 +143,15 @@ impl Embedded {
         self.table.bytes() + self.deadlines.len() as u64 * expiry::DEADLINE_BYTES
     }
 
-    /// Whether the quota allows what the operation would make of the entry.
-    fn has_room(&self, key: &[u8], former: Option<&Entry<'_>>, operation: &Operation<'_>) -> bool {
-        Growth::by(key, former, operation)
-            .is_none_or(|growth| growth.fits(key, self.size(), self.max(), &self.prefixes))
+    /// Returns the quota that does not allow what the operation would make of the entry, if one does not.
+    fn exceeded(
+        &self,
+        key: &[u8],
+        former: Option<&Entry<'_>>,
+        it: &Operation<'_>,
+    ) -> Option<Quota> {
+        let growth = Growth::by(key, former, it)?;
+        growth.exceeded(key, self.size(), self.max(), &self.prefixes)
     }
 
     /// Most that there may be.
@@ -336,6 +344,10 @@ impl Embedded {
 }
 
 impl Keyspace for Embedded {
+    fn take_met_quota(&mut self) -> Option<Quota> {
+        self.met_quota.take()
+    }
+
     fn set_limits(&mut self, limits: &KeyspaceLimits) {
         self.max_keys = limits.max_keys;
         self.max_bytes = limits.max_bytes;
@@ -362,10 +374,11 @@ impl Keyspace for Embedded {
             (fields, former) = (None, None);
         }
         let entry = fields.map(|fields| fields.entry(now));
+        let exceeded = self.exceeded(key, entry.as_ref(), operation);
         let context = rules::Context {
             wall_ms: now.wall_ms,
             floor: self.floor,
-            has_room: self.has_room(key, entry.as_ref(), operation),
+            has_room: exceeded.is_none(),
         };
         let is_new = entry.is_none();
         let rules::Outcome {
@@ -380,6 +393,9 @@ impl Keyspace for Embedded {
             is_new,
         };
         self.change(&place, &change, now, told);
+        if reply == Reply::Error(ServiceError::QuotaExceeded) {
+            self.met_quota = exceeded;
+        }
         Some(End::Answered { reply, version })
     }
 

@@ -2,8 +2,8 @@
 use super::expiry::DEADLINE_BYTES;
 use super::prefixes::Prefixes;
 use super::table;
-use crate::keyspace::Size;
 use crate::keyspace::rules::{Entry, Operation};
+use crate::keyspace::{Quota, Size};
 
 /// What a packed entry has besides key, value and node id of its token, at most.
 const PACKED_NUMBERS: usize = 64;
@@ -52,15 +52,26 @@ impl Growth {
         })
     }
 
-    /// Whether there is room for it in a store of this size.
-    pub(super) fn fits(self, key: &[u8], size: Size, max: Size, prefixes: &Prefixes) -> bool {
+    /// Returns the quota that leaves no room for it in a store of this size, if one does.
+    pub(super) fn exceeded(
+        self,
+        key: &[u8],
+        size: Size,
+        max: Size,
+        prefixes: &Prefixes,
+    ) -> Option<Quota> {
         let Self {
             keys,
             bytes,
             deadlines,
         } = self;
-        (keys == 0 || size.keys.saturating_add(keys) <= max.keys)
-            && size.bytes.saturating_add(bytes + deadlines) <= max.bytes
-            && prefixes.have_room(key, Size { keys, bytes })
+        if keys > 0 && size.keys.saturating_add(keys) > max.keys {
+            return Some(Quota::Keys);
+        }
+        if size.bytes.saturating_add(bytes + deadlines) > max.bytes {
+            return Some(Quota::Bytes);
+        }
+        let full = prefixes.full(key, Size { keys, bytes });
+        full.map(|prefix| Quota::Prefix(prefix.clone()))
     }
 }
