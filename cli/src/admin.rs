@@ -1,5 +1,8 @@
 //! `statestore admin`.
-use crate::{arguments::Global, exit::Exit, failure::Failure, key, output::Output, port::Port};
+use crate::{
+    arguments::Global, escape::escape, exit::Exit, failure::Failure, key, output::Output,
+    port::Port,
+};
 use bytes::Bytes;
 use clap::{Args, Subcommand};
 use hyper::Method;
@@ -59,6 +62,7 @@ enum Task {
     /// Print what the server logs, or change it until the next reload
     Log {
         /// The filter: a level, and levels of targets, such as info,statestored::audit=debug
+        #[allow(clippy::doc_markdown, reason = "help is plain text")]
         filter: Option<String>,
     },
 }
@@ -74,15 +78,9 @@ impl Admin {
             }
             Task::Reload => {
                 let done = self.change("/api/reload", &Value::Null, global).await?;
-                match &done["users"] {
-                    Value::Null => {
-                        format!("reloaded; {} clients disconnected\n", done["disconnected"])
-                    }
-                    users => format!(
-                        "reloaded; {users} users; {} clients disconnected\n",
-                        done["disconnected"]
-                    ),
-                }
+                let (line, exit) = reloaded(&done);
+                stdout.print(line.as_bytes()).await?;
+                return Ok(exit);
             }
             Task::Disconnect { client } => {
                 let asked = json!({ "client": client });
@@ -159,6 +157,30 @@ impl Admin {
         named.sync_all().await.map_err(failed)?;
         Ok(bytes)
     }
+}
+
+/// What a reload did, and whether all of it took effect.
+fn reloaded(done: &Value) -> (String, Exit) {
+    let users = match &done["users"] {
+        Value::Null => String::new(),
+        users => format!("{users} users; "),
+    };
+    let line = format!(
+        "reloaded; {users}{} clients disconnected\n",
+        done["disconnected"]
+    );
+    let needs_restart = done["needs_restart"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
+    if needs_restart.is_empty() {
+        return (line, Exit::Done);
+    }
+    let options = needs_restart.iter().filter_map(Value::as_str);
+    let options = escape(options.collect::<Vec<_>>().join(", ").as_bytes());
+    (
+        format!("{line}needs a restart: {options}\n"),
+        Exit::Negative,
+    )
 }
 
 /// Where the name of a file is.

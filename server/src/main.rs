@@ -7,7 +7,7 @@ mod supervisor;
 
 use log::FilterHandle;
 use statestored::config::{Arguments, ConfigError, Layers, LayersError, LogControl, Source};
-use statestored::{Control, Reloaded, Server, audit};
+use statestored::{Control, Server, audit};
 use std::convert::Infallible;
 use std::error::Error;
 use std::io::Write;
@@ -71,6 +71,7 @@ fn run(
         let asked = arguments.log_filter().clone();
         let config = arguments.into_config()?;
         filter.set(&asked);
+        open_files::raise_limit(config.limits.max_connections);
         Ok(config)
     }));
     open_files::raise_limit(config.limits.max_connections);
@@ -132,26 +133,20 @@ async fn reload_at(mut signals: Signal, control: &Control) -> Infallible {
 
 async fn reload(control: &Control) {
     match control.reload().await {
-        Ok(Reloaded {
-            users: Some(users),
-            disconnected,
-            ..
-        }) => tracing::info!(
-            target: audit::ADMIN,
-            event = "action",
-            action = "reload",
-            origin = "signal",
-            users,
-            disconnected,
-            "the configuration and the users were read again"
-        ),
-        Ok(_) => tracing::info!(
-            target: audit::ADMIN,
-            event = "action",
-            action = "reload",
-            origin = "signal",
-            "the configuration was read again"
-        ),
+        Ok(reloaded) => {
+            let needs_restart = &reloaded.needs_restart;
+            let options = (!needs_restart.is_empty()).then(|| needs_restart.join(","));
+            tracing::info!(
+                target: audit::ADMIN,
+                event = "action",
+                action = "reload",
+                origin = "signal",
+                users = reloaded.users,
+                disconnected = reloaded.disconnected,
+                needs_restart = options,
+                "the configuration was read again"
+            );
+        }
         Err(error) => tracing::error!(
             target: audit::ADMIN,
             event = "action",

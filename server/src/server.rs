@@ -56,15 +56,18 @@ impl Server {
             ends: EndCounts::default(),
             audit: config.limits.audit.clone(),
         };
-        let admin = config.admin.map(admin::Bound::new).transpose()?;
         let origin = match config.source {
-            Some(source) => Origin::Config(source),
+            Some(source) => {
+                let token = config.admin.as_ref().and_then(|admin| admin.token.clone());
+                Origin::Config(source, Box::new((config.options, token)))
+            }
             None if config.authenticator.has_files() => Origin::Access(
                 Box::new(config.authenticator.clone()),
                 config.policy.clone(),
             ),
             None => Origin::Nowhere,
         };
+        let admin = config.admin.map(admin::Bound::new).transpose()?;
         let (control, commands) = control::channel(origin);
         let admin = admin
             .map(|bound| bound.start(control.clone(), &config.storage))
@@ -154,7 +157,7 @@ impl Server {
     async fn run_locally(mut self, shutdown: impl Future<Output = ()>) -> Result<(), ServerError> {
         let (accepted, streams) = tokio_mpsc::channel(64);
         let mut acceptors = JoinSet::new();
-        let tls = self.rules.tls.clone();
+        let (tls, places) = (self.rules.tls.clone(), self.rules.places.clone());
         let with_handshake = self.listeners.take_with_handshake();
         self.listeners
             .accept(&self.rules.places, &accepted, &mut acceptors);
@@ -172,6 +175,7 @@ impl Server {
             handshakes,
             commands: self.commands,
             tls,
+            places,
             attach: self.attach,
         };
         let admin = self.admin;
@@ -193,6 +197,7 @@ struct Arrivals<S> {
     commands: tokio_mpsc::Receiver<Command>,
     handshakes: Option<Handshakes>,
     tls: InForce,
+    places: Places,
     attach: Option<AttachConfig>,
 }
 
@@ -234,10 +239,13 @@ async fn serve_all<S: AsyncRead + AsyncWrite + Unpin + 'static>(
                     return Err(ServerError::Panicked);
                 }
                 Some(mut command) = arrivals.commands.recv() => {
-                    if let Command::Change(change, _) = &mut command
-                        && let Some(tls) = change.tls.take()
-                    {
-                        arrivals.tls.set(tls);
+                    if let Command::Change(change, _) = &mut command {
+                        if let Some(tls) = change.tls.take() {
+                            arrivals.tls.set(tls);
+                        }
+                        if let Some((limits, _)) = &change.limits {
+                            arrivals.places.set_most(limits.max_connections);
+                        }
                     }
                     driver.obey(command);
                 }
@@ -376,6 +384,7 @@ mod tests {
             commands,
             handshakes: None,
             tls: InForce::new(None),
+            places: places.clone(),
             attach: None,
         };
         let server = Box::pin(serve_all(

@@ -3,7 +3,7 @@
 use crate::disk::Disk;
 use crate::harness::{Run, Store, interrupt, run, statestore, terminate};
 use statestored::admin::{AdminConfig, Token};
-use statestored::config::{Config, LogControl};
+use statestored::config::{Config, Layers, LogControl, Source};
 use std::{
     io::{Read as _, Write as _},
     net::{TcpListener, TcpStream},
@@ -91,6 +91,53 @@ fn a_server_is_looked_after_with_the_token_only() {
         Some(1)
     );
     run(watched.command(&["admin", "disconnect", "nobody"]), b"").assert_error(1, "no such client");
+}
+
+#[test]
+fn a_reload_names_the_options_that_need_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("statestored.toml");
+    let token = folder.path().join("token");
+    std::fs::write(&token, TOKEN).unwrap();
+    let write = |further: &str| {
+        let text = format!(
+            "storage = 'memory'\nlisten = ['tcp://127.0.0.1:0']\nhttp = 'http://127.0.0.1:0'\n\
+             http-token-file = '{}'\n{further}\n",
+            token.display()
+        );
+        std::fs::write(&file, text).unwrap();
+    };
+    write("");
+    let command_line = [
+        "statestored".into(),
+        "--config".into(),
+        file.clone().into_os_string(),
+    ];
+    let layers = Layers::new(command_line);
+    let read = move || layers.read()?.into_config();
+    let mut config = read().unwrap();
+    config.source = Some(Source::new(read));
+    let store = Store::with(config);
+    let reload = || {
+        let mut command = store.command(["admin", "reload"]);
+        command.env("STATESTORE_ADMIN", store.admin_url());
+        command.env("STATESTORE_ADMIN_TOKEN_FILE", folder.path().join("own"));
+        run(command, b"")
+    };
+    std::fs::write(folder.path().join("own"), TOKEN).unwrap();
+    assert_eq!(reload().code, Some(0));
+    write("max-keys = 5");
+    assert_eq!(reload().code, Some(0));
+    write("persist-mode = 'none'\nmetrics-names = 'both'");
+    std::fs::write(&token, "another-token-that-comes-later").unwrap();
+    let reloaded = reload();
+    assert_eq!(reloaded.code, Some(1));
+    let text = String::from_utf8(reloaded.stdout).unwrap();
+    let options = "metrics-names, persist-mode, http-token-file";
+    assert!(
+        text.ends_with(&format!("needs a restart: {options}\n")),
+        "{text}"
+    );
 }
 
 #[test]

@@ -225,9 +225,15 @@ impl Room {
         match self.control().reload().await {
             Ok(reloaded) => {
                 let (users, disconnected) = (reloaded.users, reloaded.disconnected);
-                let document = json!({ "users": users, "disconnected": disconnected });
+                let needs_restart = reloaded.needs_restart;
+                let document = json!({
+                    "users": users,
+                    "disconnected": disconnected,
+                    "needs_restart": needs_restart,
+                });
                 let details = Details {
                     disconnected: Some(disconnected),
+                    needs_restart: (!needs_restart.is_empty()).then(|| needs_restart.join(",")),
                     ..Details::default()
                 };
                 details.on(reply::json(StatusCode::OK, &document))

@@ -24,6 +24,8 @@ pub(super) struct Details {
     pub(super) deleted: Option<u64>,
     /// The number of clients disconnected.
     pub(super) disconnected: Option<usize>,
+    /// Options that a reload did not apply.
+    pub(super) needs_restart: Option<String>,
     pub(super) error: Option<String>,
 }
 
@@ -94,6 +96,7 @@ impl Trail {
             filter = details.filter.as_deref(),
             deleted = details.deleted,
             disconnected = details.disconnected,
+            needs_restart = details.needs_restart.as_deref(),
             error = details.error.as_deref(),
             "an administrator changed something, or tried to"
         );

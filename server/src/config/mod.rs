@@ -20,6 +20,7 @@ mod layers;
 mod limits;
 mod listen_address;
 mod log;
+mod options;
 mod persistence;
 #[cfg(feature = "redis")]
 mod redis;
@@ -34,6 +35,7 @@ pub use layers::{Layers, LayersError};
 pub use listen_address::ListenAddress;
 pub(crate) use listen_address::Scheme;
 pub use log::{LogControl, LogFilter};
+pub use options::Options;
 pub use storage::StorageConfig;
 
 use crate::access::{Authenticator, JwksError, Policy, PolicyError, UsersError};
@@ -74,6 +76,8 @@ pub struct Config {
     pub attach: Option<AttachConfig>,
     /// The HTTP port for those who look after the server, if there is one.
     pub admin: Option<AdminConfig>,
+    /// The options that all of this was made of, as far as it was.
+    pub options: Options,
     /// How all of this is read again. Without it, only the users are, from the file that they came from.
     pub source: Option<Source>,
 }
@@ -180,6 +184,7 @@ impl Config {
             persist_property: None,
             attach: None,
             admin: None,
+            options: Options::default(),
             source: None,
         }
     }
