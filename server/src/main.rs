@@ -103,7 +103,7 @@ fn run(
         if let Some(broker) = server.broker() {
             writeln!(stdout, "attaching to {broker}")?;
         }
-        if let Some(address) = server.http_address() {
+        for address in server.http_addresses() {
             writeln!(stdout, "http on http://{address}")?;
         }
         stdout.flush()?;

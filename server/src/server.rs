@@ -67,7 +67,9 @@ impl Server {
             ),
             None => Origin::Nowhere,
         };
-        let admin = config.admin.map(admin::Bound::new).transpose()?;
+        let admin = config.admin;
+        let admin = admin.map(|config| admin::Bound::new(config, &listening));
+        let admin = admin.transpose()?;
         let (control, commands) = control::channel(origin);
         let admin = admin
             .map(|bound| bound.start(control.clone(), &config.storage))
@@ -119,9 +121,14 @@ impl Server {
         })
     }
 
-    /// Where it is asked over HTTP, port resolved.
+    /// Returns the first address of its HTTP port, port resolved.
     pub fn http_address(&self) -> Option<SocketAddr> {
-        self.admin.as_ref().map(Admin::address)
+        self.http_addresses().first().copied()
+    }
+
+    /// Returns the addresses of its HTTP port, port resolved; none if it has no such port.
+    pub fn http_addresses(&self) -> &[SocketAddr] {
+        self.admin.as_ref().map_or(&[], Admin::addresses)
     }
 
     /// The addresses of networks that it listens on, ports resolved.

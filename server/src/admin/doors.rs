@@ -12,6 +12,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::pin::Pin;
@@ -33,9 +34,10 @@ const MOST_HEADERS: usize = 64;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves the port until the server has gone.
-pub(super) async fn serve(listener: TcpListener, gate: Rc<Gate>, room: Rc<Room>) {
-    let listener = match tokio::net::TcpListener::from_std(listener) {
-        Ok(listener) => listener,
+pub(super) async fn serve(listeners: Vec<TcpListener>, gate: Rc<Gate>, room: Rc<Room>) {
+    let listeners = listeners.into_iter().map(tokio::net::TcpListener::from_std);
+    let listeners = match listeners.collect::<io::Result<Vec<_>>>() {
+        Ok(listeners) => listeners,
         Err(error) => return tracing::error!(%error, "the HTTP port cannot be served"),
     };
     let mut connections = JoinSet::new();
@@ -48,7 +50,7 @@ pub(super) async fn serve(listener: TcpListener, gate: Rc<Gate>, room: Rc<Room>)
             () = &mut events => {}
             () = &mut report => {}
             Some(_) = connections.join_next() => {}
-            accepted = listener.accept() => match accepted {
+            accepted = accept(&listeners) => match accepted {
                 Ok((stream, address)) => {
                     let made = places.make_room();
                     if made != places::Room::Free {
@@ -73,6 +75,15 @@ pub(super) async fn serve(listener: TcpListener, gate: Rc<Gate>, room: Rc<Room>)
             }
         }
     }
+}
+
+/// Accepts the next connection at any of the addresses.
+async fn accept(listeners: &[tokio::net::TcpListener]) -> io::Result<(TcpStream, SocketAddr)> {
+    poll_fn(|context| {
+        let mut polled = listeners.iter().map(|it| it.poll_accept(context));
+        polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
+    })
+    .await
 }
 
 /// Answers the requests of one connection.

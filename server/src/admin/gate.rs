@@ -66,15 +66,15 @@ impl From<Refusal> for Reply {
 /// The checks.
 #[derive(Debug)]
 pub(super) struct Gate {
-    address: SocketAddr,
+    addresses: Vec<IpAddr>,
     hosts: Vec<String>,
     token: Option<Token>,
 }
 
 impl Gate {
-    pub(super) fn new(address: SocketAddr, config: AdminConfig) -> Self {
+    pub(super) fn new(addresses: &[SocketAddr], config: AdminConfig) -> Self {
         Self {
-            address,
+            addresses: addresses.iter().map(SocketAddr::ip).collect(),
             hosts: config.hosts,
             token: config.token,
         }
@@ -125,7 +125,10 @@ impl Gate {
             .and_then(|host| host.strip_suffix(']'));
         match bare.unwrap_or(host).parse::<IpAddr>() {
             // No name leads here, so no other page gets hold of it by that.
-            Ok(address) => self.address.ip().is_unspecified() || address == self.address.ip(),
+            Ok(address) => {
+                let mut own = self.addresses.iter();
+                own.any(|own| own.is_unspecified() || *own == address)
+            }
             Err(_) => {
                 host.eq_ignore_ascii_case("localhost")
                     || self.hosts.iter().any(|it| it.eq_ignore_ascii_case(host))
@@ -137,7 +140,7 @@ impl Gate {
         let mut given = request.headers.get_all(AUTHORIZATION).iter();
         let (first, second) = (given.next(), given.next());
         let Some(first) = first else {
-            let is_local = self.address.ip().is_loopback();
+            let is_local = self.addresses.iter().all(IpAddr::is_loopback);
             return Ok(if is_local {
                 Rights::Look
             } else {

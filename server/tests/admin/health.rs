@@ -3,6 +3,7 @@ use crate::http::{TOKEN, admin, bearer, get, get_with, server, start};
 use statestored::Server;
 use statestored::admin::{AdminConfig, Token};
 use statestored::config::Config;
+use std::net::ToSocketAddrs;
 
 #[test]
 fn a_server_that_serves_is_alive_and_ready() {
@@ -48,6 +49,19 @@ async fn a_server_that_was_dropped_frees_its_port() {
     let address = server.http_address().unwrap();
     drop(server);
     std::net::TcpListener::bind(address).unwrap();
+}
+
+#[test]
+fn a_port_at_a_name_is_at_all_of_its_addresses() {
+    let admin = AdminConfig::new("http://localhost:0".parse().unwrap(), None).unwrap();
+    let server = start(Config {
+        admin: Some(admin),
+        ..Config::in_memory()
+    });
+    let port = server.http_address().unwrap().port();
+    for address in ("localhost", port).to_socket_addrs().unwrap() {
+        assert_eq!(get_with(address, "/healthz", "").status, 200, "{address}");
+    }
 }
 
 #[test]

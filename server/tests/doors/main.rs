@@ -6,6 +6,7 @@ mod certificates;
 mod daemon;
 mod encrypted;
 mod floods;
+mod names;
 mod open;
 mod renewal;
 mod rude;
