@@ -8,8 +8,8 @@
 //!   Control (any thread) ──Command──▶ serve_all ──▶ Driver::obey ──▶ hub, service
 //!          ◀────────────── answer, through a channel of its own ──────────┘
 //! ```
-use crate::admin::Token;
 use crate::access::{AccessError, Authenticator, Policy, Users};
+use crate::admin::Token;
 use crate::backup::Backup;
 use crate::clock::Now;
 use crate::config::{ConfigError, Options, Source};
@@ -436,7 +436,9 @@ fn tell_of_wait(reading: &Reading) {
 fn warn_of_restart(options: &[String]) {
     if !options.is_empty() {
         let options = options.join(", ");
-        tracing::warn!("options were changed that need a restart: {options}; all others are in force");
+        tracing::warn!(
+            "options were changed that need a restart: {options}; all others are in force"
+        );
     }
 }
 

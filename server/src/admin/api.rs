@@ -97,7 +97,7 @@ impl Room {
     }
 
     pub(super) async fn refusals(&self) -> Reply {
-        let figures = self.ask(|hub, _| hub.figures()).await;
+        let figures = self.ask(Hub::figures).await;
         let items = |figures: crate::hub::Figures| {
             let last = figures.refusals.last().map(|it| {
                 let refused = &it.refused;

@@ -9,8 +9,8 @@ use super::process::Process;
 use super::reply::{self, Reply};
 use super::routes::{Names, Room, accepts};
 use crate::histogram::{SIZES, TIMES};
-use crate::hub::{Cause, Figures, Statistics};
-use crate::service::{RESULTS, RequestFigures, Verb};
+use crate::hub::{Cause, ClockFigures, Figures, Statistics};
+use crate::service::{RESULTS, RequestFigures, Skew, Verb};
 use crate::storage::figures::StorageReading;
 use Kind::{Counter, Gauge};
 use hyper::StatusCode;
@@ -120,6 +120,7 @@ fn own(text: &mut Exposition, figures: &Figures) {
         "1 while entries cannot be changed since the disk is full.",
     )
     .sample(&[], u8::from(figures.is_read_only));
+    clock(text, &figures.clock);
     if let Some(figures) = &figures.broker {
         broker(text, figures);
     }
@@ -142,6 +143,39 @@ fn own(text: &mut Exposition, figures: &Figures) {
     for (cause, count) in Cause::ALL.iter().zip(figures.refusals.counts) {
         text.sample(&[("cause", cause.name())], count);
     }
+}
+
+fn clock(text: &mut Exposition, figures: &ClockFigures) {
+    text.family(
+        "statestored_clock_skewed_timestamps_total",
+        Counter,
+        "Timestamps of SETs and TXNs more than a minute ahead of this machine's clock, or behind it.",
+    );
+    for (direction, count) in ["ahead", "behind"].iter().zip(figures.skewed) {
+        text.sample(&[("direction", direction)], count);
+    }
+    text.family(
+        "statestored_clock_suspect",
+        Gauge,
+        "1 while most timestamps of clients are so, by the direction in which the clock seems to be wrong.",
+    );
+    for (direction, skew) in [("behind", Skew::Behind), ("ahead", Skew::Ahead)] {
+        let is_so = figures.skew == Some(skew);
+        text.sample(&[("direction", direction)], u8::from(is_so));
+    }
+    text.family(
+        "statestored_clock_steps_total",
+        Counter,
+        "Times that the wall clock was set by a second or more.",
+    )
+    .sample(&[], figures.steps);
+    #[expect(clippy::cast_precision_loss, reason = "a time in milliseconds")]
+    text.family(
+        "statestored_version_ahead_seconds",
+        Gauge,
+        "Time by which the highest version is ahead of the wall clock.",
+    )
+    .sample(&[], figures.version_ahead_ms as f64 / 1e3);
 }
 
 fn requests(text: &mut Exposition, requests: &RequestFigures) {

@@ -203,6 +203,8 @@ impl Driver {
         let mut everybody = None;
         // A hash that has begun goes on to its end, whatever happens here.
         let mut verifications = JoinSet::new();
+        // What was stored may show that the clock is wrong.
+        self.tick();
         loop {
             self.begin_verifications(&mut verifications);
             self.tell_whether_full(committer.is_full());

@@ -1,16 +1,19 @@
 //! Lines of the [audit trail](crate::audit) about connections and refusals.
+use super::ending::WillOutcome;
 use super::refusals::{Cause, Refused};
 use super::{ConnectionId, Hub, SessionId};
 use crate::access::{Peer, Principal};
 use crate::audit::{self, EndReason, Line, shortened};
 use crate::clock::Now;
-use crate::connection::{Connection, Phase};
+use crate::connection::{Connection, Parting, Phase};
 use crate::service::{Outcome, READ_ONLY, Refusal, WATCHES_TOO_MANY};
 use bytes::Bytes;
 use slotmap::Key;
 use statestore_protocol::{Command, Rejection, Reply, ServiceError};
 use std::borrow::Cow;
 use std::sync::Arc;
+
+const TEXT_LEFT_OUT: &str = "lines of the audit trail were left out";
 
 /// The party that something was refused.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +26,32 @@ pub(super) struct Party {
 pub(super) type Reasons = (Cause, Cow<'static, str>);
 
 impl Hub {
+    /// A connection of this peer was closed at once, since there are too many.
+    pub fn turned_away(&mut self, peer: &Peer, now: Now) {
+        self.statistics.connects_refused += 1;
+        self.ends.count(EndReason::TooManyConnections);
+        let why = "there are too many connections";
+        self.refuse(
+            Party::default(),
+            Some(peer),
+            (Cause::Connections, why.into()),
+            None,
+            now,
+        );
+    }
+
+    /// A connection of this peer was closed at once, since the server stops.
+    pub(crate) fn not_served(&self, peer: &Peer) {
+        self.ends.count(EndReason::ServerStopped);
+        tracing::debug!(%peer, "refusing a connection: the server stops");
+    }
+
+    /// The network connection failed; [`closed`](Self::closed) follows.
+    pub fn failed(&mut self, id: ConnectionId, error: &std::io::Error, now: Now) {
+        self.log_end(id, EndReason::NetworkError, &error.to_string(), None, now);
+        self.end(id, Parting::Silent, WillOutcome::Published, now);
+    }
+
     /// Whether a line about this client may be written.
     pub(super) fn may_log(
         &mut self,
@@ -95,6 +124,7 @@ impl Hub {
         }
         let client = Arc::clone(connection.client());
         let peer = connection.endpoint().clone();
+        #[expect(clippy::cast_precision_loss, reason = "shown to people")]
         let seconds = now.mono_ms.saturating_sub(connection.opened_ms()) as f64 / 1e3;
         let user = self.user_of(id);
         let user = user.as_deref().map(shortened);
@@ -171,6 +201,9 @@ impl Hub {
             key,
         };
         self.refusals.note(refused, now.wall_ms);
+        if cause == Cause::Clock {
+            self.watch_clock(now);
+        }
     }
 
     /// Notes that the client of a connection was refused something.
@@ -270,16 +303,15 @@ impl Hub {
         for left_out in self.lines.take_report(now.mono_ms) {
             let source = left_out.source.as_deref().map(shortened);
             let (source, lines) = (source.as_deref(), left_out.lines);
-            const TEXT: &str = "lines of the audit trail were left out";
             match left_out.line {
                 Line::Refusal => {
-                    tracing::warn!(target: audit::REFUSAL, event = "left_out", source, lines, "{TEXT}");
+                    tracing::warn!(target: audit::REFUSAL, event = "left_out", source, lines, "{TEXT_LEFT_OUT}");
                 }
                 Line::Admin => {
-                    tracing::warn!(target: audit::ADMIN, event = "left_out", source, lines, "{TEXT}");
+                    tracing::warn!(target: audit::ADMIN, event = "left_out", source, lines, "{TEXT_LEFT_OUT}");
                 }
                 Line::Connection => {
-                    tracing::info!(target: audit::CONNECTION, event = "left_out", source, lines, "{TEXT}");
+                    tracing::info!(target: audit::CONNECTION, event = "left_out", source, lines, "{TEXT_LEFT_OUT}");
                 }
             }
         }

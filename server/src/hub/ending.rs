@@ -299,6 +299,28 @@ impl Hub {
         }
     }
 
+    /// The storage cannot keep writes any more. Nothing that waits for it leaves; wills are published and all clients
+    /// disconnected with "implementation specific error".
+    pub fn storage_failed(&mut self, now: Now) {
+        self.end_all(
+            ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR,
+            "the storage failed",
+            now,
+        );
+    }
+
+    /// The server stops: all clients are disconnected with "server shutting down".
+    ///
+    /// All sessions end with the process, therefore all wills are published first [MQTT-3.1.2-8], without their delay; to
+    /// those who are connected, since nothing is kept for others.
+    pub fn shut_down(&mut self, now: Now) {
+        self.end_all(
+            ReasonCode::SERVER_SHUTTING_DOWN,
+            "the server is shutting down",
+            now,
+        );
+    }
+
     /// Ends all connections since the process ends, and with it all sessions: their wills are published before.
     pub(super) fn end_all(&mut self, reason: ReasonCode, why: &str, now: Now) {
         let connections = self.connections.values_mut();

@@ -1,8 +1,10 @@
 //! What is counted and measured, for whoever watches the server.
 use super::broker::{Broker, BrokerFigures};
+use super::clock::ClockFigures;
 use super::refusals::Refusals;
 use super::{Hub, Statistics};
 use crate::audit::EndCounts;
+use crate::clock::Now;
 use crate::keyspace::remote::EngineFigures;
 use crate::service::RequestFigures;
 
@@ -17,6 +19,8 @@ pub(crate) struct Figures {
     pub(crate) refusals: Refusals,
     /// Ended connections.
     pub(crate) ends: EndCounts,
+    /// The wall clock.
+    pub(crate) clock: ClockFigures,
     /// Watches of all clients.
     pub(crate) watches: u64,
     /// Entries can be read but not changed.
@@ -43,12 +47,13 @@ impl Hub {
     }
 
     /// Everything that is counted and measured.
-    pub(crate) fn figures(&self) -> Figures {
+    pub(crate) fn figures(&mut self, now: Now) -> Figures {
         Figures {
             statistics: self.statistics(),
             requests: self.service.request_figures().clone(),
             refusals: self.refusals.clone(),
             ends: self.ends.clone(),
+            clock: self.clock_figures(now),
             watches: self.service.watches(),
             is_read_only: self.service.is_read_only(),
             is_storage_busy: self.is_storage_full,

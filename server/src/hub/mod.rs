@@ -70,6 +70,7 @@
 mod audit;
 mod backlog;
 mod broker;
+mod clock;
 mod config;
 mod connect;
 mod delivery;
@@ -102,6 +103,7 @@ mod verification;
 pub use crate::connection::ConnectionId;
 pub(crate) use broker::BrokerFigures;
 pub use broker::{BrokerError, BrokerTerms, IdentityKey};
+pub(crate) use clock::ClockFigures;
 pub use config::HubConfig;
 pub(crate) use figures::Figures;
 pub use limits::HubLimits;
@@ -129,7 +131,7 @@ use refusals::Refusals;
 use session::Sessions;
 use slotmap::{KeyData, SlotMap};
 use spares::Spares;
-use statestore_protocol::mqtt::{EncodedProperties, Packet, ReasonCode};
+use statestore_protocol::mqtt::{EncodedProperties, Packet};
 use statestore_protocol::property::EncodedTimestamp;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -210,6 +212,7 @@ pub struct Hub {
     ends: EndCounts,
     /// Limits of the audit trail.
     lines: LineLimiter,
+    clock: clock::ClockLook,
     /// The broker behind which the store is, if there is one.
     broker: Option<Broker>,
 }
@@ -252,6 +255,7 @@ impl Hub {
             refusals: Refusals::default(),
             ends: config.ends,
             lines: LineLimiter::default(),
+            clock: clock::ClockLook::default(),
         }
     }
 
@@ -277,26 +281,6 @@ impl Hub {
         let due_ms = now.mono_ms.saturating_add(self.limits.connect_timeout_ms);
         self.set_connection_timer(id, Some(due_ms));
         Some(id)
-    }
-
-    /// A connection of this peer was closed at once, since there are too many.
-    pub fn turned_away(&mut self, peer: &Peer, now: Now) {
-        self.statistics.connects_refused += 1;
-        self.ends.count(EndReason::TooManyConnections);
-        let why = "there are too many connections";
-        self.refuse(
-            audit::Party::default(),
-            Some(peer),
-            (Cause::Connections, why.into()),
-            None,
-            now,
-        );
-    }
-
-    /// A connection of this peer was closed at once, since the server stops.
-    pub(crate) fn not_served(&self, peer: &Peer) {
-        self.ends.count(EndReason::ServerStopped);
-        tracing::debug!(%peer, "refusing a connection: the server stops");
     }
 
     /// Bytes came. Whole packets are taken out of `input`; what stays in it is the begin of a packet, or
@@ -375,12 +359,6 @@ impl Hub {
         }
     }
 
-    /// The network connection failed; [`closed`](Self::closed) follows.
-    pub fn failed(&mut self, id: ConnectionId, error: &std::io::Error, now: Now) {
-        self.log_end(id, EndReason::NetworkError, &error.to_string(), None, now);
-        self.end(id, Parting::Silent, WillOutcome::Published, now);
-    }
-
     /// The connection is gone, whoever closed it. Its id is not to be used any more.
     pub fn closed(&mut self, id: ConnectionId, now: Now) {
         self.log_end(id, EndReason::ClientClosed, "", None, now);
@@ -399,6 +377,7 @@ impl Hub {
             }
         }
         self.report_lines_left_out(now);
+        self.watch_clock(now);
         // What waits to be handed out goes first, so that it does not become ever more.
         if self.fanouts.len() < MOST_FANOUTS {
             self.service.advance(now);
@@ -412,9 +391,13 @@ impl Hub {
     /// When [`tick`](Self::tick) has something to do next, in milliseconds of the monotonic clock.
     pub fn next_wakeup(&self) -> Option<u64> {
         let work_ms = self.has_work().then_some(0);
-        let report_ms = self.lines.next_ms();
-        let next_ms = self.service.next_ms();
-        let all = [self.timers.next_ms(), next_ms, work_ms, report_ms];
+        let all = [
+            self.timers.next_ms(),
+            self.service.next_ms(),
+            self.service.next_skew_ms(),
+            self.lines.next_ms(),
+            work_ms,
+        ];
         all.into_iter().flatten().min()
     }
 
@@ -477,28 +460,6 @@ impl Hub {
             // Who waits for room is refused as well: there may be none for long.
             self.end_waiting(now);
         }
-    }
-
-    /// The storage cannot keep writes any more. Nothing that waits for it leaves; wills are published and all clients
-    /// disconnected with "implementation specific error".
-    pub fn storage_failed(&mut self, now: Now) {
-        self.end_all(
-            ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR,
-            "the storage failed",
-            now,
-        );
-    }
-
-    /// The server stops: all clients are disconnected with "server shutting down".
-    ///
-    /// All sessions end with the process, therefore all wills are published first [MQTT-3.1.2-8], without their delay; to
-    /// those who are connected, since nothing is kept for others.
-    pub fn shut_down(&mut self, now: Now) {
-        self.end_all(
-            ReasonCode::SERVER_SHUTTING_DOWN,
-            "the server is shutting down",
-            now,
-        );
     }
 
     /// The service behind it.

@@ -227,6 +227,14 @@ impl Service {
 
     /// Does what a command says, or asks the keyspace to do it.
     fn begin(&mut self, command: &Command, request: &Request<'_>, asked: &Asked) -> Option<End> {
+        if let (Command::Set { .. } | Command::Transact { .. }, Some(Ok(timestamp))) =
+            (command, &request.properties.timestamp)
+        {
+            let Now { wall_ms, mono_ms } = asked.now;
+            let at_ms = timestamp.wall_ms();
+            self.clock_watch
+                .observe(request.client, at_ms, wall_ms, mono_ms);
+        }
         let step = rules::check(
             command,
             &request.properties,

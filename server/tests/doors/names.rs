@@ -79,3 +79,15 @@ fn an_address_that_is_not_there_yet_is_bound_in_advance() {
     let line = daemon.log_line("is not an address of this machine yet");
     assert!(line.contains("192.0.2.1"), "{line}");
 }
+
+#[test]
+fn the_unit_waits_for_network_and_time_and_has_no_start_limit() {
+    let unit = include_str!("../../../packaging/statestored.service");
+    for line in [
+        "Wants=network-online.target time-sync.target",
+        "After=network-online.target time-sync.target",
+        "StartLimitIntervalSec=0",
+    ] {
+        assert!(unit.lines().any(|it| it == line), "{line}");
+    }
+}
