@@ -2,7 +2,7 @@
 //!
 //! | check | against |
 //! |---|---|
-//! | `Host` names an address of this port, `localhost`, or a name that was configured | DNS rebinding |
+//! | `Host` names an address of this port, `localhost`, or a name that was configured; checks of health in HTTP/1.0 need none | DNS rebinding |
 //! | `Origin` is the same host, and `Sec-Fetch-Site` this site | requests that another page has a browser send |
 //! | `Authorization: Bearer` has the token, never a cookie | the same, and everybody else |
 //! | no `Transfer-Encoding`, and no body but with POST | requests hidden in others |
@@ -96,6 +96,9 @@ impl Gate {
         if request.uri.authority().is_some() {
             return refuse(StatusCode::BAD_REQUEST, "this is no proxy\n");
         }
+        if is_plain_check(request) {
+            return self.rights(request);
+        }
         let mut hosts = request.headers.get_all(HOST).iter();
         let (Some(host), None) = (hosts.next(), hosts.next()) else {
             return refuse(StatusCode::BAD_REQUEST, "one Host is needed\n");
@@ -159,6 +162,15 @@ impl Gate {
             Err(Refusal::unauthorized("this is not the token\n"))
         }
     }
+}
+
+/// Whether a request is the check of a load balancer, in HTTP/1.0 and without `Host`. Browsers always send one.
+fn is_plain_check(request: &Parts) -> bool {
+    let headers = &request.headers;
+    request.version == Version::HTTP_10
+        && ["/healthz", "/readyz"].contains(&request.uri.path())
+        && !headers.contains_key(HOST)
+        && !headers.contains_key(ORIGIN)
 }
 
 fn bearer(authorization: &HeaderValue) -> Option<&[u8]> {

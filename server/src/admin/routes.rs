@@ -221,9 +221,13 @@ async fn admit(route: Route, parts: &Parts, body: Incoming, rights: Rights, room
     let (fits, allowed) = if changes {
         (parts.method == Method::POST, "POST")
     } else {
-        let is_read = parts.method == Method::GET || parts.method == Method::HEAD;
+        let is_health = matches!(route, Route::Health | Route::Readiness);
+        // The method that HAProxy uses unless another one is configured.
+        let is_check = is_health && parts.method == Method::OPTIONS;
+        let is_read = parts.method == Method::GET || parts.method == Method::HEAD || is_check;
         let allowed = match route {
             Route::Log => "GET, HEAD, POST",
+            _ if is_health => "GET, HEAD, OPTIONS",
             _ => "GET, HEAD",
         };
         (is_read, allowed)
