@@ -26,6 +26,8 @@ import yaml
 HERE = Path(__file__).resolve().parent
 PATIENCE = 120
 ADDRESS = re.compile(r"(?<=[/,=])([\w.-]+):(\d+)")
+# The load balancer's address in compose.yaml.
+BALANCER = "172.30.18.2"
 
 
 class Place:
@@ -53,6 +55,7 @@ class Place:
             return f"127.0.0.1:{self.port(name, found[2])}"
 
         text = ADDRESS.sub(address, text)
+        text = text.replace(BALANCER, "127.0.0.2")
         for inside, outside in mounts.items():
             text = re.sub(rf"(?<==){re.escape(inside)}(?=/|$)", str(outside), text)
         return text
@@ -171,6 +174,8 @@ def compose(place: Place) -> None:
 
 def balancer(place: Place, nodes: list[str]) -> Path:
     text = (HERE / "haproxy.cfg").read_text().replace("bind :1883", f"bind 127.0.0.1:{place.port('balancer', '1883')}")
+    # From its own address: the servers trust no other one.
+    text = text.replace("default-server send-proxy-v2", "default-server source 127.0.0.2 send-proxy-v2")
     # Who runs a trial may not have that many files.
     text = text.replace("maxconn 30000", "maxconn 100")
     for host in nodes:

@@ -21,19 +21,19 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 RUNNERS = {
-    "c": "c",
-    "cmake": "c",
+    "c": "compilers",
+    "cmake": "compilers",
     "console": "docs",
-    "cpp": "c",
+    "cpp": "compilers",
     "js": "node",
     "python": "python",
-    "rust": "unit",
+    "rust": "rust",
     "sh": "docs",
     "text": "",
     "ts": "node",
 }
 # What needs the library as installed, and one session in many blocks.
-EXCEPTIONS = {("docs/c.md", "sh"): "c", ("docs/operations.md", "console"): "operations"}
+EXCEPTIONS = {("docs/c.md", "sh"): "compilers", ("docs/operations.md", "console"): "operations"}
 
 # The documentation of a crate has this page, so that its blocks are tests of the crate.
 INCLUDE = re.compile(r'include_str!\("([^"]+\.md)"\)')
@@ -121,7 +121,7 @@ def fault(block: Block, crates: set[str]) -> str:
         return ""
     if block.language not in RUNNERS:
         return f"{block}: nobody runs {block.language or 'what has no language'}"
-    if block.step == "unit" and block.page not in crates:
+    if block.step == "rust" and block.page not in crates:
         return f"{block}: no crate includes {block.page} in its documentation"
     return ""
 

@@ -4,14 +4,15 @@ say() { printf '\n-- %s\n' "$*"; }
 
 # tool NAME REQUIREMENT...: an environment with programs from PyPI, whose folder comes first in PATH from here on.
 tool() {
-  local folder="$work/tools/$1"
+  local folder="$work/tools/$1" programs=bin
   shift
+  [[ "$host" != *-windows-* ]] || programs=Scripts
   if [[ "$(cat "$folder/requirements.txt" 2>/dev/null)" != "$*" ]]; then
     python3 -m venv --clear "$folder"
-    "$folder/bin/pip" install -q --disable-pip-version-check "$@"
+    "$folder/$programs/python" -m pip install -q --disable-pip-version-check "$@"
     echo "$*" >"$folder/requirements.txt"
   fi
-  PATH="$folder/bin:$PATH"
+  PATH="$folder/$programs:$PATH"
 }
 
 # Zig, its use as a linker by cargo, and what makes wheels.
@@ -68,7 +69,8 @@ materials() {
 # A bill of materials is what the standard says.
 check_sbom() {
   tool sbom 'cyclonedx-python-lib[json-validation]==11.12.0'
-  python3 - "$1" <<'PY'
+  # On Windows an environment has no python3.
+  python - "$1" <<'PY'
 import sys
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator

@@ -5,8 +5,7 @@ prepare_cluster() {
   local began=$SECONDS
   [[ -z "$built" ]] || return 0
   echo "Building a statestored with etcd (some minutes the first time) ..."
-  cargo build --quiet --locked -p statestored --features etcd
-  cargo build --quiet --locked -p statestore --example counter
+  cargo build --locked -p statestored -p statestore --features statestored/etcd --bin statestored --example counter
   echo "It took $((SECONDS - began)) s."
 }
 

@@ -4,7 +4,7 @@
 prepare_dapr() {
   local began=$SECONDS
   echo "Building daprd (some minutes the first time) ..."
-  cargo build --quiet --locked -p statestore-dapr
+  CARGO_PROFILE_DEV_DEBUG=0 cargo build --locked -p statestore-dapr
   (cd tests/dapr/daprd && CGO_ENABLED=0 GOCACHE="$CARGO_TARGET_DIR/go/build" go build -o "$CARGO_TARGET_DIR/go/daprd" .)
   echo "It took $((SECONDS - began)) s."
   PATH="$CARGO_TARGET_DIR/go:$PATH"

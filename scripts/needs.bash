@@ -1,6 +1,6 @@
-# What the scripts need of a machine. Sourced by them; needs bash 4.
+# What the scripts need of a machine, and the Debian packages that have it. Sourced by them; needs bash 4.
 
-# How each is called where it is missing; a program that is not here is called by its name.
+# Descriptions for messages. A need that is not listed is a program of that name.
 declare -A needs_called=(
   [rust]="Rust 1.90 or newer (https://rustup.rs)"
   [rustfmt]="rustfmt (rustup component add rustfmt)"
@@ -25,10 +25,22 @@ declare -A needs_called=(
   [dpkg-buildpackage]="dpkg-buildpackage (Debian: dpkg-dev)"
   [etcd]="etcd (Debian: etcd-server)"
   [faketime]="faketime (Debian: faketime)"
+  [promtool]="promtool (Debian: prometheus)"
   [protoc]="protoc with its descriptions (Debian: protobuf-compiler and libprotobuf-dev)"
   [redis-server]="redis-server (Debian: redis-server)"
   [jdk]="a JDK, 17 or newer (Debian: default-jdk-headless)"
   [mvn]="Maven (Debian: maven)"
+)
+
+# The Debian packages of each need. Rust and Go are not here: Debian's are too old.
+declare -A debian_packages=(
+  [abidiff]=abigail-tools [asio]=libasio-dev [c++]=g++ [cc]="gcc libc6-dev" [certificates]=openssl [chromium]=chromium [clang]=clang
+  [clang++]=clang [cmake]=cmake [curl]=curl [dh]=debhelper [dpkg-buildpackage]=dpkg-dev [etcd]=etcd-server [faketime]=faketime [g++]=g++
+  [gcc]="gcc libc6-dev" [haproxy]=haproxy [json]=nlohmann-json3-dev [libmosquitto]=libmosquitto-dev [libuv]=libuv1-dev [lintian]=lintian
+  [make]=make [mmdebstrap]=mmdebstrap [mosquitto]=mosquitto [mosquitto-plugin]="mosquitto-dev libmosquitto-dev"
+  [mosquitto_passwd]=mosquitto [mosquitto_pub]=mosquitto-clients [mosquitto_rr]=mosquitto-clients [mosquitto_sub]=mosquitto-clients [mvn]=maven [nm]=binutils
+  [openssl]=libssl-dev [pkg-config]=pkg-config [prometheus]=prometheus [promtool]=prometheus [protoc]="protobuf-compiler libprotobuf-dev" [python]=python3
+  [readelf]=binutils [redis-server]=redis-server [valgrind]="valgrind libc6-dbg" [venv]=python3-venv
 )
 
 # has NEED: whether this machine has it.
@@ -38,6 +50,8 @@ has() {
     rustfmt) cargo fmt --version ;;
     go) is_at_least 1.26.6 "$(go env GOVERSION | sed 's/^go//')" ;;
     clippy) cargo clippy --version ;;
+    # Visual Studio's compiler is in no PATH; cargo and the crates find it.
+    cc) [[ "$OSTYPE" == msys* ]] || command -v cc ;;
     python) python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' ;;
     venv) python3 -c 'import ensurepip, venv' ;;
     node) node --eval 'process.exit(Number(process.versions.node.split(".")[0]) < 20 ? 1 : 0)' ;;
@@ -51,6 +65,8 @@ has() {
     sanitizers) echo 'int main(void) { return 0; }' | clang -fsanitize=address,undefined -x c - -o /dev/null ;;
     # The descriptions that come with it are another package on Debian.
     protoc) echo 'syntax = "proto3"; import "google/protobuf/descriptor.proto";' | protoc -I/dev -o/dev/null /dev/stdin ;;
+    # It needs the symbols of the C library, which are in another package.
+    valgrind) valgrind -q true ;;
     # Debian keeps it where only root looks.
     mosquitto) PATH="$PATH:/usr/sbin:/usr/local/sbin" command -v mosquitto ;;
     *) command -v -- "$1" ;;

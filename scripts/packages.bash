@@ -1,78 +1,68 @@
-# The step "packages" of scripts/test: what Debian has of what the other steps need. Sourced by it.
+# The step "packages" of scripts/test: installs the Debian packages that the chosen steps need; by itself, those of "all". Sourced by it.
 
-# Whether the step "packages" can install what is missing.
+# Whether the step can install anything here.
 is_debian() {
   has dpkg-query && has apt-get
 }
 
-step_packages() {
-  is_debian || { echo "not a Debian system: nothing is installed here"; return; }
-  local wanted=(
-    abigail-tools chromium clang cmake curl debhelper etcd-server faketime g++ haproxy libasio-dev libc6-dbg libc6-dev libmosquitto-dev libssl-dev libuv1-dev make mosquitto mosquitto-clients mosquitto-dev
-    libprotobuf-dev nlohmann-json3-dev lintian mmdebstrap openssl pkg-config prometheus protobuf-compiler python3 python3-venv redis-server valgrind
-  ) lacking=() package
-  # The names of installed packages and of what those provide, one per line, without versions.
-  local installed
-  installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}, ${Provides}\n' |
-    sed -nE 's/^installed //; T; s/ \([^)]*\)//g; s/, */\n/g; p')
-  for package in "${wanted[@]}"; do
-    grep -qxF -- "$package" <<<"$installed" || lacking+=("$package")
+# installable STEP...: those needs of the steps, described as `missing` does, that the step "packages" can install.
+installable() {
+  local need
+  for need in $(for step in "$@"; do echo ${needs[$step]}; done) node npm jdk sanitizers; do
+    case "$need" in
+      node | npm | jdk | sanitizers) ;;
+      *) [[ -n "${debian_packages[$need]-}" ]] || continue ;;
+    esac
+    echo "${needs_called[$need]-$need}"
   done
-  if ((${#lacking[@]} == 0)) && has sanitizers && has node && has npm && ! lacks_java; then
-    echo "nothing is missing"
-    return
-  fi
-  local as_root=()
+}
+
+step_packages() {
+  is_debian || { echo "not a Debian system: nothing is installed"; return; }
+  local need lacking=() as_root=() service wanted=("${chosen[@]}")
+  # By itself, the step is for all that follows.
+  [[ "${chosen[*]}" != packages ]] || wanted=(${first[all]} ${lane_a[all]} ${lane_b[all]})
+  for need in $(for step in "${wanted[@]}"; do printf '%s\n' ${needs[$step]}; done | sort -u); do
+    has "$need" || lacking+=("$need")
+  done
+  ((${#lacking[@]})) || { echo "nothing is missing"; return; }
   if ((EUID != 0)); then
-    has sudo || {
-      echo "These packages are missing, and neither root nor sudo is at hand: ${lacking[*]}, clang's runtime for sanitizers" >&2
-      echo "As root: scripts/test packages" >&2
-      return 1
-    }
+    has sudo || { echo "neither root nor sudo is available to install: ${lacking[*]}; run as root: scripts/test packages ${chosen[*]}" >&2; return 1; }
     as_root=(sudo)
   fi
-  # The tests start services of their own. The system's would take their ports, so they are not to start.
-  local service
-  local -A of=([mosquitto]=mosquitto [prometheus]=prometheus [prometheus-node-exporter]=prometheus [redis-server]=redis-server [etcd]=etcd-server [haproxy]=haproxy)
-  for service in "${!of[@]}"; do
-    if [[ " ${lacking[*]} " == *" ${of[$service]} "* && -d /run/systemd/system ]]; then
-      "${as_root[@]}" systemctl mask "$service.service"
-      echo "The service $service is masked; to use it: systemctl unmask --now $service.service"
-    fi
-  done
   "${as_root[@]}" apt-get update -q
-  # These depend on the release, whose lists are here only now.
-  mapfile -t -O "${#lacking[@]}" lacking < <(sanitizer_packages; node_packages; java_packages)
-  ((${#lacking[@]})) || return 0
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${lacking[@]}"
+  local packages=()
+  # Some names depend on the release, whose lists are here only now.
+  mapfile -t packages < <(for need in "${lacking[@]}"; do packages_of "$need"; done | tr ' ' '\n' | sort -u)
+  echo "installing: ${packages[*]}"
+  # Tests start services of their own. The system's would take their ports, so they must not start.
+  local -A services=([mosquitto]=mosquitto [prometheus]=prometheus [redis-server]=redis-server [etcd-server]=etcd [haproxy]=haproxy)
+  for package in "${packages[@]}"; do
+    service=${services[$package]-}
+    [[ -n "$service" && -d /run/systemd/system ]] || continue
+    "${as_root[@]}" systemctl mask "$service.service"
+    echo "the service $service is masked; to use it: systemctl unmask --now $service.service"
+  done
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${packages[@]}"
 }
 
-# The runtime of sanitizers has the version of clang in its name. Where there is none of that name, clang depends on a package that has it.
-sanitizer_packages() {
+# packages_of NEED: its Debian packages in this release.
+packages_of() {
   local version
-  has sanitizers && return
-  version=$(apt-cache depends clang | sed -nE 's/^ *Depends: clang-([0-9]+)$/\1/p')
-  apt-cache show "libclang-rt-$version-dev" &>/dev/null && echo "libclang-rt-$version-dev"
-}
-
-# Node, if it is missing and the system's is new enough.
-node_packages() {
-  has node && has npm && return
-  is_at_least 20 "$(apt-cache show --no-all-versions nodejs 2>/dev/null | sed -n 's/^Version: //p')" && echo nodejs && echo npm
-}
-
-# Whether what only "brokers" needs, and only if it is named as well, is missing: it takes half a gigabyte.
-lacks_java() {
-  [[ " ${chosen[*]} " == *" brokers "* ]] && ! { has jdk && has mvn; }
-}
-
-java_packages() {
-  local version
-  lacks_java || return 0
-  has mvn || echo maven
-  if ! has jdk; then
-    for version in 21 17; do
-      apt-cache show "openjdk-$version-jdk-headless" &>/dev/null && { echo "openjdk-$version-jdk-headless"; return; }
-    done
-  fi
+  case "$1" in
+    # The runtime has clang's version in its name, unless clang depends on a package that has it.
+    sanitizers)
+      version=$(apt-cache depends clang | sed -nE 's/^ *Depends: clang-([0-9]+)$/\1/p')
+      apt-cache show "libclang-rt-$version-dev" &>/dev/null && echo "libclang-rt-$version-dev" || echo clang
+      ;;
+    node | npm)
+      is_at_least 20 "$(apt-cache show --no-all-versions nodejs 2>/dev/null | sed -n 's/^Version: //p')" && echo nodejs npm
+      ;;
+    jdk)
+      for version in 21 17; do
+        apt-cache show "openjdk-$version-jdk-headless" &>/dev/null && { echo "openjdk-$version-jdk-headless"; return; }
+      done
+      ;;
+    *) echo "${debian_packages[$1]-}" ;;
+  esac
 }

@@ -12,6 +12,7 @@ mod durable;
 #[cfg(feature = "engines")]
 mod etcd;
 mod flat;
+mod fragmentation;
 mod idle;
 mod load;
 mod memory;
@@ -81,6 +82,8 @@ enum What {
     Flat,
     /// Resident bytes from 1,000 to 10,000,000 keys, with Redis as peer.
     Memory,
+    /// Resident bytes while ever larger values are set and most of them deleted, with Redis as peer.
+    Fragmentation,
     /// SCAN of one million keys while SETs go on.
     Million,
     /// Client and server of the build in --before against those of this one, by `statestore bench`.
@@ -125,6 +128,7 @@ fn main() {
         (What::Idle, idle::measure),
         (What::Flat, flat::measure),
         (What::Memory, memory::measure),
+        (What::Fragmentation, fragmentation::measure),
         (What::Million, million::measure),
         (What::Builds, builds::measure),
         #[cfg(feature = "engines")]

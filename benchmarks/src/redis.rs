@@ -1,12 +1,13 @@
 //! Redis as a peer: RESP by hand.
 
 use crate::{
+    fragmentation::Step,
     load::{Request, VALUE, key},
     process::Server,
     socket::{Message, Wire},
 };
 use std::{
-    io::{BufReader, Read, Write},
+    io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
 };
 
@@ -78,4 +79,40 @@ pub fn load(port: u16, keys: u64) {
             }
         }
     }
+}
+
+/// Sets or deletes keys and returns when all are acknowledged.
+pub fn carry_out(port: u16, step: &Step<'_>, keys: &[u64]) {
+    let stream = TcpStream::connect(("127.0.0.1", port)).expect("redis answers");
+    let mut answers = BufReader::new(stream.try_clone().expect("clone"));
+    let sender = std::thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            let mut stream = &stream;
+            for &i in keys {
+                let mut request = Vec::new();
+                match step {
+                    Step::Set(value) => {
+                        request.extend_from_slice(b"*3\r\n$3\r\nSET\r\n$16\r\n");
+                        request.extend_from_slice(&key(i));
+                        write!(request, "\r\n${}\r\n", value.len()).expect("memory");
+                        request.extend_from_slice(value);
+                    }
+                    Step::Del => {
+                        request.extend_from_slice(b"*2\r\n$3\r\nDEL\r\n$16\r\n");
+                        request.extend_from_slice(&key(i));
+                    }
+                }
+                request.extend_from_slice(b"\r\n");
+                stream.write_all(&request).expect("redis reads");
+            }
+        });
+        let mut answer = String::new();
+        for _ in keys {
+            answer.clear();
+            answers.read_line(&mut answer).expect("redis answers");
+            assert!(["+OK\r\n", ":1\r\n"].contains(&&answer[..]), "{answer}");
+        }
+        sender.join()
+    });
+    sender.expect("no request fails");
 }

@@ -58,8 +58,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "MODE", default_value = "600", value_parser = mode)]
     socket_mode: u32,
 
-    /// The store of components whose metadata names none, as mqtt://HOST:PORT. With it, components also work on after this
-    /// process was started anew, which daprd does not notice
+    /// The store of components whose metadata names none, as mqtt://HOST:PORT
     #[arg(
         long,
         value_name = "URL",

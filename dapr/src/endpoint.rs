@@ -3,6 +3,7 @@
 //! A call passes nothing on its way that it does not need. The server that tonic has puts a router, boxes and a clock around each one; and
 //! an answer has no date, which nobody reads and daprd would keep.
 use crate::connection::Connection;
+use crate::peer::Peer;
 use crate::proto::DESCRIPTORS;
 use crate::proto::state_store_server::{self, StateStore, StateStoreServer};
 use crate::proto::transactional_state_store_server::{
@@ -24,11 +25,12 @@ use std::time::Duration;
 use tokio::net::UnixListener;
 use tokio::sync::watch;
 use tokio::time::timeout;
-use tonic::Status;
 use tonic::body::Body;
-use tonic::codegen::http::{Request, Response};
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::codegen::http::{HeaderMap, HeaderValue, Request, Response};
 use tonic::codegen::{BoxFuture, Service as _};
 use tonic::service::Routes;
+use tonic::{Code, Status};
 use tonic_reflection::server::Error;
 
 /// The longest message that daprd may send: values of 16 MiB, and transactions of several such.
@@ -38,6 +40,9 @@ pub(crate) const MAX_MESSAGE_BYTES: usize = 128 << 20;
 /// beyond half of it the connection is ended.
 const CONNECTION_WINDOW: u32 = 16 << 20;
 const CALL_WINDOW: u32 = 1 << 20;
+
+/// The method behind Dapr's query API.
+const QUERY: &str = "/dapr.proto.components.v1.QueriableStateStore/Query";
 
 /// After how much time accepting is tried again, as when there are no more files to be had.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -85,7 +90,14 @@ where
     }
 }
 
-impl<C> hyper::service::Service<Request<Incoming>> for Services<C>
+/// The services for the connection of one peer.
+#[derive(Debug)]
+struct PeerServices<C: StateStore + TransactionalStateStore> {
+    services: Services<C>,
+    peer: Peer,
+}
+
+impl<C> hyper::service::Service<Request<Incoming>> for PeerServices<C>
 where
     C: StateStore + TransactionalStateStore,
 {
@@ -94,18 +106,22 @@ where
     type Future = Running;
 
     // All of these services are ready at any time.
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        request.extensions_mut().insert(self.peer);
+        let method = request.uri().path_and_query().cloned();
         let mut names = request.uri().path().split('/');
+        let services = &self.services;
         let call = match names.nth(1) {
-            Some(state_store_server::SERVICE_NAME) => self.state.clone().call(request),
+            Some(state_store_server::SERVICE_NAME) => services.state.clone().call(request),
             Some(transactional_state_store_server::SERVICE_NAME) => {
-                self.transactions.clone().call(request)
+                services.transactions.clone().call(request)
             }
-            _ => Box::pin(self.others.clone().call(request)),
+            _ => Box::pin(services.others.clone().call(request)),
         };
         Running {
             call,
-            runs: Some(self.calls.subscribe()),
+            method,
+            runs: Some(services.calls.subscribe()),
         }
     }
 }
@@ -113,6 +129,7 @@ where
 /// A call, which runs until its answer has been taken or nobody wants it any more.
 pub(crate) struct Running {
     call: BoxFuture<Response<Body>, Infallible>,
+    method: Option<PathAndQuery>,
     runs: Option<watch::Receiver<()>>,
 }
 
@@ -120,11 +137,30 @@ impl Future for Running {
     type Output = Result<Response<Answer>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let response = ready!(self.call.as_mut().poll(context))?;
+        let mut response = ready!(self.call.as_mut().poll(context))?;
+        explain_unimplemented(response.headers_mut(), self.method.as_ref());
         Poll::Ready(Ok(response.map(|body| Answer {
             body,
             _runs: self.runs.take(),
         })))
+    }
+}
+
+/// Adds the message that the generated services leave out for a method that they lack.
+fn explain_unimplemented(headers: &mut HeaderMap, method: Option<&PathAndQuery>) {
+    let is_unimplemented = Status::from_header_map(headers)
+        .is_some_and(|status| status.code() == Code::Unimplemented && status.message().is_empty());
+    if !is_unimplemented {
+        return;
+    }
+    let method = method.map_or("", PathAndQuery::path);
+    let message = if method == QUERY {
+        "this component does not support queries; get entries by their keys".to_owned()
+    } else {
+        format!("this component does not support the method {method}")
+    };
+    if let Ok(message) = HeaderValue::from_str(&message) {
+        headers.insert(Status::GRPC_MESSAGE, message);
     }
 }
 
@@ -183,7 +219,12 @@ pub(crate) async fn serve<C>(
                 () = &mut told => break,
                 connection = accept(&listener) => connection,
             };
-            tokio::spawn(attend(connection, services.clone(), ending.subscribe()));
+            let (connection, peer) = connection;
+            let services = PeerServices {
+                services: services.clone(),
+                peer,
+            };
+            tokio::spawn(attend(connection, services, ending.subscribe()));
         }
     }
     drop(listener);
@@ -201,8 +242,11 @@ pub(crate) async fn serve<C>(
 }
 
 /// Serves one connection until it ends, or until its calls have ended after `ending` has changed.
-async fn attend<C>(connection: Connection, services: Services<C>, mut ending: watch::Receiver<()>)
-where
+async fn attend<C>(
+    connection: Connection,
+    services: PeerServices<C>,
+    mut ending: watch::Receiver<()>,
+) where
     C: StateStore + TransactionalStateStore,
 {
     let mut served = pin!(
@@ -226,11 +270,15 @@ where
     }
 }
 
-/// The next connection, however long it takes to get one.
-async fn accept(listener: &UnixListener) -> Connection {
+/// Waits for the next connection, and returns it with its peer.
+async fn accept(listener: &UnixListener) -> (Connection, Peer) {
     loop {
         let accepted = listener.accept().await;
-        match accepted.and_then(|(socket, _)| Connection::new(socket.into_std()?)) {
+        let identified = accepted.and_then(|(socket, _)| {
+            let peer = Peer::of(&socket)?;
+            Ok((Connection::new(socket.into_std()?)?, peer))
+        });
+        match identified {
             Ok(connection) => return connection,
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");

@@ -4,7 +4,7 @@
 //! never comes back.
 use crate::proto::state_options::{StateConcurrency, StateConsistency};
 use crate::proto::{Etag, StateOptions};
-use crate::status::mismatch;
+use crate::status::invalid_etag;
 use statestore::{Hlc, Version};
 use tonic::Status;
 
@@ -75,8 +75,9 @@ fn given(etag: Option<&Etag>, concurrency: StateConcurrency) -> Result<Option<Ve
     }
     match Version::parse(etag.value.as_bytes()) {
         Some(version) => Ok(Some(version)),
-        // No entry has it.
-        None => Err(mismatch("the ETag is not one of this store")),
+        None => Err(invalid_etag(
+            "the ETag is malformed; send one that a get has returned",
+        )),
     }
 }
 
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_entry_can_have_is_a_mismatch() {
+    fn a_malformed_etag_is_invalid() {
         for text in [
             "7",
             "bad-etag",
@@ -151,9 +152,9 @@ mod tests {
         ] {
             for concurrency in [UNSPECIFIED, FIRST] {
                 let status = of_set(Some(&sent(text)), Some(options(concurrency))).unwrap_err();
-                assert_eq!(status.code(), Code::FailedPrecondition, "{text}");
+                assert_eq!(status.code(), Code::InvalidArgument, "{text}");
                 let status = of_delete(Some(&sent(text)), Some(options(concurrency))).unwrap_err();
-                assert_eq!(status.code(), Code::FailedPrecondition, "{text}");
+                assert_eq!(status.code(), Code::InvalidArgument, "{text}");
             }
         }
     }

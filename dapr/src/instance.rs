@@ -24,6 +24,12 @@ const PRESENT: &str = "the entry is there already, and this is not its first wri
 /// How long calls on a connection that was replaced may go on.
 const IDLE: Duration = Duration::from_secs(30);
 
+/// Maximum time that a call waits for a connection.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Maximum length of a key in bytes: that of `statestored`.
+const MAX_KEY_BYTES: usize = 16_384;
+
 /// A component.
 #[derive(Debug)]
 pub(crate) struct Instance {
@@ -92,12 +98,29 @@ impl Instance {
         self.close().await;
     }
 
-    /// Whether the store answers.
+    /// Fails unless there is a connection to the store.
     pub(crate) fn ping(&self) -> Result<(), Status> {
+        let state = self.client.state();
+        let state = state.borrow();
+        if state.is_connected() {
+            return Ok(());
+        }
+        Err(Status::unavailable(format!(
+            "not connected to the store: {}; the request was not sent",
+            *state
+        )))
+    }
+
+    /// Waits a short time for a connection to the store, and has it made at once.
+    pub(crate) async fn ready(&self) -> Result<(), Status> {
         if self.client.state().borrow().is_connected() {
             return Ok(());
         }
-        Err(Status::unavailable("there is no connection to the store"))
+        let mut state = self.client.state();
+        self.client.reconnect_now();
+        let settled = state.wait_for(|state| state.is_connected() || state.is_closed());
+        let _ = tokio::time::timeout(CONNECT_PATIENCE, settled).await;
+        self.ping()
     }
 
     /// What the store can do. It is asked once for each connection.
@@ -239,6 +262,12 @@ pub(crate) fn deletion(request: &DeleteRequest) -> Result<DelOptions, Status> {
 fn check_key(key: &str) -> Result<(), Status> {
     if key.is_empty() {
         return Err(Status::invalid_argument("the key is empty"));
+    }
+    if key.len() > MAX_KEY_BYTES {
+        return Err(Status::invalid_argument(format!(
+            "the key has {} bytes; {MAX_KEY_BYTES} bytes are the maximum",
+            key.len()
+        )));
     }
     Ok(())
 }

@@ -1,32 +1,61 @@
-//! The components that one process serves, by the names that daprd gives them.
+//! The components that one process serves, by the peer that initialised them and the name that the peer gave them.
 use crate::instance::{Call, Instance};
+use crate::peer::Peer;
 use crate::settings::Spec;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use tokio::time::Instant;
-use tonic::Status;
-use tonic::metadata::MetadataMap;
+use tonic::{Request, Status};
 
-/// With which name every call comes.
+/// Header with the name of a component.
 const NAME: &str = "x-component-instance";
 
-/// The most components: each has a connection of its own.
+/// Maximum number of components: each has a connection of its own.
 const MOST: usize = 100;
+
+/// Identity of a component. The peer chooses the name only, so that no name reaches the component of another peer.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct InstanceId {
+    peer: Peer,
+    name: String,
+}
+
+impl InstanceId {
+    /// Returns the component that a request is for. Tools other than daprd may omit the name.
+    pub(crate) fn of<T>(request: &Request<T>) -> Result<Self, Status> {
+        let peer = request.extensions().get().copied();
+        let name = request.metadata().get(NAME);
+        Ok(Self {
+            peer: peer.ok_or_else(|| Status::internal("the peer of the call is not known"))?,
+            name: name
+                .and_then(|name| name.to_str().ok())
+                .unwrap_or_default()
+                .to_owned(),
+        })
+    }
+}
 
 /// All components.
 #[derive(Debug)]
 pub(crate) struct Instances {
     default_url: Option<String>,
-    known: RwLock<HashMap<String, Arc<Instance>>>,
-    /// Those that are being connected, by the call that does so. Others on the same component wait for it.
-    making: Mutex<HashMap<String, Arc<Attempts>>>,
+    known: RwLock<HashMap<InstanceId, Known>>,
+    /// Locks of those that are being connected.
+    connecting: Mutex<HashMap<InstanceId, Arc<tokio::sync::Mutex<()>>>>,
+    /// Makes fingerprints of metadata, which may contain secrets.
+    hasher: RandomState,
 }
 
-/// The way to one store, which one call at a time takes; what the last call that failed was told, and when.
-type Attempts = tokio::sync::Mutex<Option<(Instant, Status)>>;
+/// A component that was initialised.
+#[derive(Debug)]
+struct Known {
+    instance: Arc<Instance>,
+    /// Fingerprint of its metadata.
+    fingerprint: u64,
+}
 
 impl Instances {
-    /// None so far. The URL is the store of components whose metadata names none.
+    /// Creates an empty set. The URL is the store of components whose metadata names none.
     ///
     /// # Errors
     /// A sentence that says what is wrong with the URL.
@@ -35,140 +64,152 @@ impl Instances {
         Ok(Self {
             default_url: default_url.map(str::to_owned),
             known: RwLock::default(),
-            making: Mutex::default(),
+            connecting: Mutex::default(),
+            hasher: RandomState::new(),
         })
     }
 
-    /// Connects a component to its store, in place of what it was connected to before.
+    /// Connects a component to its store, in place of its former connection.
     pub(crate) async fn begin(
-        &self,
-        calling: &MetadataMap,
+        self: &Arc<Self>,
+        id: InstanceId,
         properties: &HashMap<String, String>,
     ) -> Result<(), Status> {
-        let name = name(calling);
         let spec = Spec::read(properties, self.default_url.as_deref())
             .map_err(Status::invalid_argument)?;
-        let place = self.enter(&name)?;
-        let _one = place.attempts.lock().await;
-        self.connect(&name, spec).await.map(drop)
-    }
-
-    /// The component that is called.
-    pub(crate) async fn called(&self, calling: &MetadataMap) -> Result<Call, Status> {
-        let name = name(calling);
-        if let Some(call) = self.known(&name) {
-            return Ok(call);
-        }
-        let Some(url) = self.default_url.as_deref() else {
-            return Err(Status::unavailable(
-                "the component is not initialized; if statestore-dapr was started anew, start daprd anew as well, or \
-                 name the store with --url",
-            ));
-        };
-        let place = self.enter(&name)?;
-        let came = Instant::now();
-        let mut last = place.attempts.lock().await;
-        if let Some(call) = self.known(&name) {
-            return Ok(call);
-        }
-        // What another call was told in the meantime is true for all that waited for it.
-        if let Some((_, status)) = last.as_ref().filter(|(at, _)| *at >= came) {
-            return Err(status.clone());
-        }
-        let spec = Spec::read(&HashMap::new(), Some(url)).map_err(Status::internal)?;
-        let connected = self.connect(&name, spec).await;
-        if let Err(status) = &connected {
-            *last = Some((Instant::now(), status.clone()));
-        }
-        connected
-    }
-
-    async fn connect(&self, name: &str, spec: Spec) -> Result<Call, Status> {
+        let fingerprint = self
+            .hasher
+            .hash_one(properties.iter().collect::<BTreeMap<_, _>>());
+        let entrance = self.enter(&id)?;
+        let _one = entrance.lock.lock().await;
+        self.check_owner(&id, fingerprint)?;
         let address = spec.settings.address();
         let instance = match Instance::connect(spec).await {
             Ok(instance) => Arc::new(instance),
             Err(status) => {
-                tracing::warn!(
-                    component = name,
-                    address,
-                    "cannot connect: {}",
-                    status.message()
-                );
+                let problem = status.message();
+                tracing::warn!(component = id.name, peer = ?id.peer, address, "cannot connect: {problem}");
                 return Err(status);
             }
         };
-        tracing::info!(component = name, address, "connected");
-        let call = Call::of(instance.clone());
-        let former = {
+        tracing::info!(component = id.name, peer = ?id.peer, address, "connected");
+        let peer = id.peer;
+        let (former, is_first) = {
             let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-            known.insert(name.to_owned(), instance)
+            let is_first = known.keys().all(|known| known.peer != peer);
+            let component = Known {
+                instance,
+                fingerprint,
+            };
+            (known.insert(id, component), is_first)
         };
         if let Some(former) = former {
-            // Calls that it still has are to end.
-            tokio::spawn(async move { former.close_when_idle().await });
+            // Its calls are to end.
+            tokio::spawn(async move { former.instance.close_when_idle().await });
         }
-        Ok(call)
+        if is_first {
+            let instances = self.clone();
+            tokio::spawn(async move {
+                peer.ended().await;
+                instances.close_of(peer).await;
+            });
+        }
+        Ok(())
     }
 
-    /// A place for connecting a component. Refuses one that would be one too many: whoever may use the socket may call with any name.
-    fn enter(&self, name: &str) -> Result<Place<'_>, Status> {
-        let mut making = self.making();
+    /// Refuses other metadata for a component of an unidentified peer: it may be another process than the one that initialised it.
+    fn check_owner(&self, id: &InstanceId, fingerprint: u64) -> Result<(), Status> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let new = making.keys().filter(|name| !known.contains_key(*name));
+        let is_other = |known: &Known| known.fingerprint != fingerprint;
+        if matches!(id.peer, Peer::Process { .. }) || !known.get(id).is_some_and(is_other) {
+            return Ok(());
+        }
+        tracing::warn!(
+            component = id.name,
+            peer = ?id.peer,
+            "refused to initialise a component with other metadata: its peer cannot be identified"
+        );
+        Err(Status::failed_precondition(
+            "a component of this name has other metadata, and it cannot be seen whether the same daprd initialised it; give each \
+             daprd a socket of its own, or start statestore-dapr anew after changing the metadata",
+        ))
+    }
+
+    /// Returns the component that is called.
+    pub(crate) fn called(&self, id: &InstanceId) -> Result<Call, Status> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        // The call begins under the lock, so that a component which is replaced has no further one.
+        let call = known.get(id).map(|known| Call::of(known.instance.clone()));
+        call.ok_or_else(|| {
+            Status::unavailable(
+                "the component is not initialised; if statestore-dapr was started anew, start daprd anew as well, or send it \
+                 SIGHUP",
+            )
+        })
+    }
+
+    /// Returns the right to connect a component, or refuses one beyond the maximum: a peer may call with any name.
+    fn enter(&self, id: &InstanceId) -> Result<Entrance<'_>, Status> {
+        let mut connecting = self.connecting();
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let new = connecting.keys().filter(|id| !known.contains_key(*id));
         if known.len() + new.count() >= MOST
-            && !known.contains_key(name)
-            && !making.contains_key(name)
+            && !known.contains_key(id)
+            && !connecting.contains_key(id)
         {
             return Err(Status::resource_exhausted(format!(
                 "there are {MOST} components already, and more are not served by one process"
             )));
         }
-        Ok(Place {
+        Ok(Entrance {
             instances: self,
-            attempts: making.entry(name.to_owned()).or_default().clone(),
-            name: name.to_owned(),
+            lock: connecting.entry(id.clone()).or_default().clone(),
+            id: id.clone(),
         })
     }
 
-    fn making(&self) -> MutexGuard<'_, HashMap<String, Arc<Attempts>>> {
-        self.making.lock().unwrap_or_else(PoisonError::into_inner)
+    fn connecting(&self) -> MutexGuard<'_, HashMap<InstanceId, Arc<tokio::sync::Mutex<()>>>> {
+        self.connecting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A call on a component that is connected. Begun under the lock, so that one which is replaced has no further one.
-    fn known(&self, name: &str) -> Option<Call> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        known.get(name).cloned().map(Call::of)
+    /// Closes the components of a peer.
+    async fn close_of(&self, peer: Peer) {
+        self.close_if(|id| id.peer == peer).await;
     }
 
-    /// Takes leave of all stores.
+    /// Closes all components.
     pub(crate) async fn close(&self) {
-        let known: Vec<_> = {
+        self.close_if(|_| true).await;
+    }
+
+    async fn close_if(&self, is_to_close: impl Fn(&InstanceId) -> bool) {
+        let closed: Vec<_> = {
             let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-            known.drain().map(|(_, instance)| instance).collect()
+            known.extract_if(|id, _| is_to_close(id)).collect()
         };
-        futures_util::future::join_all(known.iter().map(|instance| instance.close())).await;
+        futures_util::future::join_all(closed.iter().map(async |(id, known)| {
+            known.instance.close().await;
+            tracing::info!(component = id.name, peer = ?id.peer, "closed");
+        }))
+        .await;
     }
 }
 
-/// The place of a call among those that connect one component.
-struct Place<'a> {
+/// A call that connects a component, or waits for another one that does.
+struct Entrance<'a> {
     instances: &'a Instances,
-    attempts: Arc<Attempts>,
-    name: String,
+    lock: Arc<tokio::sync::Mutex<()>>,
+    id: InstanceId,
 }
 
-impl Drop for Place<'_> {
+impl Drop for Entrance<'_> {
     fn drop(&mut self) {
-        let mut making = self.instances.making();
-        // This one, and the one in the list.
-        if Arc::strong_count(&self.attempts) == 2 {
-            making.remove(&self.name);
+        let mut connecting = self.instances.connecting();
+        // This one, and the one in the map.
+        if Arc::strong_count(&self.lock) == 2 {
+            connecting.remove(&self.id);
         }
     }
-}
-
-/// Which component is called. Without a name there is one as well, for tools other than daprd.
-fn name(calling: &MetadataMap) -> String {
-    let name = calling.get(NAME).and_then(|name| name.to_str().ok());
-    name.unwrap_or_default().to_owned()
 }

@@ -5,11 +5,15 @@ use std::io::IsTerminal;
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::format::{Format, Full, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
+
+/// Libraries that log each frame of HTTP/2. Their lines below warnings are logged at the level trace only.
+const TRANSPORT: [&str; 5] = ["h2", "hyper", "hyper_util", "tonic", "tower"];
 
 /// Lines that begin with their priority, as the journal of systemd reads it from standard error (sd-daemon(3)).
 struct Journal(Format<Full, ()>);
@@ -56,8 +60,16 @@ pub(crate) fn begin(level: LevelFilter, format: LogFormat) {
             lines.with_ansi(false).event_format(Journal(plain)).boxed()
         }
     };
+    let libraries = if level == LevelFilter::TRACE {
+        level
+    } else {
+        level.min(LevelFilter::WARN)
+    };
+    let levels = Targets::new()
+        .with_default(level)
+        .with_targets(TRANSPORT.map(|library| (library, libraries)));
     tracing_subscriber::registry()
-        .with(level)
+        .with(levels)
         .with(lines)
         .init();
 }

@@ -1,7 +1,7 @@
 //! The services that daprd calls.
 use crate::endpoint::MAX_MESSAGE_BYTES;
 use crate::instance::Call;
-use crate::instances::Instances;
+use crate::instances::{InstanceId, Instances};
 use crate::proto::state_store_server::StateStore;
 use crate::proto::transactional_state_store_server::TransactionalStateStore;
 use crate::proto::transactional_store_multi_max_size_server::TransactionalStoreMultiMaxSize;
@@ -29,9 +29,10 @@ impl Component {
         Self { instances }
     }
 
-    /// The component that is called, and with what.
+    /// Returns the component that is called, and the message. Fails if the store cannot be reached now.
     async fn called<T>(&self, request: Request<T>) -> Result<(Call, T), Status> {
-        let instance = self.instances.called(request.metadata()).await?;
+        let instance = self.instances.called(&InstanceId::of(&request)?)?;
+        instance.ready().await?;
         Ok((instance, request.into_inner()))
     }
 }
@@ -39,9 +40,9 @@ impl Component {
 #[tonic::async_trait]
 impl StateStore for Component {
     async fn init(&self, request: Request<InitRequest>) -> Result<Response<InitResponse>, Status> {
-        let (calling, _, request) = request.into_parts();
-        let properties = request.metadata.unwrap_or_default().properties;
-        self.instances.begin(&calling, &properties).await?;
+        let id = InstanceId::of(&request)?;
+        let properties = request.into_inner().metadata.unwrap_or_default().properties;
+        self.instances.begin(id, &properties).await?;
         Ok(Response::new(InitResponse {}))
     }
 
@@ -75,7 +76,7 @@ impl StateStore for Component {
     }
 
     async fn ping(&self, request: Request<PingRequest>) -> Result<Response<PingResponse>, Status> {
-        let (instance, _) = self.called(request).await?;
+        let instance = self.instances.called(&InstanceId::of(&request)?)?;
         instance.ping()?;
         Ok(Response::new(PingResponse {}))
     }

@@ -1,75 +1,81 @@
 //! The file of the socket that daprd connects to.
+use crate::folder::Folder;
+use rustix::fs::{FileType, Mode, OFlags, fchmod, openat};
+use rustix::io::Errno;
 use socket2::{Domain, SockAddr, Socket, Type};
-use std::fs::{File, Permissions};
+use std::ffi::{OsStr, OsString};
+use std::fs::Permissions;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
 use tokio::net::UnixListener;
 
 const BACKLOG: i32 = 1024;
 
-/// How long others may look at sockets of the same folder, which takes no time.
-const ALONE: Duration = Duration::from_secs(1);
-
-/// A socket that somebody listens on. Its file is gone when this is dropped, unless another one has taken its place.
+/// The file of a listening socket. Dropping this removes the file, unless another one has taken its place.
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,
-    id: Id,
+    folder: Folder,
+    name: OsString,
+    /// Keeps the inode, so that its number is not reused.
+    inode: OwnedFd,
 }
 
-/// Device, inode, and since when it is: numbers of inodes are used again.
-type Id = (u64, u64, Option<SystemTime>);
-
 impl SocketFile {
-    /// Where it is.
+    /// Path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    fn is_in_place(&self) -> Result<bool, Errno> {
+        let own = rustix::fs::fstat(&self.inode)?;
+        let found = self.folder.stat(&self.name)?;
+        Ok((own.st_dev, own.st_ino) == (found.st_dev, found.st_ino))
     }
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if id(&self.path).is_ok_and(|id| id == self.id)
-            && let Err(error) = std::fs::remove_file(&self.path)
+        if self.is_in_place() == Ok(true)
+            && let Err(error) = self.folder.remove(&self.name)
         {
             tracing::warn!(%error, path = %self.path.display(), "cannot remove the socket");
         }
     }
 }
 
-/// Listens at a path, with these permissions. A socket of a former process that nobody listens on any more is replaced.
+/// Listens at a path, with these permissions. A socket that a former process left behind is replaced.
 ///
 /// # Errors
 /// A sentence that names the path.
 pub(crate) fn listen(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), String> {
     let failed = |error: io::Error| format!("cannot listen on {}: {error}", path.display());
-    if let Some(folder) = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-    {
-        std::fs::create_dir_all(folder)
-            .map_err(|error| format!("cannot make the folder {}: {error}", folder.display()))?;
-    }
-    let _alone = alone(path);
+    let Some(name) = path.file_name() else {
+        return Err(failed(io::ErrorKind::InvalidInput.into()));
+    };
+    let folder = Folder::open(path.parent().unwrap_or(Path::new("")))?;
+    let lock = folder.lock();
     let address = SockAddr::unix(path).map_err(failed)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(failed)?;
+    // The file begins with no more permissions than these.
+    fchmod(&socket, Mode::from_raw_mode(mode)).map_err(|error| failed(error.into()))?;
     if let Err(error) = socket.bind(&address) {
         if error.kind() != io::ErrorKind::AddrInUse {
             return Err(failed(error));
         }
-        remove_stale(path)?;
+        remove_stale(path, &folder, name)?;
         socket.bind(&address).map_err(failed)?;
     }
+    drop(lock);
     let begin = || {
-        let id = id(path)?;
         let file = SocketFile {
             path: path.into(),
-            id,
+            inode: open_with_mode(&folder, name, mode)?,
+            folder,
+            name: name.into(),
         };
-        // In time: nobody can connect before somebody listens.
-        std::fs::set_permissions(path, Permissions::from_mode(mode))?;
         socket.listen(BACKLOG)?;
         socket.set_nonblocking(true)?;
         Ok((UnixListener::from_std(socket.into())?, file))
@@ -77,43 +83,40 @@ pub(crate) fn listen(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile
     begin().map_err(failed)
 }
 
-/// Keeps others of these processes from looking at sockets of a folder for as long as what this gives is there: of two that begin at
-/// once, each could find the socket that the other one is about to listen on, and replace it.
-fn alone(path: &Path) -> Option<File> {
-    let folder = path.parent()?;
-    let folder = if folder.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        folder
-    };
-    let folder = File::open(folder).ok()?;
-    // Whoever may read the folder may keep it, too. That is to keep nobody from beginning.
-    let until = Instant::now() + ALONE;
-    while folder.try_lock().is_err() {
-        if Instant::now() >= until {
-            return None;
-        }
-        std::thread::sleep(ALONE / 100);
+/// Opens the file of a socket and gives it these permissions. A symbolic link that has taken its place is not followed.
+fn open_with_mode(folder: &Folder, name: &OsStr, mode: u32) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = openat(folder, name, flags, Mode::empty())?;
+    let status = rustix::fs::fstat(&file)?;
+    if FileType::from_raw_mode(status.st_mode) != FileType::Socket {
+        return Err(io::Error::other("another file has taken its place"));
     }
-    Some(folder)
+    // Without the bits that the umask kept.
+    if status.st_mode & 0o777 != mode {
+        // `fchmod` refuses such a descriptor; its entry in /proc leads to the inode itself.
+        let entry = format!("/proc/self/fd/{}", file.as_raw_fd());
+        std::fs::set_permissions(entry, Permissions::from_mode(mode))?;
+    }
+    Ok(file)
 }
 
-/// Removes the socket of a process that is gone, and nothing else.
-fn remove_stale(path: &Path) -> Result<(), String> {
+/// Removes the socket of a process that has ended, and nothing else.
+fn remove_stale(path: &Path, folder: &Folder, name: &OsStr) -> Result<(), String> {
     let shown = path.display();
-    let metadata = std::fs::symlink_metadata(path)
+    let status = folder
+        .stat(name)
         .map_err(|error| format!("cannot look at {shown}: {error}"))?;
-    if !metadata.file_type().is_socket() {
+    if FileType::from_raw_mode(status.st_mode) != FileType::Socket {
         return Err(format!(
             "{shown} is there already and is no socket; move it away, or take another --name or --socket"
         ));
     }
-    let owner = metadata.uid();
+    let owner = status.st_uid;
     match probe(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            std::fs::remove_file(path).map_err(|error| {
+            folder.remove(name).map_err(|error| {
                 format!(
-                    "{shown} is left from a process of user {owner} that is gone, and cannot be removed: {error}"
+                    "{shown} is left from a process of user {owner} that has ended, and cannot be removed: {error}"
                 )
             })
         }
@@ -133,15 +136,11 @@ fn probe(path: &Path) -> io::Result<()> {
     socket.connect(&SockAddr::unix(path)?)
 }
 
-/// Which file a path leads to.
-fn id(path: &Path) -> io::Result<Id> {
-    let metadata = std::fs::symlink_metadata(path)?;
-    Ok((metadata.dev(), metadata.ino(), metadata.created().ok()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::symlink;
+    use std::time::Duration;
 
     #[tokio::test]
     async fn only_a_socket_without_a_listener_is_replaced() {
@@ -166,16 +165,31 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
-        let before = alone(&path).unwrap();
+        let folder = Folder::open(folder.path()).unwrap();
+        let before = folder.lock().unwrap();
         let other = path.clone();
         let other = tokio::task::spawn_blocking(move || listen(&other, 0o600).map(drop));
         // Time to look at what is there.
-        std::thread::sleep(ALONE / 10);
+        std::thread::sleep(Duration::from_millis(100));
         std::fs::remove_file(&path).unwrap();
         let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
         drop(before);
         let error = other.await.unwrap().unwrap_err();
         assert!(error.starts_with("another process, of user "), "{error}");
+    }
+
+    #[test]
+    fn permissions_do_not_reach_the_target_of_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("target");
+        let _listener = std::os::unix::net::UnixListener::bind(&target).unwrap();
+        std::fs::set_permissions(&target, Permissions::from_mode(0o600)).unwrap();
+        symlink(&target, folder.path().join("link")).unwrap();
+        let folder = Folder::open(folder.path()).unwrap();
+        let error = open_with_mode(&folder, OsStr::new("link"), 0o666).unwrap_err();
+        assert!(error.to_string().contains("taken its place"), "{error}");
+        let mode = std::fs::metadata(&target).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
     }
 
     #[test]

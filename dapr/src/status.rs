@@ -1,24 +1,39 @@
-//! What a failure is in gRPC, and which failures daprd takes for an `ETag` that does not match.
+//! Errors as gRPC statuses, and those that daprd reports as errors of an `ETag`.
 use statestore::{Error, ErrorKind, Outcome};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-/// The field by which daprd knows such a failure.
+/// Field of a violation by which daprd recognises an error of an `ETag`.
 const ETAG: &str = "etag";
 
-/// Somebody else wrote first. daprd wants exactly this one detail.
+/// Returns the error for an `ETag` that is not that of the entry.
 pub(crate) fn mismatch(description: &str) -> Status {
-    let details = ErrorDetails::with_bad_request_violation(ETAG, description);
-    Status::with_error_details(Code::FailedPrecondition, description, details)
+    etag_error(Code::FailedPrecondition, description)
 }
 
-/// The same failure, with where it happened in front. The details repeat the message, and daprd shows theirs.
+/// Returns the error for an `ETag` that no store gives out.
+pub(crate) fn invalid_etag(description: &str) -> Status {
+    etag_error(Code::InvalidArgument, description)
+}
+
+/// daprd expects exactly this one detail, and tells the two kinds apart by the code.
+fn etag_error(code: Code, description: &str) -> Status {
+    let details = ErrorDetails::with_bad_request_violation(ETAG, description);
+    Status::with_error_details(code, description, details)
+}
+
+/// Whether daprd takes an error for that of an `ETag`.
+pub(crate) fn is_etag_error(status: &Status) -> bool {
+    !status.details().is_empty()
+}
+
+/// Returns the same error with its place in front. The details repeat the message, and daprd shows theirs.
 pub(crate) fn located(place: &str, status: &Status) -> Status {
     let message = format!("{place}: {}", status.message());
-    if status.details().is_empty() {
-        Status::new(status.code(), message)
+    if is_etag_error(status) {
+        etag_error(status.code(), &message)
     } else {
-        mismatch(&message)
+        Status::new(status.code(), message)
     }
 }
 
@@ -67,6 +82,13 @@ mod tests {
         assert_eq!(violations.len(), 1);
         assert_eq!(violations[0].field, "etag");
         assert_eq!(status.get_error_details_vec().len(), 1);
+    }
+
+    #[test]
+    fn a_place_keeps_the_kind_of_an_etag_error() {
+        let status = located("here", &invalid_etag("malformed"));
+        assert_eq!(status.code(), Code::InvalidArgument);
+        assert!(is_etag_error(&status));
     }
 
     #[test]

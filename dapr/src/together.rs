@@ -1,5 +1,5 @@
 //! Many calls at a time, for the bulk calls.
-use crate::status::located;
+use crate::status::{is_etag_error, located};
 use futures_util::stream::{self, StreamExt as _};
 use std::collections::{HashMap, HashSet};
 use tokio::sync::{Mutex, MutexGuard};
@@ -52,14 +52,16 @@ impl Turns {
     }
 }
 
-/// What came of all: the first failure, and how many there were. One that is no mismatch of an `ETag` counts before those that are,
-/// because daprd takes a mismatch for the caller's doing.
+/// Returns the error of a bulk: its worst failure, and the number of failures. daprd takes an error of an `ETag` for the caller's
+/// doing, so any other error is worse, and a malformed `ETag` is worse than a stale one.
 pub(crate) fn of_all(done: Vec<Result<(), Status>>, what: &str) -> Result<(), Status> {
     let all = done.len();
     let failures: Vec<_> = done.into_iter().filter_map(Result::err).collect();
-    let is_mismatch = |status: &&Status| status.code() == Code::FailedPrecondition;
-    let first = failures.iter().find(|status| !is_mismatch(status));
-    let Some(worst) = first.or(failures.first()) else {
+    let rank = |status: &&Status| {
+        let is_mismatch = status.code() == Code::FailedPrecondition;
+        (is_etag_error(status), is_mismatch)
+    };
+    let Some(worst) = failures.iter().min_by_key(rank) else {
         return Ok(());
     };
     if all == 1 {

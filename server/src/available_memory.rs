@@ -7,7 +7,7 @@ const UNKNOWN: u64 = 2 * 1024 * 1024 * 1024;
 
 /// Bytes of memory that this process may use: the machine's, or less if its control groups (version 1 or 2) or its
 /// resource limits allow less.
-pub(crate) fn available_memory() -> u64 {
+pub fn available_memory() -> u64 {
     let system = of_system(Path::new("/"));
     let process = [
         rustix::process::Resource::As,

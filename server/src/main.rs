@@ -1,11 +1,16 @@
 //! `statestored`: the state store on one machine.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 mod core_dumps;
+mod hangup;
 mod log;
 mod open_files;
+mod reserving_allocator;
+mod signals;
 mod supervisor;
 
+use hangup::Hangup;
 use log::FilterHandle;
+use reserving_allocator::ReservingAllocator;
 use statestored::config::{Arguments, ConfigError, Layers, LayersError, LogControl, Source};
 use statestored::{Control, Server, audit};
 use std::convert::Infallible;
@@ -13,9 +18,21 @@ use std::error::Error;
 use std::io::Write;
 use std::pin::pin;
 use std::process::ExitCode;
+use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+/// How long a thread for blocking calls stays without work.
+const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
+
+#[global_allocator]
+static ALLOCATOR: ReservingAllocator = ReservingAllocator::new();
+
 fn main() -> ExitCode {
+    // First: files are read before the runtime takes over, and can take long.
+    let hangup = match Hangup::catch() {
+        Ok(hangup) => hangup,
+        Err(error) => return fail(&error),
+    };
     let layers = Layers::new(std::env::args_os());
     let mut arguments = match layers.read() {
         Ok(arguments) => arguments,
@@ -26,13 +43,16 @@ fn main() -> ExitCode {
         Ok(begun) => begun,
         Err(error) => return fail(&error),
     };
+    signals::survive_file_size_limit();
     let ended = if let Some(tool) = arguments.take_tool() {
+        hangup.release();
         core_dumps::disable();
         tool.run()
     } else if arguments.only_checks() {
+        hangup.release();
         check(arguments)
     } else {
-        run(arguments, layers, filter)
+        run(arguments, layers, filter, &hangup)
     };
     ended.unwrap_or_else(|error| {
         log.say(&*error);
@@ -56,11 +76,15 @@ fn run(
     arguments: Arguments,
     layers: Layers,
     filter: FilterHandle,
+    early: &Hangup,
 ) -> Result<ExitCode, Box<dyn Error>> {
     if !arguments.keeps_core_dumps() {
         core_dumps::disable();
     }
+    // Before there is another thread, or much in the heap.
+    ALLOCATOR.set_up(statestored::available_memory());
     let mut config = arguments.into_config()?;
+    config.heap = Some(&ALLOCATOR);
     if let Some(admin) = &mut config.admin {
         let (get, set) = (filter.clone(), filter.clone());
         let log = LogControl::new(move || get.get(), move |filter| set.set(filter));
@@ -69,15 +93,18 @@ fn run(
     config.source = Some(Source::new(move || {
         let arguments = layers.read().map_err(ConfigError::from)?;
         let asked = arguments.log_filter().clone();
-        let config = arguments.into_config()?;
+        let mut config = arguments.into_config()?;
         filter.set(&asked);
-        open_files::raise_limit(config.limits.max_connections);
+        config.limits.max_connections = open_files::raise_limit(config.limits.max_connections);
         Ok(config)
     }));
-    open_files::raise_limit(config.limits.max_connections);
+    config.limits.max_connections = open_files::raise_limit(config.limits.max_connections);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .thread_keep_alive(NEVER)
         .build()?;
+    // With a first thread, further ones may fail to start: what is to be done waits for this one.
+    drop(runtime.spawn_blocking(|| {}));
     let ended: Result<(), Box<dyn Error>> = runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -112,7 +139,7 @@ fn run(
         let control = server.control();
         tokio::select! {
             ended = server.run(shutdown) => Ok(ended?),
-            never = reload_at(hangup, &control) => match never {},
+            never = reload_at(hangup, early, &control) => match never {},
             never = supervisor::living() => match never {},
         }
     });
@@ -121,9 +148,10 @@ fn run(
     ended.map(|()| ExitCode::SUCCESS)
 }
 
-/// Reads again what can change while the server runs, at each of these signals.
-async fn reload_at(mut signals: Signal, control: &Control) -> Infallible {
-    while signals.recv().await.is_some() {
+/// Reads again what can change while the server runs, at each of these signals; at once if one came before they were caught.
+async fn reload_at(mut signals: Signal, early: &Hangup, control: &Control) -> Infallible {
+    while early.take() || signals.recv().await.is_some() {
+        early.take();
         supervisor::reloading();
         reload(control).await;
         supervisor::ready();

@@ -1,11 +1,13 @@
-//! How many files the process may have open: each connection is one.
+//! The limit of open files of the process: each connection is one.
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// More than there are besides the connections: listeners, the storage's files, those of the runtime, standard streams.
-const OTHERS: u64 = 64;
+/// Descriptors for everything but connections of clients: 64 connections of HTTP, listeners, the storage's files and its reserve, the
+/// runtimes, connections to an engine or a broker, standard streams.
+const OTHERS: u64 = 128;
 
-/// Raises the limit of this process to what the system allows. A warning says if that is too little for `connections`.
-pub(crate) fn raise_limit(connections: usize) {
+/// Raises the limit of this process to what the system allows. Returns how many connections fit: at most `connections`, with a warning
+/// if they are fewer. Where the limit is very low, a quarter of it is for connections.
+pub(crate) fn raise_limit(connections: usize) -> usize {
     let needed = u64::try_from(connections)
         .unwrap_or(u64::MAX)
         .saturating_add(OTHERS);
@@ -27,12 +29,14 @@ pub(crate) fn raise_limit(connections: usize) {
             Err(error) => tracing::warn!(%error, before, "cannot raise the limit of open files"),
         }
     }
-    if let Some(most) = limit.current
-        && most < needed
-    {
-        tracing::warn!(
-            "{most} files may be open, too few for the {connections} connections that are allowed: \
-             start it with a limit of {needed} or more (`ulimit -n`, or LimitNOFILE= of systemd)"
-        );
-    }
+    let Some(most) = limit.current.filter(|most| *most < needed) else {
+        return connections;
+    };
+    let fitting = most.saturating_sub(OTHERS).max(most / 4).max(1);
+    let fitting = usize::try_from(fitting).map_or(connections, |it| it.min(connections));
+    tracing::warn!(
+        "{most} files may be open, too few for the {connections} connections that are allowed: {fitting} are accepted; \
+         start it with a limit of {needed} or more (`ulimit -n`, or LimitNOFILE= of systemd)"
+    );
+    fitting
 }

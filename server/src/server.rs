@@ -9,12 +9,12 @@ use crate::driver::Driver;
 use crate::error::ServerError;
 use crate::hub::{Hub, HubConfig};
 use crate::listeners::{
-    Arrival, Bound, Handshakes, InForce, Listeners, Listening, Places, Rules, open_door,
+    Accepted, AnonymousAudience, Bound, Handshakes, InForce, Listeners, Listening, Places, Rules,
+    open_door,
 };
 use crate::loading::open_and_load;
 use crate::service::Service;
 use crate::storage::{Committer, CommitterOptions};
-use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -30,6 +30,7 @@ pub struct Server {
     listening: Vec<Listening>,
     addresses: Vec<SocketAddr>,
     rules: Rules,
+    unix_mode: u32,
     driver: Driver,
     committer: Committer,
     control: Control,
@@ -47,12 +48,15 @@ impl Server {
         let listening = bound.addresses().to_vec();
         open_door::check(&listening, &config.doors, &config.authenticator)?;
         open_door::warn_of_clear_text(&listening, &config.authenticator);
+        let unix_mode = config.doors.unix_mode;
+        let audience = AnonymousAudience::of_all(&listening, config.doors.tls.as_ref(), unix_mode);
         let rules = Rules {
             places: Places::new(config.limits.max_connections),
             deadline: Duration::from_millis(config.limits.connect_timeout_ms),
             max_connections: config.limits.max_connections,
             tls: InForce::new(config.doors.tls),
             web_origins: config.doors.web_origins,
+            trusted_proxies: config.doors.trusted_proxies,
             ends: EndCounts::default(),
             audit: config.limits.audit.clone(),
         };
@@ -75,6 +79,8 @@ impl Server {
             .map(|bound| bound.start(control.clone(), &config.storage))
             .transpose()?;
         let clock = Clock::start();
+        let max_entry_bytes = config.service.max_bytes;
+        let max_session_bytes = config.limits.max_session_bytes;
         let loaded = open_and_load(
             config.storage,
             config.max_clock_ahead,
@@ -89,7 +95,8 @@ impl Server {
             persist_property: config.persist_property,
             broker: config.attach.as_ref().map(|attach| attach.terms.clone()),
             ends: rules.ends.clone(),
-            client_id_seed: RandomState::new().hash_one(0),
+            client_id_seed: None,
+            anonymous_local_users: audience >= AnonymousAudience::LocalUsers,
         };
         let mut service = Service::over(loaded.service, loaded.keyspace);
         if let Some((kept, forgotten)) = loaded.kept {
@@ -106,12 +113,15 @@ impl Server {
         if let Some(admin) = &admin {
             admin.tell(Stage::Serving(committer.figures()));
         }
-        let driver = Driver::new(Hub::new(hub, service), clock).metered(admin.is_some());
+        let driver = Driver::new(Hub::new(hub, service), clock)
+            .metered(admin.is_some())
+            .with_heap(config.heap, max_entry_bytes, max_session_bytes);
         Ok(Self {
             listeners: bound.listen()?,
             addresses: listening.iter().filter_map(Listening::address).collect(),
             listening,
             rules,
+            unix_mode,
             driver,
             committer,
             control,
@@ -165,7 +175,9 @@ impl Server {
         let (accepted, streams) = tokio_mpsc::channel(64);
         let mut acceptors = JoinSet::new();
         let (tls, places) = (self.rules.tls.clone(), self.rules.places.clone());
-        let with_handshake = self.listeners.take_with_handshake();
+        let has_proxies = !self.rules.trusted_proxies.is_empty();
+        let with_handshake = self.listeners.take_with_handshake(has_proxies);
+        let with_handshake = with_handshake.map_err(ServerError::Runtime)?;
         self.listeners
             .accept(&self.rules.places, &accepted, &mut acceptors);
         let handshakes = if with_handshake.is_empty() {
@@ -181,6 +193,8 @@ impl Server {
             acceptors,
             handshakes,
             commands: self.commands,
+            listening: self.listening,
+            unix_mode: self.unix_mode,
             tls,
             places,
             attach: self.attach,
@@ -198,11 +212,13 @@ impl Server {
 
 /// What comes to a server from outside.
 struct Arrivals<S> {
-    streams: tokio_mpsc::Receiver<Arrival<S>>,
+    streams: tokio_mpsc::Receiver<Accepted<S>>,
     /// Which end when something is wrong.
     acceptors: JoinSet<()>,
     commands: tokio_mpsc::Receiver<Command>,
     handshakes: Option<Handshakes>,
+    listening: Vec<Listening>,
+    unix_mode: u32,
     tls: InForce,
     places: Places,
     attach: Option<AttachConfig>,
@@ -248,6 +264,12 @@ async fn serve_all<S: AsyncRead + AsyncWrite + Unpin + 'static>(
                 Some(mut command) = arrivals.commands.recv() => {
                     if let Command::Change(change, _) = &mut command {
                         if let Some(tls) = change.tls.take() {
+                            let audience = AnonymousAudience::of_all(
+                                &arrivals.listening,
+                                Some(&tls),
+                                arrivals.unix_mode,
+                            );
+                            driver.serve_anonymous_local_users(audience >= AnonymousAudience::LocalUsers);
                             arrivals.tls.set(tls);
                         }
                         if let Some((limits, _)) = &change.limits {
@@ -296,6 +318,7 @@ fn sound(ended: Result<(), JoinError>) -> Result<(), ServerError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::listeners::Arrival;
     use crate::service::ServiceConfig;
     use crate::storage::MemoryStorage;
     use statestore_protocol::mqtt::Connect;
@@ -366,10 +389,12 @@ mod tests {
         let places = Places::new(2);
         let (mut near, far) = tokio::io::duplex(1024);
         let client = async {
-            let arrival = |stream| Arrival {
-                stream,
-                peer: peer.into(),
-                place: places.take(),
+            let arrival = |stream| {
+                Ok(Arrival {
+                    stream,
+                    peer: peer.into(),
+                    place: places.take().unwrap(),
+                })
             };
             accepted.send(arrival(Stream::Pipe(far))).await.unwrap();
             let mut connect = bytes::BytesMut::new();
@@ -390,6 +415,8 @@ mod tests {
             acceptors: JoinSet::new(),
             commands,
             handshakes: None,
+            listening: Vec::new(),
+            unix_mode: 0,
             tls: InForce::new(None),
             places: places.clone(),
             attach: None,

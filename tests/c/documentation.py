@@ -93,7 +93,7 @@ def built_by_hand(block, folder, url):
 
 
 HOW = {"c": compiled, "cpp": compiled, "cmake": built_by_cmake, "sh": built_by_hand}
-every = blocks("c")
+every = blocks("compilers")
 gateway = next(block for block in every if block.page == "README.md" and block.language == "c")
 shutil.rmtree(FOLDER, ignore_errors=True)
 server = subprocess.Popen(

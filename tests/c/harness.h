@@ -97,6 +97,8 @@ void read_file(const char *path, char *text, size_t size);
 char thread_state(const char *path);
 // The number that the system has for this thread.
 pid_t this_thread(void);
+// Waits until a thread sleeps (true), or `ended` has counted a call (false).
+bool sleeps_before(pid_t thread, latch *ended);
 // Waits until a thread sleeps, and lets it stand still there. One thread at a time.
 stopped_thread stop_thread(pid_t thread);
 void continue_thread(const stopped_thread *stopped);

@@ -54,6 +54,19 @@ static void wait_until_it_sleeps(pid_t thread) {
   }
 }
 
+bool sleeps_before(pid_t thread, latch *ended) {
+  const uint64_t began = now_ms();
+  while (latch_calls(ended) == 0) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)thread);
+    // The file of a thread that has ended is gone.
+    if (access(path, R_OK) == 0 && thread_state(path) == 'S') return latch_calls(ended) == 0;
+    CHECK(now_ms() - began < 60000);
+    usleep(1000);
+  }
+  return false;
+}
+
 static bool is_in_call(pid_t thread, long expected) {
   char text[512];
   long call = -1;

@@ -81,11 +81,14 @@ static int drops(gate *gate_) {
 
 typedef struct caller {
   pthread_t thread;
+  // The kernel's number of the thread, valid after `begun`.
+  pid_t id;
+  latch begun;
   latch told;
   sst_client *client;
   sst_observer *observer;
   sst_guard *guard;
-  const gate *gate_;
+  gate *gate_;
   sst_outcome outcome;
   sst_status (*call)(struct caller *, sst_error **);
 } caller;
@@ -93,7 +96,10 @@ typedef struct caller {
 static void *call(void *argument) {
   caller *caller_ = (caller *)argument;
   sst_error *error = NULL;
-  const sst_status status = caller_->call(caller_, &error);
+  sst_status status;
+  caller_->id = this_thread();
+  latch_call(&caller_->begun, SST_OK, NULL, "");
+  status = caller_->call(caller_, &error);
   CHECK((error == NULL) == (status == SST_OK));
   caller_->outcome = sst_error_outcome(error);
   sst_error_free(error);
@@ -102,6 +108,7 @@ static void *call(void *argument) {
 }
 
 static void start(caller *caller_, sst_client *client, sst_status (*function)(caller *, sst_error **)) {
+  latch_init(&caller_->begun);
   latch_init(&caller_->told);
   pthread_mutex_lock(&caller_->told.mutex);
   caller_->client = client;
@@ -113,6 +120,7 @@ static void start(caller *caller_, sst_client *client, sst_status (*function)(ca
 static sst_status join(caller *caller_) {
   CHECK(pthread_join(caller_->thread, NULL) == 0);
   CHECK(caller_->told.calls == 1);
+  latch_destroy(&caller_->begun);
   latch_destroy(&caller_->told);
   return caller_->told.status;
 }
@@ -141,9 +149,16 @@ static sst_status lock(caller *caller_, sst_error **error) {
 static sst_status lost(caller *caller_, sst_error **error) { return sst_guard_wait_lost(caller_->guard, SST_FOREVER, error); }
 static sst_status close_client(caller *caller_, sst_error **error) { return sst_client_close(caller_->client, error); }
 static sst_status drain(caller *caller_, sst_error **error) { return sst_client_drain(caller_->client, SST_FOREVER, error); }
-static sst_status close_operation(caller *caller_, sst_error **error) { return sst_operation_close(caller_->gate_->operation, error); }
+// Closing returns only after the callback has returned, which waits for `opened`, and after its context was dropped.
+static sst_status close_operation(caller *caller_, sst_error **error) {
+  const sst_status status = sst_operation_close(caller_->gate_->operation, error);
+  CHECK(latch_calls(&caller_->gate_->opened) == 1 && drops(caller_->gate_) == 1);
+  return status;
+}
 static sst_status close_subscription(caller *caller_, sst_error **error) {
-  return sst_subscription_close(caller_->gate_->subscription, error);
+  const sst_status status = sst_subscription_close(caller_->gate_->subscription, error);
+  CHECK(latch_calls(&caller_->gate_->opened) == 1 && drops(caller_->gate_) == 1);
+  return status;
 }
 
 static void observers_are_closed(sst_client *client) {
@@ -363,8 +378,8 @@ static void operations_are_closed(void) {
   latch_wait_calls(&running.told, 1);
   closing.gate_ = &running;
   start(&closing, client, close_operation);
-  usleep(10000);
-  CHECK(latch_calls(&closing.told) == 0 && drops(&running) == 0);
+  latch_wait_calls(&closing.begun, 1);
+  CHECK(sleeps_before(closing.id, &closing.told) && drops(&running) == 0);
   latch_call(&running.opened, SST_OK, NULL, "");
   CHECK(join(&closing) == SST_OK && drops(&running) == 1);
   EXPECT(SST_OK, sst_operation_close(running.operation, &error));
@@ -444,8 +459,8 @@ static void subscriptions_are_closed(void) {
   EXPECT(SST_OK, sst_set(client, TEXT("stopping/sub"), TEXT("3"), NULL, NULL, NULL, &error));
   closing.gate_ = &running;
   start(&closing, client, close_subscription);
-  usleep(10000);
-  CHECK(latch_calls(&closing.told) == 0 && drops(&running) == 0);
+  latch_wait_calls(&closing.begun, 1);
+  CHECK(sleeps_before(closing.id, &closing.told) && drops(&running) == 0);
   latch_call(&running.opened, SST_OK, NULL, "");
   CHECK(join(&closing) == SST_OK && drops(&running) == 1);
   calls = latch_calls(&running.told);

@@ -1,5 +1,5 @@
 //! `HAProxy` in front of the servers, with the configuration of the cluster that is documented.
-use crate::nodes::{NODES, Nodes};
+use crate::nodes::{NODES, Nodes, PROXY};
 use crate::process::{Process, free_port};
 use statestore::Settings;
 use std::process::{Command, Stdio};
@@ -47,6 +47,11 @@ impl Balancer {
 fn adapted(text: &str, port: u16, nodes: &Nodes) -> String {
     let mut adapted = text
         .replace("bind :1883", &format!("bind 127.0.0.1:{port}"))
+        // The servers trust this address, and those who come to them directly have another one.
+        .replace(
+            "default-server send-proxy-v2",
+            &format!("default-server source {PROXY} send-proxy-v2"),
+        )
         // Not everybody may have that many files.
         .replace("maxconn 30000", "maxconn 100");
     for number in 0..NODES {

@@ -27,6 +27,11 @@ impl Engine {
         Self::Redis(Redis::start(2).await)
     }
 
+    /// A master with two replicas, one of which has to confirm what is answered.
+    pub(crate) async fn redis_and_two_replicas() -> Self {
+        Self::Redis(Redis::start_confirming(3, 1).await)
+    }
+
     fn ports(&self) -> Vec<u16> {
         match self {
             Self::Etcd(etcd) => etcd.ports(),

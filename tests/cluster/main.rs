@@ -8,6 +8,7 @@ mod engine;
 mod etcd;
 mod failover;
 mod faults_alone;
+mod hidden;
 mod locks;
 mod nodes;
 mod process;
@@ -135,6 +136,16 @@ fn it_holds_over_a_redis_whose_replica_has_confirmed_what_is_answered_and_takes_
 #[test]
 fn after_each_kind_of_fault_all_clients_are_answered_again() {
     alone(faults_alone::one_after_the_other());
+}
+
+#[test]
+fn a_member_that_does_not_answer_holds_up_few_requests_though_its_connections_stand() {
+    alone(hidden::members());
+}
+
+#[test]
+fn a_replica_that_does_not_answer_holds_up_few_requests_though_its_connections_stand() {
+    alone(hidden::replicas());
 }
 
 #[test]

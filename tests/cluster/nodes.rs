@@ -9,6 +9,9 @@ use std::time::Duration;
 /// How many.
 pub(crate) const NODES: usize = 2;
 
+/// The address of the load balancer.
+pub(crate) const PROXY: &str = "127.0.0.2";
+
 /// How long a client waits for an answer.
 pub(crate) const REQUEST: Duration = Duration::from_secs(5);
 
@@ -92,6 +95,7 @@ impl Nodes {
             .args(&node.storage)
             .arg(format!("--listen=tcp://127.0.0.1:{}", node.port))
             .arg(format!("--http=http://127.0.0.1:{}", node.http))
+            .arg(format!("--trusted-proxy={PROXY}"))
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         node.process = Some(Process::start(&mut command));
@@ -113,6 +117,11 @@ impl Nodes {
     /// Each byte takes so much longer from a node to a member and back.
     pub(crate) fn slow(&self, node: usize, member: usize, delay: Duration) {
         self.0[node].ways[member].set_delay(delay);
+    }
+
+    /// The ways of all nodes to a member.
+    pub(crate) fn ways(&self, member: usize) -> impl Iterator<Item = &Proxy> {
+        self.0.iter().map(move |node| &node.ways[member])
     }
 
     /// Everything gets through again.

@@ -31,10 +31,15 @@ pub(crate) struct Redis {
 impl Redis {
     /// A master, and replicas all of which have to confirm what is answered.
     pub(crate) async fn start(members: usize) -> Self {
+        Self::start_confirming(members, members - 1).await
+    }
+
+    /// A master, and replicas so many of which have to confirm what is answered.
+    pub(crate) async fn start_confirming(members: usize, confirming: usize) -> Self {
         let mut redis = Self {
             members: Vec::new(),
             master: 0,
-            confirming: members - 1,
+            confirming,
         };
         for _ in 0..members {
             redis.add(None).await;

@@ -23,7 +23,7 @@ GUARD = 60  # seconds
 _numbers = itertools.count()
 
 
-def _free_port():
+def free_port():
     # Engines do not say which port they took.
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -42,7 +42,7 @@ class _Engine:
         self.arguments = arguments
         self.folder = tempfile.mkdtemp(prefix=f"{self.name}-")
         for _ in range(10):
-            self.port = _free_port()
+            self.port = free_port()
             if self._starts():
                 return
         raise RuntimeError(f"{self.name} does not start: is it installed (Debian: {self.package})?")
@@ -72,7 +72,7 @@ class Etcd(_Engine):
     name, package = "etcd", "etcd-server"
 
     def command(self):
-        client, peer = f"http://127.0.0.1:{self.port}", f"http://127.0.0.1:{_free_port()}"
+        client, peer = f"http://127.0.0.1:{self.port}", f"http://127.0.0.1:{free_port()}"
         return [
             "etcd",
             f"--data-dir={self.folder}",

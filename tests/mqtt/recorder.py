@@ -1,9 +1,9 @@
-"""Records what the command line and the server of a release say to each other.
+"""Records the packets between the command line and the server of a release.
 
-    python3 tests/mqtt/recorder.py 0.1 SERVER CLIENT     records tests/releases/0.1: once for each release, never again
+    python3 tests/mqtt/recorder.py VERSION SERVER CLIENT     writes tests/releases/VERSION, once for each release
 
-It needs Debian's faketime for that: a request must not be ahead of the clock of any server that it is ever said to again. Whatever does
-not end as it should is a failure that says so, and leaves no process behind.
+Needs Debian's faketime: requests are recorded at a fixed time in the past, so that they are never ahead of the clock of a server that they
+are sent to later. A command that fails or hangs ends the recording with an error; no process and no partial recording stays.
 """
 
 import shlex
@@ -209,12 +209,12 @@ class Recorder:
         return command
 
 
-def main():
-    release, binary, client = sys.argv[1:]
-    folder = FOLDER / release
+def record(folder, binary, client):
+    """Records all sessions of a server and a command line into a new folder."""
     if folder.exists():
-        sys.exit(f"{folder} is there: what was released does not change")
-    assert shutil.which("faketime"), "faketime is missing (Debian: faketime)"
+        sys.exit(f"{folder} exists: the recording of a release never changes")
+    if not shutil.which("faketime"):
+        sys.exit("this machine lacks: faketime (Debian: faketime)")
     folder.mkdir(parents=True)
     command_line = [*TIME, binary, "--listen", "tcp://127.0.0.1:0", "--storage", "memory"]
     server = subprocess.Popen(command_line, stdout=subprocess.PIPE, text=True, start_new_session=True)
@@ -224,12 +224,17 @@ def main():
         for number, session in enumerate(SESSIONS, 1):
             recorder.record(f"{number:02}-{session.name}", session)
     except BaseException:
-        # Half of a release is none.
+        # A partial recording is useless.
         shutil.rmtree(folder)
         raise
     finally:
-        # Otherwise nobody would ever end it, and a failure would be waited for instead of told.
+        # It would run on otherwise, and a failure would hang instead of being reported.
         stop(server)
+
+
+def main():
+    version, binary, client = sys.argv[1:]
+    record(FOLDER / version, binary, client)
 
 
 if __name__ == "__main__":

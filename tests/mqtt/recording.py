@@ -238,7 +238,11 @@ class Recording:
         return answer.correlation
 
 
+def read(folder):
+    """Returns the recordings of a folder, in their order."""
+    return [Recording(path) for path in sorted(folder.glob("*.session"))]
+
+
 def releases():
-    """The recordings of each release, in their order."""
-    folders = sorted(path for path in FOLDER.iterdir() if path.is_dir())
-    return {folder.name: [Recording(path) for path in sorted(folder.glob("*.session"))] for folder in folders}
+    """Returns the versions of the recorded releases."""
+    return sorted(path.name for path in FOLDER.iterdir()) if FOLDER.exists() else []

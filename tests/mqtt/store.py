@@ -71,10 +71,10 @@ class Store:
         if subscribes:
             assert peer.subscribe(notification_topic(peer.client_id, b"") + "+") == 1
 
-    def request(self, payload, *, correlation=None, fence=None, ts=None):
-        """The response message. ``ts``: the text of ``__ts``, or False for none."""
+    def request(self, payload, *, correlation=None, fence=None, ts=None, names=()):
+        """The response message. ``ts``: the text of ``__ts``, or False for none; ``names``: further user properties."""
         correlation = correlation or uuid.uuid4().bytes
-        names = []
+        names = [*names]
         if ts is not False:
             names.append(("__ts", timestamp() if ts is None else ts))
         if fence is not None:

@@ -54,6 +54,13 @@ class Connection:
     def __init__(self, port):
         self.socket = socket.create_connection(("127.0.0.1", port), GUARD)
 
+    @classmethod
+    def over(cls, connected):
+        """The same over a socket that is connected already."""
+        connection = cls.__new__(cls)
+        connection.socket = connected
+        return connection
+
     def send(self, *packets):
         self.socket.sendall(b"".join(packets))
 

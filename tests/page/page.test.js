@@ -112,6 +112,17 @@ test("what clients have sent is shown as text", async () => {
   silent();
 });
 
+test("characters that reorder text are shown by their numbers", async () => {
+  await server.statestore("set", "pay\u202e001", "value\u2066");
+  await useToken();
+  await page.fill("#pattern", "pay*");
+  await page.click("#keys-form button");
+  const key = page.locator("#keys-rows button", { hasText: "pay" });
+  assert.equal(await key.textContent(), "pay⟨U+202E⟩001");
+  await key.click();
+  await page.waitForFunction(() => document.getElementById("entry-value").textContent === "value⟨U+2066⟩");
+});
+
 test("changes are asked about first, and done", async () => {
   await useToken();
   await server.statestore("set", "to delete", "value");

@@ -102,7 +102,10 @@ function stagePlatform(folder, platform, { name, description, file, as, permissi
 }
 
 function pack(folder, destination) {
-  const npm = spawnSync("npm", ["pack", "--silent", "--pack-destination", destination], { cwd: folder, encoding: "utf8" });
+  // On Windows npm is a batch file, which only a shell runs.
+  const shell = process.platform === "win32";
+  const target = shell ? `"${destination}"` : destination;
+  const npm = spawnSync("npm", ["pack", "--silent", "--pack-destination", target], { cwd: folder, encoding: "utf8", shell });
   if (npm.status !== 0) {
     throw new Error(`npm pack failed: ${npm.stderr}`);
   }

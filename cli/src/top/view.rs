@@ -29,10 +29,13 @@ pub(super) fn lines(before: &Value, now: &Value) -> Vec<String> {
         escape(now["version"].as_str().unwrap_or("?").as_bytes()),
         state(now)
     )];
+    // Over an engine that servers share neither is known.
+    let keys = match (&now["counts"]["keys"], &now["counts"]["entry_bytes"]) {
+        (Value::Null, _) | (_, Value::Null) => "keys unknown".to_owned(),
+        (keys, size) => format!("keys {:.0} in {}", number(keys), bytes(number(size))),
+    };
     lines.push(format!(
-        "keys {:.0} in {}   connections {:.0}   sessions {:.0}   watches {:.0}   held {}",
-        at("/counts/keys"),
-        bytes(at("/counts/entry_bytes")),
+        "{keys}   connections {:.0}   sessions {:.0}   watches {:.0}   held {}",
         at("/counts/connections"),
         at("/counts/sessions"),
         at("/watches"),

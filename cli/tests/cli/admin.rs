@@ -128,12 +128,12 @@ fn a_reload_names_the_options_that_need_a_restart() {
     assert_eq!(reload().code, Some(0));
     write("max-keys = 5");
     assert_eq!(reload().code, Some(0));
-    write("persist-mode = 'none'\nmetrics-names = 'both'");
+    write("trusted-proxy = ['192.0.2.7']\nmetrics-names = 'both'");
     std::fs::write(&token, "another-token-that-comes-later").unwrap();
     let reloaded = reload();
     assert_eq!(reloaded.code, Some(1));
     let text = String::from_utf8(reloaded.stdout).unwrap();
-    let options = "metrics-names, persist-mode, http-token-file";
+    let options = "metrics-names, trusted-proxy, http-token-file";
     assert!(
         text.ends_with(&format!("needs a restart: {options}\n")),
         "{text}"

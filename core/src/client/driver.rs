@@ -17,6 +17,9 @@ use tokio::time::Instant;
 /// A connection that held this long was a good one: the next failure starts with an immediate attempt.
 const GOOD: Duration = Duration::from_secs(5);
 
+/// Upper bound of the shortest pause between two attempts to connect that callers ask for.
+const LEAST_PAUSE: Duration = Duration::from_secs(1);
+
 /// Drives the client until it is closed. `first` is told that it is connected, or that it could not connect, which was all
 /// then.
 pub(super) async fn run(shared: Arc<Shared>, first: oneshot::Sender<Result<(), Error>>) {
@@ -184,11 +187,22 @@ async fn drive(shared: &Shared, first: oneshot::Sender<Result<(), Error>>) -> (L
                 .send_replace(ConnectionState::Reconnecting(error));
         }
         let delay = backoff.next(shared.settings.platform.random().unwrap_or(u64::MAX));
-        let wait = tokio::time::sleep(delay.min(left));
+        let wait = pause(shared, delay.min(left));
         if ticker.meanwhile(shared, wait).await.is_none() {
             return closed("it was closed");
         }
     }
+}
+
+/// Waits before the next attempt to connect. [`Client::reconnect_now`](super::Client::reconnect_now) ends the delay, except for its
+/// first part, so that callers do not flood a broker with attempts.
+async fn pause(shared: &Shared, delay: Duration) {
+    // From now on, no call of `reconnect_now` is missed.
+    let called = shared.reconnect.notified();
+    let least = shared.settings.reconnect_delay_min.min(LEAST_PAUSE);
+    tokio::time::sleep(delay.min(least)).await;
+    // Either the delay is over, or it was ended.
+    let _ = tokio::time::timeout(delay.saturating_sub(least), called).await;
 }
 
 /// Tells the session of the end of a connection; whether it is the end for good.

@@ -202,6 +202,15 @@ impl Client {
         self.shared().state.subscribe()
     }
 
+    /// Ends the delay before the next attempt to connect, if the connection is lost.
+    ///
+    /// For an application that has something to send: after a long outage, [`reconnect_delay`](Settings::reconnect_delay) may keep
+    /// the client from noticing for many seconds that the broker is back. Attempts stay apart by the shortest delay, or one second
+    /// if that is less. Does nothing while the client is connected, connecting or closed.
+    pub fn reconnect_now(&self) {
+        self.shared().reconnect.notify_waiters();
+    }
+
     /// What the client has seen so far.
     pub fn counters(&self) -> Counters {
         self.shared().counters()

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 /// The shortest time between two warnings about the clock.
@@ -35,6 +35,8 @@ pub(crate) struct Shared {
     /// What is known of the store.
     pub(super) known: Known,
     pub(super) state: watch::Sender<ConnectionState>,
+    /// Ends the delay before the next attempt to connect.
+    pub(super) reconnect: Notify,
     /// Why the client ends, from the moment at which it begins to.
     lost_reason: OnceLock<LostReason>,
 }
@@ -117,6 +119,7 @@ impl Shared {
             watches: Watches::default(),
             known: Known::default(),
             state: watch::Sender::new(ConnectionState::Connecting),
+            reconnect: Notify::new(),
             lost_reason: OnceLock::new(),
         }
     }

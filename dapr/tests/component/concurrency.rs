@@ -1,6 +1,7 @@
 //! First-write and last-write, with and without an `ETag`.
 use crate::harness::{
-    FIRST_WRITE, Fixture, LAST_WRITE, UNSPECIFIED, assert_mismatch, delete, delete_if, set, set_if,
+    FIRST_WRITE, Fixture, LAST_WRITE, UNSPECIFIED, assert_invalid_etag, assert_mismatch, delete,
+    delete_if, set, set_if,
 };
 use futures_util::future::join_all;
 
@@ -44,7 +45,11 @@ async fn writes_follow_the_table() {
                     assert!(result.is_ok(), "{case}: {result:?}");
                     assert_eq!(after.as_deref(), Some("new"), "{case}");
                 } else {
-                    assert_mismatch(result);
+                    if sent == Some("bad-etag") {
+                        assert_invalid_etag(result);
+                    } else {
+                        assert_mismatch(result);
+                    }
                     assert_eq!(after, before, "{case}");
                 }
             }
@@ -90,7 +95,11 @@ async fn deletions_follow_the_table() {
                     assert!(result.is_ok(), "{case}: {result:?}");
                     assert_eq!(after, None, "{case}");
                 } else {
-                    assert_mismatch(result);
+                    if sent == Some("bad-etag") {
+                        assert_invalid_etag(result);
+                    } else {
+                        assert_mismatch(result);
+                    }
                     assert_eq!(after, before, "{case}");
                 }
             }

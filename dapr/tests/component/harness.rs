@@ -286,7 +286,11 @@ impl Fixture {
         (Self::with_store(store, &url, &[]).await, count)
     }
 
-    async fn with_store(store: RunningServer, url: &str, properties: &[(&str, &str)]) -> Self {
+    pub(crate) async fn with_store(
+        store: RunningServer,
+        url: &str,
+        properties: &[(&str, &str)],
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let process = Process::start(&folder.path().join("component.sock"), &[]);
         let mut sidecar = Sidecar::connect(&process.socket, "fixture").await;
@@ -370,11 +374,22 @@ fn options(concurrency: StateConcurrency) -> StateOptions {
     }
 }
 
-/// Whether daprd takes it for an `ETag` that does not match.
+/// Asserts an error that daprd reports as a mismatch of the `ETag`.
 #[track_caller]
 pub(crate) fn assert_mismatch(result: Result<(), Status>) {
+    assert_etag_error(result, Code::FailedPrecondition);
+}
+
+/// Asserts an error that daprd reports as an invalid `ETag`.
+#[track_caller]
+pub(crate) fn assert_invalid_etag(result: Result<(), Status>) {
+    assert_etag_error(result, Code::InvalidArgument);
+}
+
+#[track_caller]
+fn assert_etag_error(result: Result<(), Status>, code: Code) {
     let status = result.unwrap_err();
-    assert_eq!(status.code(), Code::FailedPrecondition, "{status:?}");
+    assert_eq!(status.code(), code, "{status:?}");
     let details = status.get_error_details_vec();
     assert_eq!(details.len(), 1, "{status:?}");
     let bad_request = status.get_details_bad_request().unwrap();

@@ -1,5 +1,6 @@
 //! Several components on one socket, their metadata, and what becomes of them when the process begins anew.
 use crate::harness::{Fixture, PATIENCE, Process, Sidecar, set};
+use statestore_dapr::proto::PingRequest;
 use statestored::RunningServer;
 use statestored::config::Config;
 use std::time::Instant;
@@ -62,43 +63,44 @@ async fn metadata_that_cannot_be_used_is_refused() {
     assert_eq!(status.code(), Code::Unavailable, "{status:?}");
     let status = sidecar.set(set("key", "value")).await.unwrap_err();
     assert_eq!(status.code(), Code::Unavailable);
-    assert!(status.message().contains("not initialized"), "{status:?}");
+    assert!(status.message().contains("not initialised"), "{status:?}");
 }
 
 #[tokio::test]
-async fn with_a_url_components_outlive_the_process() {
-    let store = RunningServer::start(Config::in_memory()).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let socket = folder.path().join("component.sock");
-    let url = store.url();
-    let process = Process::start(&socket, &["--url", &url]);
-    let mut sidecar = Sidecar::connect(&socket, "fixture").await;
-    sidecar.init(&[("keyPrefix", "none")]).await.unwrap();
-    sidecar.set(set("key", "value")).await.unwrap();
-    process.kill();
-    let _process = Process::start(&socket, &["--url", &url]);
-    // daprd keeps its connection, which is made again by itself, and does not say `Init` again.
+async fn after_a_restart_calls_fail_until_the_component_is_initialised() {
+    let mut fixture = Fixture::start().await;
+    let default = RunningServer::start(Config::in_memory()).unwrap();
+    let url = fixture.store.url();
+    let properties = [("url", url.as_str()), ("keepContentType", "true")];
+    fixture.sidecar.init(&properties).await.unwrap();
+    fixture.sidecar.set(set("key", "value")).await.unwrap();
+    let socket = fixture.process.socket.clone();
+    fixture.process.kill();
+    let _process = Process::start(&socket, &["--url", &default.url()]);
+    let mut sidecar = fixture.sidecar;
     let began = Instant::now();
-    let entry = loop {
-        match sidecar.try_get("key").await {
-            Ok(entry) => break entry,
-            Err(status) => assert!(began.elapsed() < PATIENCE, "{status:?}"),
+    // Until the channel has connected again, each call fails with a message of its own.
+    let status = loop {
+        let status = sidecar.set(set("key", "astray")).await.unwrap_err();
+        if status.message().contains("not initialised") {
+            break status;
         }
+        assert!(began.elapsed() < PATIENCE, "{status:?}");
     };
-    assert_eq!(entry.data, "value");
+    assert_eq!(status.code(), Code::Unavailable, "{status:?}");
+    let status = sidecar.state.ping(PingRequest {}).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable, "{status:?}");
+    sidecar.init(&properties).await.unwrap();
+    assert_eq!(sidecar.value("key").await.as_deref(), Some("value"));
+    sidecar.init(&[("keyPrefix", "none")]).await.unwrap();
+    assert_eq!(sidecar.value("key").await, None, "the store of --url");
 }
 
-/// A broker that says nothing.
+/// A broker that accepts connections and sends nothing.
 async fn silent() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("mqtt://{}", listener.local_addr().unwrap());
     (listener, url)
-}
-
-/// A call that is answered when all that were begun before on this connection have been looked at.
-async fn look_at_all_before(sidecar: &mut Sidecar) {
-    let status = sidecar.init(&[("hostnam", "no setting")]).await;
-    assert_eq!(status.unwrap_err().code(), Code::InvalidArgument);
 }
 
 #[tokio::test]
@@ -106,9 +108,9 @@ async fn a_component_does_not_wait_for_the_store_of_another_one() {
     let (broker, url) = silent().await;
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("component.sock");
-    let _process = Process::start(&socket, &["--url", &url]);
+    let _process = Process::start(&socket, &[]);
     let mut first = Sidecar::connect(&socket, "first").await;
-    let mut call = tokio::spawn(async move { first.try_get("key").await });
+    let mut call = tokio::spawn(async move { first.init(&[("url", &url)]).await });
     let (connection, _) = broker.accept().await.unwrap();
     let store = RunningServer::start(Config::in_memory()).unwrap();
     let mut second = Sidecar::connect(&socket, "second").await;
@@ -125,36 +127,6 @@ async fn a_component_does_not_wait_for_the_store_of_another_one() {
 }
 
 #[tokio::test]
-async fn calls_that_wait_for_a_store_learn_together_that_it_is_not_there() {
-    let (broker, url) = silent().await;
-    let folder = tempfile::tempdir().unwrap();
-    let socket = folder.path().join("component.sock");
-    let _process = Process::start(&socket, &["--url", &url]);
-    let mut sidecar = Sidecar::connect(&socket, "fixture").await;
-    let mut calls = tokio::task::JoinSet::new();
-    for _ in 0..10 {
-        let mut sidecar = sidecar.clone();
-        calls.spawn(async move { sidecar.try_get("key").await });
-    }
-    let (connection, _) = broker.accept().await.unwrap();
-    look_at_all_before(&mut sidecar).await;
-    drop(connection);
-    tokio::select! {
-        again = broker.accept() => panic!("each call tries by itself: {again:?}"),
-        results = calls.join_all() => for result in results {
-            assert_eq!(result.unwrap_err().code(), Code::Unavailable);
-        }
-    }
-    // Whoever comes later tries again.
-    let mut call = tokio::spawn(async move { sidecar.try_get("key").await });
-    tokio::select! {
-        ended = &mut call => panic!("{ended:?}"),
-        again = broker.accept() => drop(again.unwrap()),
-    }
-    call.await.unwrap().unwrap_err();
-}
-
-#[tokio::test]
 async fn names_do_not_make_connections_without_end() {
     let store = RunningServer::start(Config::in_memory()).unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -163,27 +135,13 @@ async fn names_do_not_make_connections_without_end() {
     let mut first = Sidecar::connect(&socket, "0").await;
     for number in 0..100 {
         let mut sidecar = Sidecar::connect(&socket, &number.to_string()).await;
+        sidecar.init(&[]).await.unwrap();
         sidecar.set(set("key", "value")).await.unwrap();
     }
     let mut extra = Sidecar::connect(&socket, "extra").await;
-    for status in [
-        extra.set(set("key", "extra")).await.unwrap_err(),
-        extra.init(&[]).await.unwrap_err(),
-    ] {
-        assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
-        assert!(status.message().contains("100 components"), "{status:?}");
-    }
+    let status = extra.init(&[]).await.unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
+    assert!(status.message().contains("100 components"), "{status:?}");
     first.init(&[]).await.unwrap();
     assert_eq!(first.value("key").await.as_deref(), Some("value"));
-}
-
-#[tokio::test]
-async fn a_store_that_is_gone_is_an_error_in_time() {
-    let mut fixture = Fixture::start_with(&[("requestTimeout", "300ms")]).await;
-    fixture.sidecar.set(set("key", "value")).await.unwrap();
-    fixture.store.stop().unwrap();
-    let status = fixture.sidecar.try_get("key").await.unwrap_err();
-    assert_eq!(status.code(), Code::DeadlineExceeded, "{status:?}");
-    let status = fixture.sidecar.set(set("key", "new")).await.unwrap_err();
-    assert!(status.details().is_empty(), "{status:?}");
 }

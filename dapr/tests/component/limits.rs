@@ -1,6 +1,7 @@
 //! Keys and values at their limits.
-use crate::harness::{Fixture, PATIENCE, set};
+use crate::harness::{FIRST_WRITE, Fixture, PATIENCE, assert_invalid_etag, delete, set, set_if};
 use bytes::Bytes;
+use statestore_dapr::proto::transactional_state_operation::Request as Operation;
 use statestore_dapr::proto::{
     BulkDeleteRequest, BulkGetRequest, BulkGetRequestOptions, BulkSetRequest,
     BulkSetRequestOptions, DeleteRequest, GetRequest, SetRequest,
@@ -46,6 +47,32 @@ async fn a_key_that_no_store_has_is_refused() {
     assert_eq!(status.code(), Code::InvalidArgument);
     let status = sidecar.delete(DeleteRequest::default()).await.unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument);
+}
+
+#[tokio::test]
+async fn keys_up_to_the_limit_are_accepted_and_longer_ones_are_invalid() {
+    for mut fixture in Fixture::of_both_kinds(&[]).await {
+        let sidecar = &mut fixture.sidecar;
+        let longest = "k".repeat(16_384);
+        sidecar.set(set(&longest, "value")).await.unwrap();
+        assert_eq!(sidecar.value(&longest).await.as_deref(), Some("value"));
+        let etag = sidecar.etag(&longest).await;
+        let too_long = "k".repeat(16_385);
+        let fenced = set_if(&too_long, "value", Some(&etag), FIRST_WRITE);
+        for status in [
+            sidecar.set(set(&too_long, "value")).await.unwrap_err(),
+            sidecar.set(fenced).await.unwrap_err(),
+            sidecar.try_get(&too_long).await.unwrap_err(),
+            sidecar.delete(delete(&too_long)).await.unwrap_err(),
+            sidecar
+                .transact(vec![Operation::Set(set(&too_long, "value"))])
+                .await
+                .unwrap_err(),
+        ] {
+            assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
+            assert!(status.message().contains("16384 bytes"), "{status:?}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -178,6 +205,25 @@ async fn one_bad_item_of_a_bulk_keeps_none_of_the_others() {
         .items;
     assert_eq!(items[0].data, "1");
     assert!(!items[1].error.is_empty() && items[1].etag.is_none());
+}
+
+#[tokio::test]
+async fn a_malformed_etag_in_a_bulk_is_invalid() {
+    let mut fixture = Fixture::start().await;
+    let sidecar = &mut fixture.sidecar;
+    sidecar.set(set("key", "value")).await.unwrap();
+    let stale = sidecar.etag("key").await;
+    sidecar.set(set("key", "newer")).await.unwrap();
+    let items = vec![
+        set_if("key", "new", Some(&stale), FIRST_WRITE),
+        set_if("key", "new", Some("bad-etag"), FIRST_WRITE),
+    ];
+    let options = None;
+    let request = BulkSetRequest { items, options };
+    let status = sidecar.state.bulk_set(request).await.unwrap_err();
+    assert!(status.message().starts_with("2 of 2"), "{status:?}");
+    assert_invalid_etag(Err(status));
+    assert_eq!(sidecar.value("key").await.as_deref(), Some("newer"));
 }
 
 #[tokio::test]

@@ -10,6 +10,8 @@ mod harness;
 mod instances;
 mod limits;
 mod other_stores;
+mod outages;
+mod peers;
 mod process;
 mod transactions;
 mod values;

@@ -1,15 +1,22 @@
 //! The process: its socket, its end, and what it says of itself.
 use crate::harness::{Fixture, Process, Sidecar, set, statestore_dapr};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use statestore_dapr::proto::queriable_state_store_client::QueriableStateStoreClient;
+use statestore_dapr::proto::{PingRequest, PingResponse, QueryRequest};
 use statestored::RunningServer;
 use statestored::config::Config;
-use std::fs::File;
-use std::io::Read as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::fs::{File, Permissions};
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::{Code, Request};
+use tonic_prost::ProstCodec;
 use tonic_reflection::pb::v1alpha::ServerReflectionRequest;
 use tonic_reflection::pb::v1alpha::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1alpha::server_reflection_request::MessageRequest;
@@ -167,6 +174,132 @@ async fn a_stale_socket_is_replaced_and_another_ones_is_not() {
     let _listener = UnixListener::bind(&foreign).unwrap();
     let told = refused(&foreign);
     assert!(told.contains("listens on"), "{told}");
+}
+
+/// Expects the component to refuse a socket, and returns its message.
+fn refused(socket: &Path) -> String {
+    let mut command = statestore_dapr();
+    command.arg("--socket").arg(socket).stdout(Stdio::piped());
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    if !line.is_empty() {
+        child.kill().unwrap();
+    }
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(line, "", "it listens");
+    assert_eq!(output.status.code(), Some(1));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn a_folder_that_others_may_write_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for mode in [0o777, 0o775] {
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(mode)).unwrap();
+        let told = refused(&folder.path().join("component.sock"));
+        assert!(told.contains("other users may write"), "{told}");
+        assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+    }
+    // Others may add files, and neither remove nor rename the socket.
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
+    Process::start(&folder.path().join("component.sock"), &[]);
+}
+
+#[test]
+fn a_folder_of_another_user_is_refused() {
+    if !rustix::process::geteuid().is_root() {
+        // Only root can give a folder away.
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::chown(folder.path(), Some(65_534), None).unwrap();
+    let told = refused(&folder.path().join("component.sock"));
+    assert!(told.contains("belongs to user 65534"), "{told}");
+    assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+}
+
+#[test]
+fn a_symbolic_link_is_not_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("target");
+    std::fs::create_dir(&target).unwrap();
+    let link = folder.path().join("link");
+    symlink(&target, &link).unwrap();
+    let told = refused(&link.join("component.sock"));
+    assert!(told.contains("symbolic link"), "{told}");
+    let socket = target.join("component.sock");
+    symlink(folder.path().join("elsewhere"), &socket).unwrap();
+    let told = refused(&socket);
+    assert!(told.contains("is no socket"), "{told}");
+    assert!(!folder.path().join("elsewhere").exists());
+}
+
+#[test]
+fn a_folder_that_it_makes_is_writable_by_its_user_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("made/here/component.sock");
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "umask 000; exec \"$@\"", "sh"])
+        .arg(env!("CARGO_BIN_EXE_statestore-dapr"))
+        .arg("--socket")
+        .arg(&socket);
+    let _process = Process::spawn(command);
+    for made in ["made", "made/here"] {
+        let made = std::fs::metadata(folder.path().join(made)).unwrap();
+        assert_eq!(made.permissions().mode() & 0o777, 0o755);
+    }
+    let mode = std::fs::metadata(&socket).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[tokio::test]
+async fn methods_that_it_lacks_are_named() {
+    let mut fixture = Fixture::start().await;
+    let mut queries = QueriableStateStoreClient::new(fixture.sidecar.service.clone());
+    let query = queries.query(QueryRequest::default()).await.unwrap_err();
+    assert_eq!(query.code(), Code::Unimplemented, "{query:?}");
+    assert!(query.message().contains("quer"), "{query:?}");
+    let mut calls = tonic::client::Grpc::new(fixture.sidecar.service.clone());
+    for path in [
+        "/dapr.proto.components.v1.StateStore/KeysLike",
+        "/dapr.proto.components.v1.Other/Method",
+    ] {
+        calls.ready().await.unwrap();
+        let path = PathAndQuery::from_static(path);
+        let codec = ProstCodec::<PingRequest, PingResponse>::default();
+        let call = calls.unary(Request::new(PingRequest {}), path.clone(), codec);
+        let status = call.await.unwrap_err();
+        assert_eq!(status.code(), Code::Unimplemented, "{status:?}");
+        assert!(status.message().contains(path.as_str()), "{status:?}");
+    }
+    fixture.sidecar.set(set("key", "value")).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_debug_log_has_calls_and_no_frames() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = RunningServer::start(Config::in_memory()).unwrap();
+    let log = folder.path().join("log");
+    let mut command = statestore_dapr();
+    command
+        .args(["--log", "debug", "--socket"])
+        .arg(folder.path().join("component.sock"))
+        .stderr(File::create(&log).unwrap());
+    let process = Process::spawn(command);
+    let mut sidecar = Sidecar::connect(&process.socket, "fixture").await;
+    sidecar.init(&[("url", &store.url())]).await.unwrap();
+    sidecar.set(set("key", "value")).await.unwrap();
+    process.signal("-TERM");
+    assert_eq!(process.wait(), Some(0));
+    let log = std::fs::read_to_string(log).unwrap();
+    assert!(log.contains("DEBUG connected"), "{log}");
+    for word in ["frame", "Headers", "hpack", "stream_id"] {
+        assert!(!log.contains(word), "{word}: {log}");
+    }
 }
 
 #[test]

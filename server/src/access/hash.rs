@@ -1,6 +1,7 @@
 //! Passwords that are kept as a hash: argon2id in the PHC string format.
+use super::hashing_memory::HashingMemory;
 use argon2::password_hash::phc;
-use argon2::{Algorithm, Argon2, Params, Version};
+use argon2::{Algorithm, Argon2, Block, Params, Version};
 use std::fmt;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
@@ -67,7 +68,7 @@ impl PasswordHash {
         getrandom::fill(&mut salt).map_err(|_| NoMemory)?;
         let params = Params::default();
         let mut output = Zeroizing::new([0; Params::DEFAULT_OUTPUT_LEN]);
-        run(&params, password, &salt, &mut *output)?;
+        HashingMemory::default().hash(&argon2(&params), password, &salt, &mut *output)?;
         let phc = phc::PasswordHash {
             algorithm: Algorithm::Argon2id.ident(),
             version: Some(Version::V0x13.into()),
@@ -78,22 +79,32 @@ impl PasswordHash {
         Ok(Self { phc, params })
     }
 
-    /// Whether this is its password. Takes tens of milliseconds, and as much memory as the hash says.
-    pub(crate) fn is_of(&self, password: &[u8]) -> Result<bool, NoMemory> {
+    /// Bytes of memory that the check of a password needs.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.params.block_count() * Block::SIZE
+    }
+
+    /// Returns whether this is its password. Takes tens of milliseconds.
+    ///
+    /// # Errors
+    /// There is less memory than the hash asks for.
+    pub(crate) fn is_of(
+        &self,
+        password: &[u8],
+        memory: &mut HashingMemory,
+    ) -> Result<bool, NoMemory> {
         let (Some(salt), Some(expected)) = (self.phc.salt, self.phc.hash) else {
             return Ok(false);
         };
         let mut output = Zeroizing::new([0; phc::Output::MAX_LENGTH]);
         let output = &mut output[..expected.len()];
-        run(&self.params, password, &salt, output)?;
+        memory.hash(&argon2(&self.params), password, &salt, output)?;
         Ok(output.ct_eq(expected.as_bytes()).into())
     }
 }
 
-fn run(params: &Params, password: &[u8], salt: &[u8], output: &mut [u8]) -> Result<(), NoMemory> {
+fn argon2(params: &Params) -> Argon2<'static> {
     Argon2::new(Algorithm::Argon2id, Version::V0x13, params.clone())
-        .hash_password_into(password, salt, output)
-        .map_err(|_| NoMemory)
 }
 
 impl PartialEq for PasswordHash {
@@ -136,9 +147,10 @@ mod tests {
         );
         let read = PasswordHash::parse(&text).unwrap();
         assert_eq!(read, hash);
-        assert_eq!(read.is_of(b"secret"), Ok(true));
+        let mut memory = HashingMemory::default();
+        assert_eq!(read.is_of(b"secret", &mut memory), Ok(true));
         for wrong in [&b"secre"[..], b"secret2", b"Secret", b""] {
-            assert_eq!(read.is_of(wrong), Ok(false));
+            assert_eq!(read.is_of(wrong, &mut memory), Ok(false));
         }
         let shown = format!("{hash:?}");
         let secret = text.rsplit('$').next().unwrap();
@@ -152,8 +164,9 @@ mod tests {
             $CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc";
         let hash = PasswordHash::parse(text).unwrap();
         assert_eq!(hash.to_string(), text);
-        assert_eq!(hash.is_of(b"password"), Ok(true));
-        assert_eq!(hash.is_of(b"differentpassword"), Ok(false));
+        let mut memory = HashingMemory::default();
+        assert_eq!(hash.is_of(b"password", &mut memory), Ok(true));
+        assert_eq!(hash.is_of(b"differentpassword", &mut memory), Ok(false));
     }
 
     #[test]

@@ -1,33 +1,42 @@
-//! Guessing of passwords is slow: refused logins make the next ones wait.
+//! Delays of logins after refused ones, so that passwords cannot be guessed quickly.
 //!
-//! A password is looked at after a delay, so that it is of no use to hang up and try the next one. There is a delay
+//! | refused logins of | more than | then |
+//! |---|---|---|
+//! | a user from one source | 3 | the next ones wait in line before the password is checked: 250 ms, doubled by each refusal up to five seconds |
+//! | users from one address | 20 | each refusal leaves two seconds after the login |
+//! | a user, from any source | 20 | each refusal leaves two seconds after the login |
 //!
-//! - for a user from an address, after three refusals: 250 ms, doubled by each further one up to five seconds;
-//! - for an address, after 20 refusals of whatever users: 100 ms;
-//! - for a user, after 20 refusals from wherever: one second, for each login by itself.
+//! So a right password waits only for refusals of the same user from the same source. The other two delays are the same for
+//! users that exist and for users that do not. A login that would wait in line for more than five seconds is refused at once.
 //!
-//! The logins that the first two hold up wait in line, so that many connections are no faster than one, and a login that
-//! would wait for more than five seconds is refused at once. The right password, then, gets in from any other address,
-//! and a device with a wrong password does not lock out its neighbours behind the same address.
-//!
-//! A refusal is forgotten a quarter of an hour after the last one, and those of a user from an address when a login
-//! succeeds. No more is remembered than fits in a table of fixed size.
+//! A refusal is forgotten a quarter of an hour after the last one, and those of a user from a source when a login
+//! succeeds. The table of refusals has a fixed size.
+use super::Network;
 use foldhash::quality::RandomState;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
-use std::net::IpAddr;
 
 /// Most entries; the one whose last refusal is longest ago goes.
 const MAX_ENTRIES: usize = 4096;
 const FORGET_AFTER_MS: u64 = 15 * 60 * 1000;
 const LONGEST_WAIT_MS: u64 = 5_000;
 
-const FREE_OF_USER_FROM_ADDRESS: u32 = 3;
+const FREE_OF_USER_FROM_SOURCE: u32 = 3;
 const FIRST_DELAY_MS: u64 = 250;
 const FREE_OF_ADDRESS: u32 = 20;
-const ADDRESS_DELAY_MS: u64 = 100;
 const FREE_OF_USER: u32 = 20;
-const USER_DELAY_MS: u64 = 1_000;
+
+/// Time from a login to its refusal, where refusals are held back.
+pub(crate) const REFUSAL_DELAY_MS: u64 = 2_000;
+
+/// The origin of logins, as far as their sender cannot choose it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum LoginSource {
+    /// A network address.
+    Network(Network),
+    /// A user of this machine at the other end of a Unix socket; `None` if the system does not say which one.
+    LocalUser(Option<u32>),
+}
 
 /// When a login is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +48,7 @@ pub(crate) enum Turn {
     Never,
 }
 
-/// The refused logins of an address, a user, or a user from an address.
+/// The refused logins of a source, a user, or a user from a source.
 #[derive(Debug, Default)]
 struct Refused {
     count: u32,
@@ -48,7 +57,7 @@ struct Refused {
     next_ms: u64,
 }
 
-/// The hash of whose refusals an entry counts. Who finds two with the same hash waits for the other, no more.
+/// The hash of what an entry counts. Two with the same hash wait for each other, no more.
 pub(crate) type Whose = u64;
 
 /// All refused logins that are remembered.
@@ -59,40 +68,26 @@ pub(crate) struct Logins {
 }
 
 impl Logins {
-    /// When a login has its turn that came just now. It is in line then. Without a user, only the address counts.
+    /// Returns when a login that came just now has its turn, and puts it in line. Without a user it never waits.
     pub(crate) fn turn<'a>(
         &mut self,
-        peer: IpAddr,
+        source: LoginSource,
         user: impl Into<Option<&'a str>>,
         now_ms: u64,
     ) -> Turn {
-        if self.refused.is_empty() {
+        let Some(user) = user.into().filter(|_| !self.refused.is_empty()) else {
             return Turn::Now;
-        }
-        let [of_user_from_address, of_address, of_user] = self.whose(peer, user.into());
-        let lines = [
-            (of_user_from_address, FREE_OF_USER_FROM_ADDRESS),
-            (of_address, FREE_OF_ADDRESS),
-        ];
-        let mut at_ms = now_ms;
-        for (whose, free) in lines {
-            if let Some(refused) = self.remembered(whose, free, now_ms) {
-                at_ms = at_ms.max(refused.next_ms);
-            }
-        }
-        if self.remembered(of_user, FREE_OF_USER, now_ms).is_some() {
-            at_ms = at_ms.max(now_ms + USER_DELAY_MS);
-        }
+        };
+        let whose = self.of_user_from_source(source, user);
+        let Some(refused) = self.remembered(whose, FREE_OF_USER_FROM_SOURCE, now_ms) else {
+            return Turn::Now;
+        };
+        let at_ms = refused.next_ms.max(now_ms);
         if at_ms > now_ms + LONGEST_WAIT_MS {
             return Turn::Never;
         }
-        if let Some(refused) = self.remembered(lines[0].0, lines[0].1, now_ms) {
-            let doublings = (refused.count - FREE_OF_USER_FROM_ADDRESS - 1).min(16);
-            refused.next_ms = at_ms + (FIRST_DELAY_MS << doublings).min(LONGEST_WAIT_MS);
-        }
-        if let Some(refused) = self.remembered(lines[1].0, lines[1].1, now_ms) {
-            refused.next_ms = at_ms + ADDRESS_DELAY_MS;
-        }
+        let doublings = (refused.count - FREE_OF_USER_FROM_SOURCE - 1).min(16);
+        refused.next_ms = at_ms + (FIRST_DELAY_MS << doublings).min(LONGEST_WAIT_MS);
         if at_ms > now_ms {
             Turn::At(at_ms)
         } else {
@@ -100,50 +95,63 @@ impl Logins {
         }
     }
 
-    /// A login was refused for what it has shown.
+    /// Returns whether a refusal of this login [is held back](REFUSAL_DELAY_MS).
+    pub(crate) fn holds_back(&mut self, source: LoginSource, user: &str, now_ms: u64) -> bool {
+        if self.refused.is_empty() {
+            return false;
+        }
+        let of_address = self.of_source(source, true);
+        let of_user = self.of_user(user);
+        // A Unix socket is no address: all clients of a machine may come through one.
+        let is_address = matches!(source, LoginSource::Network(_));
+        (is_address
+            && self
+                .remembered(of_address, FREE_OF_ADDRESS, now_ms)
+                .is_some())
+            || self.remembered(of_user, FREE_OF_USER, now_ms).is_some()
+    }
+
+    /// Counts a login that was refused for what it has shown. Without a user it delays no login.
     pub(crate) fn refused<'a>(
         &mut self,
-        peer: IpAddr,
+        source: LoginSource,
         user: impl Into<Option<&'a str>>,
         now_ms: u64,
     ) {
-        for whose in self.whose(peer, user.into()).into_iter().flatten() {
-            self.count(whose, now_ms);
-        }
-    }
-
-    /// A login succeeded.
-    pub(crate) fn succeeded<'a>(&mut self, peer: IpAddr, user: impl Into<Option<&'a str>>) {
-        if !self.refused.is_empty() {
-            let [of_user_from_address, ..] = self.whose(peer, user.into());
-            if let Some(whose) = of_user_from_address {
-                self.refused.remove(&whose);
+        let user = user.into();
+        if let Some(user) = user {
+            for whose in [self.of_user_from_source(source, user), self.of_user(user)] {
+                self.count(whose, now_ms);
             }
         }
+        self.count(self.of_source(source, user.is_some()), now_ms);
     }
 
-    /// Under what the logins of a user from an address are counted.
-    pub(crate) fn line(&self, peer: IpAddr, user: &str) -> Option<Whose> {
-        self.whose(peer, Some(user))[0]
+    /// Forgets the refusals of a user from a source, as a login has succeeded.
+    pub(crate) fn succeeded(&mut self, source: LoginSource, user: &str) {
+        if !self.refused.is_empty() {
+            let whose = self.of_user_from_source(source, user);
+            self.refused.remove(&whose);
+        }
     }
 
-    /// The entries that a login concerns: the user from the address, the address, the user.
-    fn whose(&self, peer: IpAddr, user: Option<&str>) -> [Option<Whose>; 3] {
-        // Whoever has one address of IPv6 has at least 2^64 of them.
-        let network = match peer.to_canonical() {
-            IpAddr::V4(address) => u64::from(address.to_bits()),
-            IpAddr::V6(address) => u64::try_from(address.to_bits() >> 64).unwrap_or(0) | 1 << 63,
-        };
-        [
-            user.map(|user| self.hash.hash_one((0, network, user))),
-            Some(self.hash.hash_one((1, network))),
-            user.map(|user| self.hash.hash_one((2, user))),
-        ]
+    /// The entry that counts the logins of a user from a source.
+    pub(crate) fn of_user_from_source(&self, source: LoginSource, user: &str) -> Whose {
+        self.hash.hash_one((0, source, user))
     }
 
-    /// An entry that has more refusals than are free.
-    fn remembered(&mut self, whose: Option<Whose>, free: u32, now_ms: u64) -> Option<&mut Refused> {
-        let refused = self.refused.get_mut(&whose?)?;
+    /// The entry that counts the logins from a source: those that name a user, or those that do not.
+    fn of_source(&self, source: LoginSource, has_user: bool) -> Whose {
+        self.hash.hash_one((1, source, has_user))
+    }
+
+    fn of_user(&self, user: &str) -> Whose {
+        self.hash.hash_one((2, user))
+    }
+
+    /// Returns an entry that has more refusals than are free.
+    fn remembered(&mut self, whose: Whose, free: u32, now_ms: u64) -> Option<&mut Refused> {
+        let refused = self.refused.get_mut(&whose)?;
         (refused.count > free && now_ms < refused.last_ms + FORGET_AFTER_MS).then_some(refused)
     }
 
@@ -169,14 +177,18 @@ impl Logins {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::Ipv6Addr;
+    use std::net::{IpAddr, Ipv6Addr};
 
-    const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
-    const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
+    const PEER: LoginSource = LoginSource::LocalUser(Some(1));
+    const OTHER: LoginSource = LoginSource::LocalUser(Some(2));
 
-    fn refuse(logins: &mut Logins, times: u32, peer: IpAddr, user: &str, now_ms: u64) {
+    fn address(address: impl Into<IpAddr>) -> LoginSource {
+        LoginSource::Network(address.into().into())
+    }
+
+    fn refuse(logins: &mut Logins, times: u32, source: LoginSource, user: &str, now_ms: u64) {
         for _ in 0..times {
-            logins.refused(peer, user, now_ms);
+            logins.refused(source, user, now_ms);
         }
     }
 
@@ -209,32 +221,59 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_tries_many_users_is_slowed_down_but_not_locked_out() {
+    fn refusals_of_an_address_are_held_back_and_right_passwords_are_not() {
         let mut logins = Logins::default();
-        for user in 0..21 {
-            refuse(&mut logins, 1, PEER, &user.to_string(), 0);
+        let near = address([192, 0, 2, 1]);
+        for user in 0..20 {
+            refuse(&mut logins, 1, near, &user.to_string(), 0);
         }
-        assert_eq!(logins.turn(PEER, "ann", 0), Turn::Now);
-        assert_eq!(logins.turn(PEER, "bob", 0), Turn::At(100));
-        assert_eq!(logins.turn(OTHER, "ann", 0), Turn::Now);
+        assert!(!logins.holds_back(near, "ann", 0));
+        refuse(&mut logins, 1, near, "20", 0);
+        assert!(logins.holds_back(near, "ann", 0));
+        assert!(!logins.holds_back(address([192, 0, 2, 2]), "ann", 0));
+        for _ in 0..1000 {
+            assert_eq!(logins.turn(near, "ann", 0), Turn::Now);
+        }
+        assert!(!logins.holds_back(near, "ann", FORGET_AFTER_MS));
     }
 
     #[test]
-    fn a_user_who_is_tried_from_many_addresses_waits_a_second_and_no_more() {
+    fn refusals_of_a_user_who_is_tried_from_many_addresses_are_held_back() {
         let mut logins = Logins::default();
         for number in 0..21 {
-            refuse(&mut logins, 1, IpAddr::from([10, 0, 0, number]), "ann", 0);
+            refuse(&mut logins, 1, address([10, 0, 0, number]), "ann", 0);
         }
+        assert!(logins.holds_back(PEER, "ann", 0));
+        assert!(!logins.holds_back(PEER, "bob", 0));
         for _ in 0..1000 {
-            assert_eq!(logins.turn(PEER, "ann", 0), Turn::At(1000));
+            assert_eq!(logins.turn(PEER, "ann", 0), Turn::Now);
         }
-        assert_eq!(logins.turn(PEER, "bob", 0), Turn::Now);
+    }
+
+    #[test]
+    fn a_unix_socket_is_no_address_and_tokens_delay_nothing() {
+        let mut logins = Logins::default();
+        let near = address([192, 0, 2, 1]);
+        for user in 0..100 {
+            refuse(&mut logins, 1, PEER, &user.to_string(), 0);
+            logins.refused(near, None::<&str>, 0);
+        }
+        for source in [PEER, near] {
+            assert!(!logins.holds_back(source, "ann", 0));
+            assert_eq!(logins.turn(source, "ann", 0), Turn::Now);
+            assert_eq!(logins.turn(source, None::<&str>, 0), Turn::Now);
+        }
+        // Each user of the machine is a source.
+        refuse(&mut logins, 9, PEER, "ann", 0);
+        logins.turn(PEER, "ann", 0);
+        assert_ne!(logins.turn(PEER, "ann", 0), Turn::Now);
+        assert_eq!(logins.turn(OTHER, "ann", 0), Turn::Now);
     }
 
     #[test]
     fn a_network_of_ipv6_counts_as_one_address() {
         let mut logins = Logins::default();
-        let address = |last| IpAddr::from(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last));
+        let address = |last| address(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last));
         for last in 0..6 {
             refuse(&mut logins, 1, address(last), "ann", 0);
         }
@@ -264,7 +303,8 @@ mod tests {
             refuse(&mut logins, 1, PEER, &number.to_string(), number);
         }
         assert_eq!(logins.refused.len(), MAX_ENTRIES);
-        let turns = [(); 2].map(|()| logins.turn(PEER, "ann", 20_000));
-        assert_eq!(turns, [Turn::Now, Turn::At(20_100)]);
+        refuse(&mut logins, 3, PEER, "19999", 20_000);
+        let turns = [(); 2].map(|()| logins.turn(PEER, "19999", 20_000));
+        assert_eq!(turns, [Turn::Now, Turn::At(20_250)]);
     }
 }

@@ -10,14 +10,18 @@
 //! passwords, certificates, tokens, or everybody.
 mod authenticator;
 mod certificate;
+mod foreign_hash;
 mod hash;
+mod hashing_memory;
 mod jwks;
 mod login;
 mod logins;
+mod mosquitto_hash;
 mod network;
 mod peer;
 pub mod policy;
 mod principal;
+pub(crate) mod proxy_header;
 mod scram;
 mod token;
 mod user;
@@ -28,7 +32,7 @@ mod verification;
 pub use authenticator::{AccessError, Authenticator, CertificateName, Credentials};
 pub use certificate::ClientCertificate;
 pub use jwks::JwksError;
-pub use peer::Peer;
+pub use peer::{LocalPeer, Peer};
 pub use policy::{Policy, PolicyError, Rights};
 pub use principal::{Owner, Principal};
 pub use token::{MAX_LEEWAY_S, Tokens};
@@ -38,8 +42,9 @@ pub use users::{Users, UsersError, UsersSource};
 
 pub(crate) use authenticator::{Pace, Refusal, Standing, Step};
 pub(crate) use hash::PasswordHash;
+pub(crate) use hashing_memory::HashingMemory;
 pub(crate) use login::{Login, Proof};
-pub(crate) use logins::{Logins, Turn};
+pub(crate) use logins::{LoginSource, Logins, REFUSAL_DELAY_MS, Turn};
 pub(crate) use network::Network;
 pub(crate) use scram::{Exchange, ScramKeys};
 pub(crate) use verification::{Job, Verdict};

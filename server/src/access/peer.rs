@@ -1,20 +1,48 @@
-//! Who is at the other end of a connection, as far as the connection itself says it.
-use super::ClientCertificate;
+//! The other end of a connection, as far as the connection itself describes it.
+use super::{ClientCertificate, LoginSource};
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 /// The other end of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
-    /// Where it comes from. Whoever comes through a socket of the file system comes from this machine: 127.0.0.1.
+    /// The client's address, which a trusted proxy may have passed on; 127.0.0.1 for a Unix socket.
     pub address: IpAddr,
     /// Its port there; 0 if it has none.
     pub port: u16,
     /// The address of the listener that accepted it, as `--listen` takes it; empty if none is known.
     pub listener: Arc<str>,
+    /// The Unix socket, if it came through one.
+    pub local: Option<LocalPeer>,
     /// The certificate that it has shown in a TLS handshake, and whose key it has.
     pub certificate: Option<Arc<ClientCertificate>>,
+}
+
+/// The other end of a Unix socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LocalPeer {
+    /// Numeric id of the user of this machine, if the system gives it.
+    pub user_id: Option<u32>,
+}
+
+impl Peer {
+    /// Where its logins come from.
+    pub(crate) fn login_source(&self) -> LoginSource {
+        match self.local {
+            Some(local) => LoginSource::LocalUser(local.user_id),
+            None => LoginSource::Network(self.address.into()),
+        }
+    }
+}
+
+impl From<LocalPeer> for Peer {
+    fn from(local: LocalPeer) -> Self {
+        Self {
+            local: Some(local),
+            ..IpAddr::from(Ipv4Addr::LOCALHOST).into()
+        }
+    }
 }
 
 impl From<IpAddr> for Peer {
@@ -23,6 +51,7 @@ impl From<IpAddr> for Peer {
             address: address.to_canonical(),
             port: 0,
             listener: Arc::default(),
+            local: None,
             certificate: None,
         }
     }

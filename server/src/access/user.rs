@@ -1,5 +1,7 @@
 //! One user, and what is known of its password.
 use super::hash::{NoMemory, PasswordHash};
+use super::hashing_memory::HashingMemory;
+use super::mosquitto_hash::MosquittoHash;
 use super::scram::ScramKeys;
 use ring::hmac::{self, HMAC_SHA256};
 use std::fmt;
@@ -12,11 +14,39 @@ use zeroize::Zeroizing;
 pub(super) enum Password {
     Plain(Zeroizing<Box<[u8]>>),
     Hash(Box<PasswordHash>),
+    Mosquitto(Box<MosquittoHash>),
 }
 
 impl Password {
     pub(super) fn plain(password: &[u8]) -> Self {
         Self::Plain(Zeroizing::new(password.into()))
+    }
+
+    /// Returns whether it takes time to check a password.
+    pub(super) fn is_hashed(&self) -> bool {
+        !matches!(self, Self::Plain(_))
+    }
+
+    /// Returns a key that only those know who can read the hash, always the same for the same hash; `None` if there is no
+    /// hash, as the key could tell the password to those who guess it.
+    pub(super) fn derived_key(&self) -> Option<hmac::Key> {
+        let secret = Zeroizing::new(match self {
+            Self::Plain(_) => return None,
+            Self::Hash(hash) => hash.to_string().into_bytes(),
+            Self::Mosquitto(hash) => hash.secret(),
+        });
+        let purpose = b"statestored: SCRAM salts of unknown users";
+        let key = hmac::sign(&hmac::Key::new(HMAC_SHA256, &secret), purpose);
+        Some(hmac::Key::new(HMAC_SHA256, key.as_ref()))
+    }
+
+    /// Checks a password against the hash.
+    fn is_of(&self, password: &[u8], memory: &mut HashingMemory) -> Result<bool, NoMemory> {
+        match self {
+            Self::Plain(expected) => Ok(expected.ct_eq(password).into()),
+            Self::Hash(hash) => hash.is_of(password, memory),
+            Self::Mosquitto(hash) => Ok(hash.is_of(password)),
+        }
     }
 }
 
@@ -64,7 +94,7 @@ impl User {
                     Sight::Wrong
                 }
             }
-            Some(Password::Hash(_)) => {
+            Some(Password::Hash(_) | Password::Mosquitto(_)) => {
                 let remembered = self.remembered.lock();
                 let remembered = *remembered.unwrap_or_else(PoisonError::into_inner);
                 let tag = tag(password);
@@ -76,11 +106,15 @@ impl User {
         }
     }
 
-    /// Whether this is the password; may take tens of milliseconds.
-    pub(super) fn verify(&self, password: &[u8]) -> Result<bool, NoMemory> {
+    /// Returns whether this is the password; may take tens of milliseconds.
+    pub(super) fn verify(
+        &self,
+        password: &[u8],
+        memory: &mut HashingMemory,
+    ) -> Result<bool, NoMemory> {
         match (self.glance(password), &self.password) {
-            (Sight::Unknown, Some(Password::Hash(hash))) => {
-                let is_right = hash.is_of(password)?;
+            (Sight::Unknown, Some(hash)) => {
+                let is_right = hash.is_of(password, memory)?;
                 if is_right {
                     let remembered = self.remembered.lock();
                     *remembered.unwrap_or_else(PoisonError::into_inner) = Some(tag(password));
@@ -91,11 +125,23 @@ impl User {
         }
     }
 
-    /// Takes as long as a wrong password does.
-    pub(super) fn pretend(&self, password: &[u8]) -> Result<(), NoMemory> {
+    /// Bytes of memory that the check of a password needs.
+    pub(super) fn hashing_bytes(&self) -> usize {
         match &self.password {
-            Some(Password::Hash(hash)) => hash.is_of(password).map(|_| ()),
-            _ => Ok(()),
+            Some(Password::Hash(hash)) => hash.memory_bytes(),
+            _ => 0,
+        }
+    }
+
+    /// Takes as long as a wrong password does.
+    pub(super) fn pretend(
+        &self,
+        password: &[u8],
+        memory: &mut HashingMemory,
+    ) -> Result<(), NoMemory> {
+        match &self.password {
+            Some(hash) => hash.is_of(password, memory).map(|_| ()),
+            None => Ok(()),
         }
     }
 }
@@ -131,13 +177,14 @@ mod tests {
         let mut user = User::new("ann");
         let hash = PasswordHash::of(b"secret").unwrap();
         user.password = Some(Password::Hash(Box::new(hash)));
+        let mut memory = HashingMemory::default();
         assert_eq!(user.glance(b"secret"), Sight::Unknown);
-        assert_eq!(user.verify(b"wrong"), Ok(false));
+        assert_eq!(user.verify(b"wrong", &mut memory), Ok(false));
         assert_eq!(user.glance(b"wrong"), Sight::Unknown);
-        assert_eq!(user.verify(b"secret"), Ok(true));
+        assert_eq!(user.verify(b"secret", &mut memory), Ok(true));
         assert_eq!(user.glance(b"secret"), Sight::Right);
         assert_eq!(user.glance(b"wrong"), Sight::Unknown);
-        assert_eq!(user.verify(b"wrong"), Ok(false));
+        assert_eq!(user.verify(b"wrong", &mut memory), Ok(false));
         assert_eq!(user.glance(b"secret"), Sight::Right);
     }
 }

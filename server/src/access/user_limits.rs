@@ -21,6 +21,8 @@ pub struct UserLimits {
     pub sessions: Option<usize>,
     /// Watched keys, of all clients together.
     pub watches: Option<usize>,
+    /// Subscriptions to filters with wildcards; `None` is [`MAX_WILDCARD_SUBSCRIPTIONS`](Self::MAX_WILDCARD_SUBSCRIPTIONS).
+    pub subscriptions: Option<usize>,
     /// Bytes of messages that wait for the clients together, or are not acknowledged.
     pub held_bytes: Option<usize>,
     /// How much the clients may send together. Beyond it, nothing is read from them for a while.
@@ -28,7 +30,11 @@ pub struct UserLimits {
 }
 
 impl UserLimits {
-    /// Reads words like `connections=10 sessions=20 requests=500 bytes=1000000 watches=100 held=8000000`; requests and bytes
+    /// Maximum number of subscriptions to filters with wildcards of a user without a limit of their own: each may have to be compared
+    /// with each message.
+    pub const MAX_WILDCARD_SUBSCRIPTIONS: usize = 65_536;
+
+    /// Reads words like `connections=10 sessions=20 requests=500 bytes=1000000 watches=100 subscriptions=1000 held=8000000`; requests and bytes
     /// are per second.
     ///
     /// # Errors
@@ -36,8 +42,7 @@ impl UserLimits {
     pub fn parse(words: &str) -> Result<Self, String> {
         let mut limits = Self::default();
         for word in words.split_whitespace() {
-            const FORM: &str =
-                "expected connections=N, sessions=N, watches=N, held=BYTES, requests=N or bytes=N";
+            const FORM: &str = "expected connections=N, sessions=N, watches=N, subscriptions=N, held=BYTES, requests=N or bytes=N";
             let (name, number) = word
                 .split_once('=')
                 .ok_or_else(|| format!("{word:?}: {FORM}"))?;
@@ -49,6 +54,7 @@ impl UserLimits {
                 "connections" => limits.connections = Some(count),
                 "sessions" => limits.sessions = Some(count),
                 "watches" => limits.watches = Some(count),
+                "subscriptions" => limits.subscriptions = Some(count),
                 "held" => limits.held_bytes = Some(count),
                 "requests" | "bytes" if number == 0 => {
                     return Err(format!("{word:?}: nothing could be done at all"));
@@ -94,8 +100,9 @@ mod tests {
 
     #[test]
     fn limits_are_words() {
-        let limits =
-            UserLimits::parse("connections=1 sessions=2 watches=3 held=4 requests=5 bytes=6");
+        let limits = UserLimits::parse(
+            "connections=1 sessions=2 watches=3 held=4 requests=5 bytes=6 subscriptions=7",
+        );
         assert_eq!(
             limits.unwrap(),
             UserLimits {
@@ -103,6 +110,7 @@ mod tests {
                 sessions: Some(2),
                 watches: Some(3),
                 held_bytes: Some(4),
+                subscriptions: Some(7),
                 rates: Rates {
                     requests: Some(5),
                     bytes: Some(6)

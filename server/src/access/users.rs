@@ -1,8 +1,11 @@
 //! Users, and the files in which they are written down.
+use super::foreign_hash;
 use super::hash::PasswordHash;
+use super::mosquitto_hash::MosquittoHash;
 use super::scram::ScramKeys;
 use super::user::{Password, User, secret};
 use crate::reading;
+use ring::hmac;
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
@@ -15,14 +18,19 @@ use zeroize::Zeroizing;
 /// Permissions of a file.
 const OTHERS_READ_OR_WRITE: u32 = 0o006;
 
+/// U+FEFF in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
 /// Users with their passwords.
 #[derive(Clone, Default)]
 pub struct Users {
     all: HashMap<Arc<str>, Arc<User>>,
-    /// One with a hash, so that what is nobody's takes as long.
+    /// The first one with a hash: a password for an unknown user takes as long.
     hashed: Option<Arc<User>>,
-    /// One with keys for SCRAM, like which nobody's look.
+    /// The first one with keys for SCRAM: those of an unknown user look alike.
     keyed: Option<Arc<User>>,
+    /// The key of the salts that unknown users see; without it, that of the process.
+    salts: Option<hmac::Key>,
     source: Option<UsersSource>,
 }
 
@@ -102,8 +110,9 @@ impl Users {
     fn put(&mut self, user: User) {
         let name = Arc::clone(user.name());
         let user = Arc::new(user);
-        if matches!(user.password, Some(Password::Hash(_))) {
+        if let Some(hash) = user.password.as_ref().filter(|it| it.is_hashed()) {
             self.hashed.get_or_insert_with(|| Arc::clone(&user));
+            self.salts = self.salts.take().or_else(|| hash.derived_key());
         }
         if user.keys.is_some() {
             self.keyed.get_or_insert_with(|| Arc::clone(&user));
@@ -114,22 +123,25 @@ impl Users {
     /// Reads a file with one `NAME:PASSWORD` per line, where the password is one of
     ///
     /// - a hash of it, of argon2id in the PHC string format: `$argon2id$v=19$m=…,t=…,p=…$SALT$HASH`;
+    /// - a hash of it as Mosquitto 2 writes it: `$7$ITERATIONS$SALT$HASH`;
     /// - keys for SCRAM, which may stand beside a hash: `SCRAM-SHA-256$ITERATIONS:SALT$STOREDKEY:SERVERKEY`;
-    /// - the password itself, of which a warning tells.
+    /// - the password itself, of which a warning tells. Hashes of other forms are refused.
     ///
     /// Empty lines and lines that begin with `#` do not count; everything after the first `:` is the password.
     pub fn read(path: &Path) -> Result<Self, UsersError> {
         let text = read(path)?;
         let mut read = HashMap::new();
+        let mut names = Vec::new();
         for (index, line) in text.lines().enumerate() {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            add_line(&mut read, line).map_err(|problem| UsersError::Line {
+            let name = add_line(&mut read, line).map_err(|problem| UsersError::Line {
                 path: path.into(),
                 line: index + 1,
                 problem,
             })?;
+            names.extend(name);
         }
         if read.is_empty() {
             return Err(UsersError::Empty { path: path.into() });
@@ -144,8 +156,18 @@ impl Users {
             );
         }
         let mut users = Self::default();
-        for user in read.into_values() {
-            users.put(user);
+        // In the order of the file, which `statestored passwd` keeps: what is like the first user stays as it is.
+        for name in names {
+            if let Some(user) = read.remove(name) {
+                users.put(user);
+            }
+        }
+        if users.keyed.is_some() && users.salts.is_none() {
+            tracing::warn!(
+                "the salt that SCRAM shows for unknown users changes at each start, which tells who exists: {path} has no hash of a \
+                 password, which `statestored passwd --scram {path} NAME` writes",
+                path = path.display()
+            );
         }
         users.source = Some(UsersSource::Users(path.into()));
         Ok(users)
@@ -154,6 +176,13 @@ impl Users {
     /// One user whose password is the content of a file, without the newline at its end.
     pub fn with_password_file(name: &str, path: &Path) -> Result<Self, UsersError> {
         let password = read_password(path)?;
+        if let Some(problem) = refusal_in_clear(&password) {
+            return Err(UsersError::Line {
+                path: path.into(),
+                line: 1,
+                problem,
+            });
+        }
         let mut users = Self::default();
         users.add(name, password.as_bytes());
         users.source = Some(UsersSource::Password {
@@ -193,7 +222,8 @@ impl Users {
         let like = self.keyed.as_ref()?.keys.as_ref()?;
         let keys = self.all.get(name).and_then(|user| user.keys.clone());
         let is_known = keys.is_some();
-        let keys = keys.unwrap_or_else(|| ScramKeys::pretended(secret(), name, like));
+        let salts = || self.salts.as_ref().unwrap_or_else(|| secret());
+        let keys = keys.unwrap_or_else(|| ScramKeys::pretended(salts(), name, like));
         Some((keys, is_known))
     }
 
@@ -210,8 +240,11 @@ impl Users {
     }
 }
 
-/// Adds one line of a file to the users of those before.
-fn add_line(users: &mut HashMap<String, User>, line: &str) -> Result<(), &'static str> {
+/// Adds one line of a file to the users of those before. Returns the name of a user who is new.
+fn add_line<'a>(
+    users: &mut HashMap<&'a str, User>,
+    line: &'a str,
+) -> Result<Option<&'a str>, &'static str> {
     let (name, secret) = line.split_once(':').ok_or("expected NAME:PASSWORD")?;
     if name.is_empty() {
         return Err("the user name is empty");
@@ -219,12 +252,17 @@ fn add_line(users: &mut HashMap<String, User>, line: &str) -> Result<(), &'stati
     if secret.is_empty() {
         return Err("the password is empty");
     }
-    let user = users.entry(name.into()).or_insert_with(|| User::new(name));
+    let is_new = !users.contains_key(name);
+    let user = users.entry(name).or_insert_with(|| User::new(name));
     let before = if ScramKeys::is_one(secret) {
         user.keys.replace(ScramKeys::parse(secret)?).is_some()
     } else {
         let password = if PasswordHash::is_one(secret) {
             Password::Hash(Box::new(PasswordHash::parse(secret)?))
+        } else if MosquittoHash::is_one(secret) {
+            Password::Mosquitto(Box::new(MosquittoHash::parse(secret)?))
+        } else if let Some(refusal) = foreign_hash::refusal(secret) {
+            return Err(refusal);
         } else {
             Password::plain(secret.as_bytes())
         };
@@ -233,7 +271,19 @@ fn add_line(users: &mut HashMap<String, User>, line: &str) -> Result<(), &'stati
     if before {
         return Err("this user stands twice");
     }
-    Ok(())
+    Ok(is_new.then_some(name))
+}
+
+/// Returns why a text cannot be a password in clear: it is a hash, and the hash would let in whoever has read it.
+fn refusal_in_clear(text: &str) -> Option<&'static str> {
+    const HASH: &str = "this is a hash, and the file of one user holds the password itself: name it with --users-file, behind NAME:";
+    let is_known =
+        PasswordHash::is_one(text) || MosquittoHash::is_one(text) || ScramKeys::is_one(text);
+    if is_known {
+        Some(HASH)
+    } else {
+        foreign_hash::refusal(text)
+    }
 }
 
 /// Reads a file that holds one password, without the end of its line.
@@ -267,6 +317,10 @@ fn read(path: &Path) -> Result<Zeroizing<String>, UsersError> {
         let capacity = usize::try_from(metadata.len()).unwrap_or(0) + 64;
         let mut bytes = Zeroizing::new(Vec::with_capacity(capacity));
         file.read_to_end(&mut bytes)?;
+        // Some editors begin UTF-8 text with a mark.
+        if bytes.starts_with(BYTE_ORDER_MARK) {
+            bytes.drain(..BYTE_ORDER_MARK.len());
+        }
         String::from_utf8(std::mem::take(&mut *bytes)).map_err(|error| {
             drop(Zeroizing::new(error.into_bytes()));
             io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text")

@@ -1,6 +1,6 @@
 //! What takes too long for the thread that serves all clients: hashes of passwords, and signatures.
 use super::user::User;
-use super::{ClientCertificate, Login, Principal, Proof, Tokens};
+use super::{ClientCertificate, HashingMemory, Login, Principal, Proof, Tokens};
 use crate::clock::Now;
 use bytes::Bytes;
 use std::fmt;
@@ -37,28 +37,36 @@ pub(crate) enum Verdict {
 }
 
 impl Job {
+    /// Bytes of memory for hashing that it needs.
+    pub(crate) fn hashing_bytes(&self) -> usize {
+        match self {
+            Self::Password { user, .. } | Self::Nobody { like: user, .. } => user.hashing_bytes(),
+            Self::Token { .. } => 0,
+        }
+    }
+
     /// Does it; blocks for tens of milliseconds.
-    pub(crate) fn run(self) -> Verdict {
+    pub(crate) fn run(self, memory: &mut HashingMemory) -> Verdict {
         // Who waits for the verdict gets one, whatever happens here.
-        catch_unwind(AssertUnwindSafe(|| self.judge())).unwrap_or_else(|_| {
+        catch_unwind(AssertUnwindSafe(|| self.judge(memory))).unwrap_or_else(|_| {
             tracing::error!("a login panicked: this is a bug, please report it");
             Verdict::Unknown("the credentials could not be looked at")
         })
     }
 
-    fn judge(self) -> Verdict {
+    fn judge(self, memory: &mut HashingMemory) -> Verdict {
         const NO_MEMORY: Verdict = Verdict::Unknown("there is no memory to look at the password");
         match self {
             Self::Password {
                 user,
                 password,
                 certificate,
-            } => match user.verify(&password) {
+            } => match user.verify(&password, memory) {
                 Ok(true) => Verdict::Accepted(Box::new(user.login(certificate.as_deref()))),
                 Ok(false) => Verdict::Refused("wrong user name or password"),
                 Err(_) => NO_MEMORY,
             },
-            Self::Nobody { like, password } => match like.pretend(&password) {
+            Self::Nobody { like, password } => match like.pretend(&password, memory) {
                 Ok(()) => Verdict::Refused("wrong user name or password"),
                 Err(_) => NO_MEMORY,
             },

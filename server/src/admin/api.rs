@@ -5,20 +5,22 @@ use super::audit::Details;
 use super::body::Content;
 use super::query::{Query, from_hex, hex};
 use super::reply::{self, Reply};
+use super::requests::unexpected;
 use super::routes::Room;
 use crate::audit::shortened;
 use crate::clock::Now;
 use crate::control::{ReloadError, SnapshotError, Stopped};
 use crate::hub::Hub;
-use crate::hub::inspect::{Deletion, KeyCursor, LockView, Part};
-use crate::keyspace::Look;
+use crate::hub::inspect::{KeyCursor, LockView, Part};
+use crate::keyspace::{Fence, Look};
+use crate::service::Answered;
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::CONTENT_DISPOSITION;
 use hyper::http::HeaderValue;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use statestore_protocol::Hlc;
+use statestore_protocol::{Command, Hlc, Reply as Answer};
 use std::io;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -28,8 +30,8 @@ use tokio::task::spawn_local;
 const MOST_VALUE_BYTES: usize = 64 * 1024;
 /// How long the thread that serves the clients may take for a question.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often it is looked whether a deletion is durable.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// How often it is looked whether a deletion is durable, or an outcome has come.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// What somebody who changes something says.
 #[derive(Debug, Deserialize)]
@@ -51,7 +53,7 @@ struct Disconnecting {
 
 impl Room {
     /// Has something looked up, or done.
-    async fn ask<T: Send + 'static>(
+    pub(super) async fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&mut Hub, Now) -> T + Send + 'static,
     ) -> Result<T, Reply> {
@@ -125,16 +127,30 @@ impl Room {
         let (pattern, Some(cursor)) = (pattern(query), key_cursor(query)) else {
             return bad_cursor();
         };
-        let asked = self.ask(move |hub, now| hub.keys_from(&pattern, cursor, now));
-        keys(asked.await, |key| json!(name(&key)))
+        let asked = match self.is_over_an_engine().await {
+            Ok(true) => self.shared_keys(pattern, cursor).await,
+            Ok(false) => {
+                let asked = self.ask(move |hub, now| hub.keys_from(&pattern, cursor, now));
+                asked.await
+            }
+            Err(failure) => Err(failure),
+        };
+        keys(asked, |key| json!(name(&key)))
     }
 
     pub(super) async fn locks(&self, query: Query<'_>) -> Reply {
         let (pattern, Some(cursor)) = (pattern(query), key_cursor(query)) else {
             return bad_cursor();
         };
-        let asked = self.ask(move |hub, now| hub.locks_from(&pattern, cursor, now));
-        keys(asked.await, |lock| lock_of(&lock))
+        let asked = match self.is_over_an_engine().await {
+            Ok(true) => self.shared_locks(pattern, cursor).await,
+            Ok(false) => {
+                let asked = self.ask(move |hub, now| hub.locks_from(&pattern, cursor, now));
+                asked.await
+            }
+            Err(failure) => Err(failure),
+        };
+        keys(asked, |lock| lock_of(&lock))
     }
 
     pub(super) async fn entry(&self, query: Query<'_>) -> Reply {
@@ -145,8 +161,15 @@ impl Room {
             );
         };
         let asked = key.clone();
-        let found = self.ask(move |hub, now| hub.entry(&asked, MOST_VALUE_BYTES, now));
-        let (entry, watchers) = match found.await {
+        let found = match self.is_over_an_engine().await {
+            Ok(true) => self.shared_entry(asked, MOST_VALUE_BYTES).await,
+            Ok(false) => {
+                let found = self.ask(move |hub, now| hub.entry(&asked, MOST_VALUE_BYTES, now));
+                found.await
+            }
+            Err(failure) => Err(failure),
+        };
+        let (entry, watchers) = match found {
             Ok(found) => found,
             Err(failure) => return failure,
         };
@@ -177,19 +200,26 @@ impl Room {
             Ok(fence) => fence,
             Err(error) => return failure(StatusCode::BAD_REQUEST, &error),
         };
-        let shown = key.clone();
-        let deleting = self.ask(move |hub, now| (hub.logs_keys(), hub.delete(key, fence, now)));
-        let (logs_keys, deletion) = match deleting.await {
-            Ok(deletion) => deletion,
+        let logs_keys = match self.ask(|hub, _| hub.logs_keys()).await {
+            Ok(logs_keys) => logs_keys,
             Err(failure) => return failure,
         };
         let mut details = Details {
-            key: logs_keys.then(|| String::from_utf8_lossy(&shown).into_owned()),
+            key: logs_keys.then(|| String::from_utf8_lossy(&key).into_owned()),
             ..Details::default()
         };
-        let (count, commit) = match deletion {
-            Deletion::Done(count, commit) => (count, commit),
-            Deletion::Refused(why) => return details.on(failure(StatusCode::CONFLICT, &why)),
+        let del = Command::Del {
+            key,
+            if_version: None,
+        };
+        let Answered { response, commit } = match self.request(del, fence).await {
+            Ok(answered) => answered,
+            Err(failure) => return details.on(failure),
+        };
+        let count = match response.reply {
+            Answer::Count(count) => count,
+            Answer::Error(error) => return details.on(failure(StatusCode::CONFLICT, &error)),
+            _ => return details.on(unexpected()),
         };
         details.deleted = Some(count);
         loop {
@@ -302,14 +332,20 @@ fn name(bytes: &[u8]) -> Value {
 }
 
 fn described(entry: &Look) -> Value {
-    json!({
+    let mut described = json!({
         "value_bytes": entry.value_bytes,
         "is_truncated": entry.value.len() < entry.value_bytes,
         "version": Hlc::store_version(entry.version).to_string(),
         "changed_ms": entry.version.0,
-        "fence": entry.fence,
         "expires_in_ms": entry.expires_in_ms,
-    })
+    });
+    // What is not known is left out.
+    match &entry.fence {
+        Fence::None => described["fence"] = Value::Null,
+        Fence::Token(token) => described["fence"] = json!(token),
+        Fence::Unknown => {}
+    }
+    described
 }
 
 fn lock_of(lock: &LockView) -> Value {

@@ -1,5 +1,6 @@
-//! `/events`: the figures of every second, for all who look at the same time (server-sent events).
+//! `/events`: the figures of every second, for all viewers at the same time (server-sent events).
 use super::body::Content;
+use super::gate::Rights;
 use super::reply::{self, Reply};
 use super::routes::Room;
 use bytes::Bytes;
@@ -10,28 +11,44 @@ use std::time::Duration;
 use tokio::sync::mpsc::{Sender, channel, error::TrySendError};
 use tokio::time::{MissedTickBehavior, interval};
 
-/// More do not get any.
+/// Maximum number of viewers. Beyond it, a viewer with the token takes the place of the first one without.
 const MOST_VIEWERS: usize = 16;
 /// How many a slow viewer may be behind; then it misses some.
 const MOST_BEHIND: usize = 2;
 /// How often there are new ones.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Who looks.
+/// A viewer whose stream has not ended.
+#[derive(Debug)]
+struct Viewer {
+    parts: Sender<io::Result<Bytes>>,
+    has_token: bool,
+}
+
+/// All viewers, in the order in which they came.
 #[derive(Debug, Default)]
-pub(super) struct Viewers(RefCell<Vec<Sender<io::Result<Bytes>>>>);
+pub(super) struct Viewers(RefCell<Vec<Viewer>>);
 
 impl Room {
-    /// Everything from now on.
-    pub(super) fn events(&self) -> Reply {
+    /// Returns a stream of all figures from now on.
+    pub(super) fn events(&self, rights: Rights) -> Reply {
+        let has_token = rights == Rights::Everything;
         let mut viewers = self.viewers.0.borrow_mut();
-        viewers.retain(|viewer| !viewer.is_closed());
+        viewers.retain(|viewer| !viewer.parts.is_closed());
         if viewers.len() >= MOST_VIEWERS {
-            let why = "there are too many viewers: close another page\n";
-            return reply::text(StatusCode::SERVICE_UNAVAILABLE, why);
+            let replaced = viewers.iter().position(|viewer| !viewer.has_token);
+            let Some(replaced) = replaced.filter(|_| has_token) else {
+                let why = "there are too many viewers: close another page, or give the token\n";
+                return reply::text(StatusCode::SERVICE_UNAVAILABLE, why);
+            };
+            // Its stream ends with its sender.
+            viewers.remove(replaced);
         }
-        let (viewer, parts) = channel(MOST_BEHIND);
-        viewers.push(viewer);
+        let (sender, parts) = channel(MOST_BEHIND);
+        viewers.push(Viewer {
+            parts: sender,
+            has_token,
+        });
         reply::content(StatusCode::OK, "text/event-stream", Content::Parts(parts))
     }
 
@@ -41,13 +58,16 @@ impl Room {
         seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             seconds.tick().await;
-            self.viewers.0.borrow_mut().retain(|it| !it.is_closed());
+            self.viewers
+                .0
+                .borrow_mut()
+                .retain(|it| !it.parts.is_closed());
             if self.viewers.0.borrow().is_empty() {
                 continue;
             }
             let event = Bytes::from(format!("data: {}\n\n", self.status().await));
             self.viewers.0.borrow_mut().retain(|viewer| {
-                let told = viewer.try_send(Ok(event.clone()));
+                let told = viewer.parts.try_send(Ok(event.clone()));
                 !matches!(told, Err(TrySendError::Closed(_)))
             });
         }

@@ -2,6 +2,7 @@
 use super::Stage;
 use super::attached::broker;
 use super::body::Content;
+use super::clock::clock;
 use super::config::MetricNames;
 use super::engine;
 use super::exposition::{Exposition, Form, Kind};
@@ -9,8 +10,8 @@ use super::process::Process;
 use super::reply::{self, Reply};
 use super::routes::{Names, Room, accepts};
 use crate::histogram::{SIZES, TIMES};
-use crate::hub::{Cause, ClockFigures, Figures, Statistics};
-use crate::service::{RESULTS, RequestFigures, Skew, Verb};
+use crate::hub::{Cause, Figures, Statistics};
+use crate::service::{RESULTS, RequestFigures, Verb};
 use crate::storage::figures::StorageReading;
 use Kind::{Counter, Gauge};
 use hyper::StatusCode;
@@ -145,39 +146,6 @@ fn own(text: &mut Exposition, figures: &Figures) {
     }
 }
 
-fn clock(text: &mut Exposition, figures: &ClockFigures) {
-    text.family(
-        "statestored_clock_skewed_timestamps_total",
-        Counter,
-        "Timestamps of SETs and TXNs more than a minute ahead of this machine's clock, or behind it.",
-    );
-    for (direction, count) in ["ahead", "behind"].iter().zip(figures.skewed) {
-        text.sample(&[("direction", direction)], count);
-    }
-    text.family(
-        "statestored_clock_suspect",
-        Gauge,
-        "1 while most timestamps of clients are so, by the direction in which the clock seems to be wrong.",
-    );
-    for (direction, skew) in [("behind", Skew::Behind), ("ahead", Skew::Ahead)] {
-        let is_so = figures.skew == Some(skew);
-        text.sample(&[("direction", direction)], u8::from(is_so));
-    }
-    text.family(
-        "statestored_clock_steps_total",
-        Counter,
-        "Times that the wall clock was set by a second or more.",
-    )
-    .sample(&[], figures.steps);
-    #[expect(clippy::cast_precision_loss, reason = "a time in milliseconds")]
-    text.family(
-        "statestored_version_ahead_seconds",
-        Gauge,
-        "Time by which the highest version is ahead of the wall clock.",
-    )
-    .sample(&[], figures.version_ahead_ms as f64 / 1e3);
-}
-
 fn requests(text: &mut Exposition, requests: &RequestFigures) {
     text.family(
         "statestored_requests_total",
@@ -292,7 +260,8 @@ fn counters(text: &mut Exposition, statistics: &Statistics) {
 }
 
 fn gauges(text: &mut Exposition, statistics: &Statistics) {
-    let all: [(&'static str, u64, &str); 6] = [
+    // Over an engine that servers share these are not known.
+    let known: [(&'static str, Option<u64>, &str); 2] = [
         (
             "statestored_keys",
             statistics.keys,
@@ -303,6 +272,13 @@ fn gauges(text: &mut Exposition, statistics: &Statistics) {
             statistics.entry_bytes,
             "Memory that the entries take.",
         ),
+    ];
+    for (name, value, help) in known {
+        if let Some(value) = value {
+            text.family(name, Gauge, help).sample(&[], value);
+        }
+    }
+    let all: [(&'static str, u64, &str); 5] = [
         (
             "statestored_connections",
             statistics.connections,
@@ -317,6 +293,11 @@ fn gauges(text: &mut Exposition, statistics: &Statistics) {
             "statestored_held_bytes",
             statistics.held_bytes,
             "Memory that sessions and connections take, their queues included.",
+        ),
+        (
+            "statestored_hashing_bytes",
+            statistics.hashing_bytes,
+            "Memory of the slots that hash passwords, kept for the next one.",
         ),
         (
             "statestored_requests_under_way",

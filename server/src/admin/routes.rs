@@ -289,7 +289,7 @@ async fn perform(route: Route, parts: &Parts, body: &[u8], rights: Rights, room:
         Route::Readiness => room.readiness(rights, wants_json(parts)).await,
         // A viewer that wants no body would be one for ever.
         Route::Events if parts.method == Method::HEAD => nothing_here(),
-        Route::Events => room.events(),
+        Route::Events => room.events(rights),
         Route::Status => reply::json(StatusCode::OK, &room.status().await),
         Route::Connections => room.connections(query).await,
         Route::Sessions => room.sessions(query).await,

@@ -188,6 +188,7 @@ impl Arguments {
             attach,
             admin: self.admin.into_config()?,
             options: self.options,
+            heap: None,
             source: None,
         })
     }

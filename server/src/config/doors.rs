@@ -1,6 +1,7 @@
 //! Options: how clients come in.
 use super::ConfigError;
 use super::listen_address::{ListenAddress, Scheme};
+use super::subnet::Subnet;
 use crate::listeners::Tls;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -14,6 +15,8 @@ pub struct Doors {
     pub unix_mode: u32,
     /// Origins of web pages that may connect, beside those of the server's own host; in lower case, without a `/` at the end.
     pub web_origins: Vec<String>,
+    /// Addresses of proxies that begin each connection with a header of the PROXY protocol, whose address counts as the client's.
+    pub trusted_proxies: Vec<Subnet>,
     /// Serve networks even if nobody has to say who it is.
     pub allows_anonymous: bool,
 }
@@ -24,6 +27,7 @@ impl Default for Doors {
             tls: None,
             unix_mode: 0o660,
             web_origins: Vec::new(),
+            trusted_proxies: Vec::new(),
             allows_anonymous: false,
         }
     }
@@ -59,6 +63,9 @@ const LISTEN: &str = "Address to listen on: tcp://HOST:PORT, the same with tls, 
                       than one. Port 0 takes a free port [default: tcp://127.0.0.1:1883, and none with --attach]";
 const ORIGIN: &str = "Origin of web pages that may connect with ws and wss, such as https://example.org; repeat it for more \
                       than one";
+
+const PROXY: &str = "Address or network of a proxy, such as 10.0.0.7 or 10.0.0.0/24: each of its connections begins with a PROXY \
+                     protocol header (version 1 or 2), whose address counts as the client's; repeat it for more than one";
 
 /// How clients come in.
 #[derive(Debug, Args)]
@@ -98,6 +105,10 @@ pub(super) struct DoorOptions {
     /// Origin of web pages that may connect
     #[arg(long, help = ORIGIN, value_name = "ORIGIN", value_parser = origin)]
     ws_allow_origin: Vec<String>,
+
+    /// Address or network of a proxy that begins each connection with a PROXY protocol header (version 1 or 2)
+    #[arg(long, help = PROXY, value_name = "NETWORK")]
+    trusted_proxy: Vec<Subnet>,
 }
 
 fn origin(text: &str) -> Result<String, &'static str> {
@@ -155,6 +166,7 @@ impl DoorOptions {
             tls,
             unix_mode: self.unix_mode,
             web_origins: self.ws_allow_origin,
+            trusted_proxies: self.trusted_proxy,
             allows_anonymous: self.allow_anonymous,
         };
         Ok((self.listen, doors))

@@ -44,7 +44,8 @@ pub(super) struct LimitOptions {
     max_byte_rate: Option<u64>,
 
     /// What a user may have, such as `ann connections=5 requests=100`; `*` is each user without a limit of their own. Of
-    /// connections, sessions, watches, held (bytes that wait for the user), requests and bytes (in a second); may be repeated
+    /// connections, sessions, watches, subscriptions (with wildcards), held (bytes that wait for the user), requests and bytes
+    /// (in a second); may be repeated
     #[arg(long, value_name = "USER LIMITS", value_parser = user_limit)]
     limit_user: Vec<(String, UserLimits)>,
 

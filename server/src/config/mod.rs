@@ -25,6 +25,7 @@ mod persistence;
 #[cfg(feature = "redis")]
 mod redis;
 mod storage;
+mod subnet;
 
 pub use crate::attached::{AttachConfig, BrokerAddress};
 pub use crate::hub::BrokerTerms;
@@ -37,9 +38,11 @@ pub(crate) use listen_address::Scheme;
 pub use log::{LogControl, LogFilter};
 pub use options::Options;
 pub use storage::StorageConfig;
+pub use subnet::Subnet;
 
 use crate::access::{Authenticator, JwksError, Policy, PolicyError, UsersError};
 use crate::admin::AdminConfig;
+use crate::heap::Heap;
 use crate::hub::HubLimits;
 use crate::listeners::{OpenDoor, open_door};
 use crate::service::ServiceConfig;
@@ -78,6 +81,8 @@ pub struct Config {
     pub admin: Option<AdminConfig>,
     /// The options that all of this was made of, as far as it was.
     pub options: Options,
+    /// The allocator, if the process consists of this server alone.
+    pub heap: Option<&'static dyn Heap>,
     /// How all of this is read again. Without it, only the users are, from the file that they came from.
     pub source: Option<Source>,
 }
@@ -185,6 +190,7 @@ impl Config {
             attach: None,
             admin: None,
             options: Options::default(),
+            heap: None,
             source: None,
         }
     }

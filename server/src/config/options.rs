@@ -102,10 +102,17 @@ mod tests {
             "warn",
         ]);
         assert!(before.needing_restart(&limits).is_empty());
-        let others = options(&["--http", "--max-keys", "6", "--core-dumps"]);
+        let others = options(&[
+            "--http",
+            "--max-keys",
+            "6",
+            "--core-dumps",
+            "--trusted-proxy",
+            "192.0.2.7",
+        ]);
         assert_eq!(
             before.needing_restart(&others),
-            ["core-dumps", "http", "listen"]
+            ["core-dumps", "http", "listen", "trusted-proxy"]
         );
     }
 }

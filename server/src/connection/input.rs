@@ -1,5 +1,6 @@
 //! Input: which packets are taken out of it, and when.
 use super::{Connection, Phase};
+use crate::access::proxy_header;
 use bytes::BytesMut;
 use statestore_protocol::mqtt::{DecodeError, Packet, Publish, QoS, ReasonCode, Recognized};
 use statestore_protocol::property::RequestProperties;
@@ -24,6 +25,8 @@ pub(crate) enum Next {
     Packet(Packet),
     /// Something else, whose first byte is this. The connection cannot go on.
     Undecodable(Option<u8>, DecodeError),
+    /// A header of the PROXY protocol in the place of CONNECT.
+    ProxyHeader,
     /// Something, but others are to have their turn first.
     Later,
     /// No whole packet, or none that may be taken now.
@@ -105,6 +108,9 @@ impl Connection {
         if turn.is_over && !input.is_empty() {
             self.blocked_since_ms.get_or_insert(now_ms);
             return Next::Later;
+        }
+        if self.phase == Phase::Opening && proxy_header::is_header(input) {
+            return Next::ProxyHeader;
         }
         let before = input.len();
         let first = input.first().copied();

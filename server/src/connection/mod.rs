@@ -21,7 +21,7 @@ pub(crate) use memory::Memory;
 pub(crate) use output::Place;
 pub(crate) use proving::{Answer, Proving, Shown, Stage};
 
-use crate::access::{ClientCertificate, Peer};
+use crate::access::{ClientCertificate, LoginSource, Peer};
 use crate::budget::{Charge, Gauge};
 use crate::timers::Timer;
 use ahead::Ahead;
@@ -204,6 +204,11 @@ impl Connection {
     /// Returns when it was opened, in milliseconds.
     pub(crate) fn opened_ms(&self) -> u64 {
         self.opened_ms
+    }
+
+    /// Where its logins come from.
+    pub(crate) fn login_source(&self) -> LoginSource {
+        self.peer.login_source()
     }
 
     /// The certificate that its client has shown.

@@ -1,6 +1,6 @@
 //! A client that is still to prove who it is, or does so again.
 use super::{Connection, connect_bytes};
-use crate::access::Exchange;
+use crate::access::{Exchange, Refusal};
 use bytes::Bytes;
 use statestore_protocol::mqtt::Connect;
 
@@ -41,8 +41,10 @@ pub(crate) enum Stage {
     Delayed,
     /// It waits until somebody has time to look at it.
     Queued,
-    /// Somebody looks at it.
-    Looked,
+    /// Another thread looks at it, since this time on the monotonic clock.
+    Looked { since_ms: u64 },
+    /// It is refused, and learns that later.
+    Refused(Refusal),
     /// The client was asked something.
     Asked(Box<Exchange>),
 }

@@ -151,9 +151,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<'_, S> {
             let has_output = !self.output.is_empty() || self.is_unflushed;
             tokio::select! {
                 read = self.reader.read_buf(&mut self.input) => {
-                    if read? == 0 {
+                    let count = read?;
+                    if count == 0 {
                         return Err(AttachError::Ended);
                     }
+                    self.driver.note_input(count, self.driver.clock.now());
                     self.has_more = true;
                 }
                 written = write(&mut self.writer, &self.output), if has_output => {

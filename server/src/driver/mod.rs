@@ -4,16 +4,18 @@
 //! once. One more task, the [keeper](Driver::keep), watches the time and carries writes to the storage, and logins to threads that have time for them; while
 //! one commit is on its way to the disk, the next one gathers.
 mod broker;
+mod memory;
 mod socket;
 
 use crate::access::Peer;
 use crate::clock::Clock;
 use crate::control::{Command, Inspection};
 use crate::hub::{ConnectionId, Hub, Verified};
-use crate::listeners::Arrival;
+use crate::listeners::Accepted;
 use crate::storage::group_commit::ImageOrder;
 use crate::storage::{Committer, StorageError, SubmitError};
 use bytes::BytesMut;
+use memory::MemoryMonitor;
 use slotmap::SecondaryMap;
 use socket::Socket;
 use std::cell::{Cell, RefCell};
@@ -64,6 +66,8 @@ pub(crate) struct Driver {
     broker_turned: Notify,
     /// The last connection to the broker was one on which requests could come.
     was_attached: Cell<bool>,
+    /// Without one, the process has other uses for its memory.
+    memory: RefCell<Option<MemoryMonitor>>,
     /// Something panicked in the midst of a change to what is shared: nothing happens any more.
     is_broken: Cell<bool>,
 }
@@ -97,21 +101,24 @@ impl Driver {
             broker_news: Notify::new(),
             broker_turned: Notify::new(),
             was_attached: Cell::new(false),
+            memory: RefCell::default(),
             is_broken: Cell::new(false),
         }
     }
 
-    /// Serves a connection that has come in, if there is a place for it.
+    /// Serves a connection that has come in. Counts one that was closed because all places are taken.
     pub(crate) fn welcome<S: AsyncRead + AsyncWrite + Unpin>(
         self: &Rc<Self>,
-        arrival: Arrival<S>,
+        accepted: Accepted<S>,
     ) -> Option<impl Future<Output = ()> + use<S>> {
-        let Some(place) = arrival.place else {
-            let now = self.clock.now();
-            self.hub.borrow_mut().turned_away(&arrival.peer, now);
-            return None;
-        };
-        Some(Rc::clone(self).serve(arrival.stream, arrival.peer, place))
+        match accepted {
+            Ok(arrival) => Some(Rc::clone(self).serve(arrival.stream, arrival.peer, arrival.place)),
+            Err(peer) => {
+                let now = self.clock.now();
+                self.hub.borrow_mut().turned_away(&peer, now);
+                None
+            }
+        }
     }
 
     /// Measures how long requests take, if anybody wants to know.
@@ -213,7 +220,9 @@ impl Driver {
             for order in self.images.take() {
                 committer.order_image(order);
             }
-            let wakeup_ms = self.hub.borrow().next_wakeup();
+            let memory_ms = self.watch_memory(committer);
+            let hub_ms = self.hub.borrow().next_wakeup();
+            let wakeup_ms = memory_ms.into_iter().chain(hub_ms).min();
             self.wakes_at_ms.set(wakeup_ms);
             let wakeup = async {
                 match wakeup_ms {
@@ -302,8 +311,9 @@ impl Driver {
 
     /// Lets time pass, which does a part of what waits for its turn, too.
     fn tick(&self) {
+        let now = self.clock.now();
         let mut hub = self.hub.borrow_mut();
-        hub.tick(self.clock.now());
+        hub.tick(now);
         if let Some(disconnected) = hub.take_changed()
             && let Some(reply) = self.changing.take()
         {
@@ -332,6 +342,7 @@ impl Driver {
                 let mut hub = self.hub.borrow_mut();
                 let now = self.clock.now();
                 if let Some((limits, service)) = change.limits {
+                    self.set_budgets(service.max_bytes, limits.max_session_bytes);
                     hub.set_limits(limits, &service);
                 }
                 hub.begin_change(Some(change.authenticator), change.policy, now);
@@ -345,6 +356,11 @@ impl Driver {
                 self.spread_word(None);
             }
         }
+    }
+
+    /// Sets whether all users of this machine can reach a listener that demands no certificate.
+    pub(crate) fn serve_anonymous_local_users(&self, are_served: bool) {
+        self.hub.borrow_mut().set_anonymous_local_users(are_served);
     }
 
     /// Tells the hub whether there is room on the disk.

@@ -161,7 +161,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         buffer.reserve(most);
         let mut part = (&mut buffer).limit(most);
         let result = pin!(self.stream.read_buf(&mut part)).poll(context);
-        if let Poll::Ready(Ok(1..)) = result {
+        if let Poll::Ready(Ok(count @ 1..)) = result {
+            driver.note_input(count, now);
             let mut hub = driver.hub.borrow_mut();
             driver.begin(&mut hub, self.begun_us);
             self.is_turn_over = hub.received(self.id, &mut buffer, now);

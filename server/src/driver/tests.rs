@@ -4,7 +4,7 @@ mod turns;
 use super::*;
 use crate::hub::HubConfig;
 use crate::keyspace::rules::{Operation, Version};
-use crate::keyspace::{Asked, Embedded, End, Keyspace, Size, Ticket, Told};
+use crate::keyspace::{Asked, Embedded, End, Keyspace, PageRequest, Size, Ticket, Told};
 use crate::service::{Now, Service, ServiceConfig};
 use crate::storage::{CommitterOptions, MemoryStorage};
 use bytes::Bytes;
@@ -42,14 +42,8 @@ impl Keyspace for Elsewhere {
         self.asked.send(()).unwrap();
         None
     }
-    fn page(
-        &mut self,
-        asked: &Asked,
-        pattern: &Bytes,
-        token: Option<&Bytes>,
-        told: &mut dyn Told,
-    ) -> Option<End> {
-        self.inner.page(asked, pattern, token, told)
+    fn page(&mut self, asked: &Asked, request: &PageRequest, told: &mut dyn Told) -> Option<End> {
+        self.inner.page(asked, request, told)
     }
     fn follow(&mut self, asked: &Asked, key: &Bytes) -> Option<End> {
         self.inner.follow(asked, key)

@@ -1,5 +1,5 @@
 //! What waits to be handed out: in which order, behind what, and how much memory it takes.
-use super::fanout::{Fanout, What};
+use super::fanout::{Fanout, Publication, What};
 use crate::budget::{Charge, Gauge};
 use foldhash::quality::RandomState;
 use std::collections::{HashMap, VecDeque};
@@ -91,6 +91,11 @@ impl Backlog {
             }
         }
         self.fanouts.push_back(fanout);
+    }
+
+    /// The subscribers of a message that waits are found by now.
+    pub(super) fn found_targets(&mut self, publication: &Publication) {
+        self.target_bytes += publication.target_bytes;
     }
 
     /// What is next. It stays counted: it comes [back](Self::put_back), or has [ended](Self::ended).

@@ -20,6 +20,10 @@ pub struct HubConfig {
     pub broker: Option<BrokerTerms>,
     /// Numbers of ended connections, which those that end before they reach the hub have in common.
     pub ends: EndCounts,
-    /// Makes client ids given by the server differ from those of other runs.
-    pub client_id_seed: u64,
+    /// Whether all users of this machine can reach a listener that demands no certificate: keys are shown over HTTP without the token
+    /// only then.
+    pub anonymous_local_users: bool,
+    /// Seed of the client ids that the server assigns, so that a simulation can be repeated. Without it they come from the random source
+    /// of the system, and no client can tell the next one from its own.
+    pub client_id_seed: Option<u64>,
 }

@@ -42,7 +42,7 @@ impl Hub {
         }
         let assigned = connect.client_id.is_empty();
         if assigned {
-            connect.client_id = self.assign_client_id();
+            connect.client_id = self.assign_client_id()?;
         }
 
         if !self
@@ -208,17 +208,22 @@ impl Hub {
         }
     }
 
-    /// A client id that nobody has, and nobody guesses from another one.
-    fn assign_client_id(&mut self) -> String {
+    /// Returns a client id that no session has, and that cannot be guessed from others.
+    fn assign_client_id(&mut self) -> Result<String, Refusal> {
         loop {
-            // SplitMix64: a bijection of the counter.
-            self.assigned_client_ids = self.assigned_client_ids.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            let mut mixed = self.assigned_client_ids;
-            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            let id = format!("auto-{:016x}", mixed ^ (mixed >> 31));
+            let number = if let Some(state) = &mut self.client_id_seed {
+                u128::from(next_of_seed(state))
+            } else {
+                let mut bytes = [0; 16];
+                getrandom::fill(&mut bytes).map_err(|_| {
+                    let why = "the system gives no random bytes for a client identifier";
+                    (ReasonCode::SERVER_UNAVAILABLE, why)
+                })?;
+                u128::from_ne_bytes(bytes)
+            };
+            let id = format!("auto-{number:032x}");
             if self.sessions.find(&id).is_none() {
-                return id;
+                return Ok(id);
             }
         }
     }
@@ -245,8 +250,24 @@ impl Hub {
         told: (ReasonCode, &str),
         now: Now,
     ) {
+        self.note_refused_party(id, party, reasons, now);
+        self.send_refusal(id, told, now);
+    }
+
+    /// Notes that the CONNECT of this party is refused.
+    pub(super) fn note_refused_party(
+        &mut self,
+        id: ConnectionId,
+        party: Party,
+        reasons: Reasons,
+        now: Now,
+    ) {
         let peer = self.connections.get(id).map(Connection::endpoint).cloned();
         self.refuse(party, peer.as_ref(), reasons, None, now);
+    }
+
+    /// Sends the refusal of a CONNECT, and ends the connection.
+    pub(super) fn send_refusal(&mut self, id: ConnectionId, told: (ReasonCode, &str), now: Now) {
         let (reason, why) = told;
         let connack = ConnAck {
             reason_string: Some(why.into()),
@@ -294,6 +315,15 @@ impl Hub {
         self.log_end(id, EndReason::ConnectRefused, "", None, now);
         self.end(id, Parting::WithLastWord, WillOutcome::Dropped, now);
     }
+}
+
+/// Returns the next number of `SplitMix64`.
+fn next_of_seed(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ (mixed >> 31)
 }
 
 /// Whether a will may not go to this topic: it would be a request, or look as if the store had sent it.

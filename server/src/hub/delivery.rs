@@ -28,6 +28,15 @@ impl Routed {
 }
 
 impl Hub {
+    pub(super) fn mark_dirty(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(id)
+            && !connection.is_dirty
+        {
+            connection.is_dirty = true;
+            self.dirty.push_back(id);
+        }
+    }
+
     /// Moves the output of a connection that may leave now to the end of `to`, which holds what was taken before and
     /// has not left yet.
     pub fn take_output(&mut self, id: ConnectionId, to: &mut BytesMut, now: Now) {

@@ -30,7 +30,7 @@ use super::{ConnectionId, Hub, SessionId, Timed};
 use crate::access::Peer;
 use crate::audit::{EndReason, shortened};
 use crate::clock::Now;
-use crate::connection::{Connection, Parting, Phase, Proving, Stage};
+use crate::connection::{Connection, Parting, Phase, Stage};
 use statestore_protocol::mqtt::{Disconnect, ReasonCode, Will};
 
 /// What happens to a will when a connection ends.
@@ -177,10 +177,10 @@ impl Hub {
     pub(super) fn settle(&mut self, now: Now) {
         self.settle_detached(now);
         let held = self.held_bytes();
-        if held > self.tight_at_bytes {
+        if held > self.session_memory.tight_at_bytes {
             self.make_room(now);
-        } else if held <= self.limits.max_session_bytes {
-            self.tight_at_bytes = self.limits.max_session_bytes;
+        } else if held <= self.max_session_bytes() {
+            self.session_memory.tight_at_bytes = self.max_session_bytes();
         }
     }
 
@@ -249,8 +249,7 @@ impl Hub {
     fn publish_will(&mut self, will: &Will, now: Now) {
         match Message::will(will, now.mono_ms, &self.gauge) {
             Ok(message) => {
-                let targets = self.subscriptions.matches(message.topic(), None);
-                let publication = Publication::new(message, will.qos, targets, None);
+                let publication = Publication::new(message, will.qos, None, None);
                 self.begin_message(publication, None, now);
             }
             Err(error) => tracing::debug!(%error, "a will cannot be published"),
@@ -262,12 +261,13 @@ impl Hub {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        if let Some(Proving {
-            stage: Stage::Delayed,
-            ..
-        }) = connection.proving()
-        {
-            return self.turn_has_come(id, now);
+        match connection.proving().map(|proving| &proving.stage) {
+            Some(Stage::Delayed) => return self.turn_has_come(id, now),
+            Some(Stage::Refused(refusal)) => {
+                let refusal = *refusal;
+                return self.send_refusal(id, refusal, now);
+            }
+            _ => {}
         }
         if matches!(connection.phase(), Phase::Open(_)) && self.ends_pause(id, now) {
             return;

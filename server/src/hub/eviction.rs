@@ -16,17 +16,56 @@ enum Holder {
     Connection(ConnectionId),
 }
 
+/// How much sessions and connections may hold now.
+#[derive(Debug)]
+pub(super) struct SessionMemory {
+    /// When more than this is held, the largest holders are evicted.
+    pub(super) tight_at_bytes: usize,
+    /// A limit below the configured one, as long as the process has no memory left.
+    short_limit: Option<usize>,
+}
+
+impl SessionMemory {
+    pub(super) fn new(max_session_bytes: usize) -> Self {
+        Self {
+            tight_at_bytes: max_session_bytes,
+            short_limit: None,
+        }
+    }
+}
+
 impl Hub {
+    /// Maximum number of bytes that sessions and connections may hold now.
+    pub(super) fn max_session_bytes(&self) -> usize {
+        let configured = self.limits.max_session_bytes;
+        let short = self.session_memory.short_limit;
+        short.map_or(configured, |limit| limit.min(configured))
+    }
+
+    /// The process has no memory left: entries do not grow, and sessions and connections may hold `limit` bytes. Or it has some
+    /// again: `None`.
+    pub(crate) fn set_memory_short(&mut self, limit: Option<usize>, now: Now) {
+        self.service.set_memory_short(limit.is_some());
+        self.session_memory.short_limit = limit;
+        self.session_memory.tight_at_bytes = self.max_session_bytes();
+        self.settle(now);
+    }
+
+    /// Moves the next entries within the heap; returns whether there are more.
+    pub(crate) fn relocate(&mut self) -> bool {
+        self.service.relocate()
+    }
+
     /// Bytes that sessions and connections hold, with the watches and remembered answers that the service keeps
     /// for them. What several share is counted once.
-    pub(super) fn held_bytes(&self) -> usize {
+    pub(crate) fn held_bytes(&self) -> usize {
         self.gauge.bytes() + self.service.client_bytes()
     }
 
     /// Makes room if too much is held. Somewhat more than necessary is freed, so that looking for it is rare: much more
     /// of what waits for somebody who is not there, a little more of what others hold.
     pub(super) fn make_room(&mut self, now: Now) {
-        let most = self.limits.max_session_bytes;
+        let most = self.max_session_bytes();
         // At least so much that whoever comes back next can be sent the largest message.
         let message = self.limits.max_packet_bytes as usize + self.limits.max_output_bytes;
         let enough = most - message.clamp(most / 8, most / 2);
@@ -51,7 +90,7 @@ impl Hub {
             }
         }
         // If it did not help, then looking again will not help either before there is more.
-        self.tight_at_bytes = most.max(self.held_bytes() + most / 64);
+        self.session_memory.tight_at_bytes = most.max(self.held_bytes() + most / 64);
     }
 
     /// The largest on top.

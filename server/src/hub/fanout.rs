@@ -5,7 +5,7 @@
 //! there are connections, and those that nobody here has caused are bounded by [`MOST_FANOUTS`].
 use super::delivery::Routed;
 use super::message::{Delivery, Message, Payload};
-use super::subscriptions::Match;
+use super::subscriptions::{Match, Search};
 use super::{ConnectionId, Hub, SessionId, broker};
 use crate::budget::Charge;
 use crate::clock::Now;
@@ -21,8 +21,14 @@ pub(super) const MOST_FANOUTS: usize = 1024;
 /// Most deliveries of a turn.
 const TURN_DELIVERIES: usize = 64;
 
-/// Most bytes of payload that a turn copies; the last delivery may exceed it.
+/// Most bytes of payload, and of topics of notifications, that a turn copies; the last delivery may exceed it.
 const TURN_PAYLOAD: usize = 256 * 1024;
+
+/// Visits of filters at once when a message is published: most messages need fewer ...
+const FIRST_VISITS: usize = 500;
+
+/// ... and of a turn for those that need more, in which nothing else happens.
+const TURN_VISITS: usize = 2_000;
 
 /// With so much memory of who is still to get messages, no more are taken, in bytes: each of thousands of clients may publish
 /// something that goes to thousands.
@@ -72,6 +78,8 @@ impl Notification {
 pub(super) struct Publication {
     message: Message,
     qos: QoS,
+    publisher: Option<SessionId>,
+    search: Searched,
     targets: std::vec::IntoIter<Match<SessionId>>,
     /// Memory of these.
     pub(super) target_bytes: usize,
@@ -80,24 +88,42 @@ pub(super) struct Publication {
     packet_id: Option<PacketId>,
 }
 
+/// How far the subscribers of a message are found.
+#[derive(Debug)]
+enum Searched {
+    /// Not at all: a message that waits behind others takes no memory for subscribers.
+    Unsearched,
+    Partly(Search<SessionId>),
+    Wholly,
+}
+
 impl Publication {
-    /// To these; `packet_id` is that of the PUBLISH, if it is to be acknowledged.
+    /// A message from this session; `packet_id` is that of the PUBLISH, if it is to be acknowledged.
     pub(super) fn new(
         message: Message,
         qos: QoS,
-        targets: Vec<Match<SessionId>>,
+        publisher: Option<SessionId>,
         packet_id: Option<PacketId>,
     ) -> Self {
-        let identifiers = targets.iter().map(|target| target.identifiers.capacity());
-        let identifiers = identifiers.sum::<usize>() * size_of::<u32>();
         Self {
             message,
             qos,
-            target_bytes: targets.capacity() * size_of::<Match<SessionId>>() + identifiers,
-            routed: Routed::to(targets.len()),
-            targets: targets.into_iter(),
+            publisher,
+            search: Searched::Unsearched,
+            target_bytes: 0,
+            routed: Routed::to(0),
+            targets: Vec::new().into_iter(),
             packet_id,
         }
+    }
+
+    fn set_targets(&mut self, targets: Vec<Match<SessionId>>) {
+        self.search = Searched::Wholly;
+        let identifiers = targets.iter().map(|target| target.identifiers.capacity());
+        let identifiers = identifiers.sum::<usize>() * size_of::<u32>();
+        self.target_bytes = targets.capacity() * size_of::<Match<SessionId>>() + identifiers;
+        self.routed = Routed::to(targets.len());
+        self.targets = targets.into_iter();
     }
 
     pub(super) fn topic(&self) -> &str {
@@ -110,6 +136,8 @@ impl Publication {
 struct Turn {
     deliveries: usize,
     payload: usize,
+    /// Of filters, in search of subscribers.
+    visits: usize,
     /// It goes on where a former turn ended.
     is_later: bool,
 }
@@ -119,12 +147,13 @@ impl Turn {
         Self {
             deliveries: TURN_DELIVERIES,
             payload: TURN_PAYLOAD,
+            visits: TURN_VISITS,
             is_later,
         }
     }
 
     fn is_over(&self) -> bool {
-        self.deliveries == 0 || self.payload == 0
+        self.deliveries == 0 || self.payload == 0 || self.visits == 0
     }
 
     fn delivered(&mut self, payload: usize) {
@@ -173,13 +202,29 @@ impl Hub {
         had_some
     }
 
-    /// Begins to hand a message to its subscribers, and acknowledges it at the end.
+    /// Finds the subscribers of a message, hands it to them, and acknowledges it at the end.
+    ///
+    /// If they are not found within [`FIRST_VISITS`], the search continues in turns of its own, one message after the other.
     pub(super) fn begin_message(
         &mut self,
-        publication: Publication,
+        mut publication: Publication,
         origin: Option<ConnectionId>,
         now: Now,
     ) {
+        let (topic, publisher) = (publication.message.topic(), publication.publisher);
+        let mut search = self.subscriptions.begin(topic, publisher);
+        let mut visits = FIRST_VISITS;
+        let is_done = self
+            .subscriptions
+            .search(topic, publisher, &mut search, &mut visits);
+        self.service.worked(self.subscriptions.take_work());
+        if !is_done {
+            // It begins anew once it is the first.
+            let what = What::Message(publication);
+            self.begin(Fanout { what, origin }, true, now);
+            return;
+        }
+        publication.set_targets(search.into_matches());
         let bytes = publication.target_bytes;
         while bytes > FEW_TARGET_BYTES
             && self
@@ -296,8 +341,35 @@ impl Hub {
         true
     }
 
+    /// Continues to find the subscribers of a message; returns whether all are found.
+    fn find_targets(&mut self, publication: &mut Publication, turn: &mut Turn) -> bool {
+        let (topic, publisher) = (publication.message.topic(), publication.publisher);
+        let mut search = match std::mem::replace(&mut publication.search, Searched::Unsearched) {
+            Searched::Wholly => {
+                publication.search = Searched::Wholly;
+                return true;
+            }
+            Searched::Unsearched => self.subscriptions.begin(topic, publisher),
+            Searched::Partly(search) => search,
+        };
+        let is_done = self
+            .subscriptions
+            .search(topic, publisher, &mut search, &mut turn.visits);
+        self.subscriptions.take_work();
+        if is_done {
+            publication.set_targets(search.into_matches());
+            self.fanouts.found_targets(publication);
+        } else {
+            publication.search = Searched::Partly(search);
+        }
+        is_done
+    }
+
     /// Hands a message to some of its subscribers; whether all have it.
     fn route(&mut self, publication: &mut Publication, turn: &mut Turn, now: Now) -> bool {
+        if !self.find_targets(publication, turn) {
+            return false;
+        }
         while !turn.is_over() {
             let Some(target) = publication.targets.next() else {
                 return true;
@@ -323,7 +395,8 @@ impl Hub {
                 return true;
             };
             notification.next += 1;
-            turn.delivered(notification.payload.len());
+            // The topic of each client has the key in hexadecimal digits, and is made for it alone.
+            turn.delivered(notification.payload.len() + 2 * notification.key.len());
             if client.starts_with(broker::BEHIND) {
                 if !turn.is_later || self.service.is_watching(client, &notification.key) {
                     self.notify_behind_broker(client, notification, now);

@@ -6,7 +6,7 @@ use super::{Hub, Statistics};
 use crate::audit::EndCounts;
 use crate::clock::Now;
 use crate::keyspace::remote::EngineFigures;
-use crate::service::RequestFigures;
+use crate::service::{RequestFigures, Service};
 
 /// Everything of one moment.
 #[derive(Debug, Clone)]
@@ -41,9 +41,19 @@ impl Hub {
         self.service.measure(now_us);
     }
 
-    /// Whether everybody may connect and do everything.
+    /// The service behind it.
+    pub fn service(&self) -> &Service {
+        &self.service
+    }
+
+    /// Returns whether any local user may connect without credentials and read and write all keys.
     pub(crate) fn is_open(&self) -> bool {
-        self.authenticator.is_anonymous() && self.policy.is_none()
+        self.anonymous_local_users && self.authenticator.is_anonymous() && self.policy.is_none()
+    }
+
+    /// Sets whether all local users can reach a listener that demands no certificate.
+    pub(crate) fn set_anonymous_local_users(&mut self, can_connect: bool) {
+        self.anonymous_local_users = can_connect;
     }
 
     /// Everything that is counted and measured.

@@ -4,19 +4,15 @@ use crate::access::{Peer, Principal};
 use crate::clock::Now;
 use crate::connection::Connection;
 use crate::keyspace::Look;
-use crate::service::{Answered, Commit, Envelope, Outcome, Reception, Request};
-use bytes::{Bytes, BytesMut};
+use crate::service::Commit;
+use bytes::Bytes;
 use statestore_protocol::mqtt::ReasonCode;
-use statestore_protocol::property::RequestProperties;
-use statestore_protocol::{Command, Hlc, Reply};
 use std::sync::Arc;
 
 /// Most connections, sessions or keys that are told at a time.
 pub(crate) const MOST_SHOWN: usize = 200;
 /// Most bytes of a value that may be the name of a holder.
-const MOST_HOLDER_BYTES: usize = 2048;
-/// In whose name things are done here.
-const OPERATOR: &str = "operator";
+pub(crate) const MOST_HOLDER_BYTES: usize = 2048;
 
 /// A connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,15 +66,6 @@ pub(crate) struct LockView {
     pub(crate) entry: Look,
 }
 
-/// What became of a deletion.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Deletion {
-    /// So many keys are gone, once this commit is durable.
-    Done(u64, Commit),
-    /// The store said no.
-    Refused(String),
-}
-
 impl Hub {
     /// Connections, from the one with this number on.
     pub(crate) fn connections_from(&self, first: usize) -> Part<ConnectionView, usize> {
@@ -119,26 +106,14 @@ impl Hub {
         from: KeyCursor,
         now: Now,
     ) -> Option<Part<Bytes, KeyCursor>> {
-        let (mut keys, next) = self.service.keys(pattern, from.token.as_ref(), now)?;
-        let next = next.map(|token| KeyCursor {
-            token: Some(token),
-            behind: None,
-        });
-        // If it is gone, the page comes again: rather a key twice than none.
-        if let Some(behind) = &from.behind
-            && let Some(place) = keys.iter().position(|key| key == behind)
-        {
-            keys.drain(..=place);
-        }
-        if keys.len() <= MOST_SHOWN {
-            return Some(Part { items: keys, next });
-        }
-        keys.truncate(MOST_SHOWN);
-        let next = Some(KeyCursor {
-            token: from.token,
-            behind: keys.last().cloned(),
-        });
-        Some(Part { items: keys, next })
+        let (keys, next) = self.service.keys(pattern, from.token.as_ref(), now)?;
+        Some(part_of_page(keys, next, from))
+    }
+
+    /// Who watches a key.
+    pub(crate) fn watchers(&self, key: &[u8]) -> Vec<Arc<str>> {
+        let watchers = self.service.watchers(key);
+        watchers[..watchers.len().min(MOST_SHOWN)].to_vec()
     }
 
     /// What an entry is now, and who watches it.
@@ -148,10 +123,8 @@ impl Hub {
         most_bytes: usize,
         now: Now,
     ) -> (Option<Look>, Vec<Arc<str>>) {
-        let watchers = self.service.watchers(key);
-        let shown = watchers.len().min(MOST_SHOWN);
         let entry = self.service.look(key, most_bytes, now);
-        (entry, watchers[..shown].to_vec())
+        (entry, self.watchers(key))
     }
 
     /// Locks among a part of the keys that match a pattern.
@@ -171,6 +144,11 @@ impl Hub {
 
     fn lock(&self, key: Bytes, now: Now) -> Option<LockView> {
         let entry = self.service.look(&key, MOST_HOLDER_BYTES, now)?;
+        self.lock_of(key, entry)
+    }
+
+    /// The lock that a key is, if it is one.
+    pub(crate) fn lock_of(&self, key: Bytes, entry: Look) -> Option<LockView> {
         if entry.expires_in_ms.is_none() || entry.value_bytes > MOST_HOLDER_BYTES {
             return None;
         }
@@ -195,47 +173,6 @@ impl Hub {
         self.limits.audit.logs_keys
     }
 
-    /// Deletes a key as a client would, with a fencing token or without.
-    pub(crate) fn delete(&mut self, key: Bytes, fence: Option<Hlc>, now: Now) -> Deletion {
-        let mut payload = BytesMut::new();
-        Command::Del {
-            key,
-            if_version: None,
-        }
-        .encode(&mut payload);
-        let envelope = Envelope {
-            request: Request {
-                client: &OPERATOR.into(),
-                principal: &Principal::default(),
-                rights: None,
-                correlation: OPERATOR.as_bytes(),
-                payload: &payload.freeze(),
-                properties: RequestProperties {
-                    fencing_token: fence.map(Ok),
-                    ..RequestProperties::default()
-                },
-                may_return: false,
-            },
-            deadline_ms: None,
-            has_room: true,
-            is_shared: false,
-        };
-        let reception = self.service.ask(&envelope, now);
-        self.tell_watchers(None, now);
-        self.tell_outcomes(now);
-        self.settle(now);
-        match reception {
-            Reception::Ended(Outcome::Answered(Answered { response, commit })) => {
-                match response.reply {
-                    Reply::Count(count) => Deletion::Done(count, commit),
-                    Reply::Error(error) => Deletion::Refused(error.to_string()),
-                    _ => Deletion::Refused("the store has answered something else".into()),
-                }
-            }
-            _ => Deletion::Refused("nobody knows yet whether the key is gone".into()),
-        }
-    }
-
     /// Whether what waits for this commit may be told.
     pub(crate) fn is_durable(&self, commit: Commit) -> bool {
         self.service.pending(commit) == 0
@@ -255,6 +192,33 @@ impl Hub {
         self.settle(now);
         true
     }
+}
+
+/// The part of a list that a page of the store is, from where it was to go on.
+pub(crate) fn part_of_page(
+    mut keys: Vec<Bytes>,
+    next: Option<Bytes>,
+    from: KeyCursor,
+) -> Part<Bytes, KeyCursor> {
+    let next = next.map(|token| KeyCursor {
+        token: Some(token),
+        behind: None,
+    });
+    // If it is gone, the page comes again: rather a key twice than none.
+    if let Some(behind) = &from.behind
+        && let Some(place) = keys.iter().position(|key| key == behind)
+    {
+        keys.drain(..=place);
+    }
+    if keys.len() <= MOST_SHOWN {
+        return Part { items: keys, next };
+    }
+    keys.truncate(MOST_SHOWN);
+    let next = Some(KeyCursor {
+        token: from.token,
+        behind: keys.last().cloned(),
+    });
+    Part { items: keys, next }
 }
 
 fn user(principal: &Principal) -> Option<String> {

@@ -81,7 +81,7 @@ impl Hub {
         while let Some((ticket, outcome)) = self.service.take_outcome() {
             if let Some(asker) = self.askers.remove(&ticket) {
                 self.conclude_later(&asker, &outcome, now);
-            } else {
+            } else if let Some(outcome) = self.operator_requests.put(ticket, outcome) {
                 self.conclude_later_for_broker(ticket, &outcome, now);
             }
         }

@@ -12,7 +12,9 @@ use super::policy::Reviewed;
 use super::refusals::Cause;
 use super::verification::Verified;
 use super::{ConnectionId, Hub};
-use crate::access::{Authenticator, Credentials, Job, Login, Pace, Refusal, Step, Turn, Verdict};
+use crate::access::{
+    Authenticator, Credentials, Job, Login, Pace, REFUSAL_DELAY_MS, Refusal, Step, Turn, Verdict,
+};
 use crate::audit::EndReason;
 use crate::clock::Now;
 use crate::connection::{Answer, Connection, Shown, Stage};
@@ -80,7 +82,7 @@ impl Hub {
         let claimed = credentials(connection).and_then(Authenticator::claimed);
         let turn = self
             .logins
-            .turn(connection.peer(), claimed.as_deref(), now.mono_ms);
+            .turn(connection.login_source(), claimed.as_deref(), now.mono_ms);
         match turn {
             Turn::Now => return true,
             Turn::At(at_ms) => {
@@ -127,9 +129,17 @@ impl Hub {
     /// Looks at what a client has shown; gives back what is to be done elsewhere.
     pub(super) fn look(&mut self, id: ConnectionId, now: Now) -> Option<Job> {
         let connection = self.connections.get(id)?;
-        match self.authenticator.begin(credentials(connection)?, now) {
+        let step = self.authenticator.begin(credentials(connection)?, now);
+        let since_ms = now.mono_ms;
+        match step {
+            // Its refusal waits for longer than the hash would take, which is left to those that need it.
+            Step::Job(Job::Nobody { .. }) if self.holds_back(id, now) => {
+                let refusal = self.reason_of_refusal(id);
+                self.refused(id, refusal, "wrong user name or password", since_ms, now);
+                None
+            }
             Step::Job(job) => {
-                self.connections.get_mut(id)?.proving_mut()?.stage = Stage::Looked;
+                self.connections.get_mut(id)?.proving_mut()?.stage = Stage::Looked { since_ms };
                 Some(job)
             }
             step => {
@@ -146,7 +156,8 @@ impl Hub {
         };
         let is_quick = connection.method().is_some();
         let claimed = credentials(connection).and_then(Authenticator::claimed);
-        let line = claimed.and_then(|user| self.logins.line(connection.peer(), &user));
+        let source = connection.login_source();
+        let line = claimed.map(|user| self.logins.of_user_from_source(source, &user));
         if !self.verifications.push(id, line, has_turn, is_quick) {
             let why = "too many logins wait already: try again later";
             self.turn_away(id, ReasonCode::SERVER_BUSY, why, now);
@@ -156,7 +167,7 @@ impl Hub {
     fn step(&mut self, id: ConnectionId, step: Step, now: Now) {
         match step {
             Step::Accepted(login, proof) => self.accepted(id, *login, proof, now),
-            Step::Refused(refusal) => self.refused(id, refusal, refusal.1, now),
+            Step::Refused(refusal) => self.refused(id, refusal, refusal.1, now.mono_ms, now),
             Step::Asked(question, exchange) => {
                 if let Some(proving) = self
                     .connections
@@ -181,20 +192,20 @@ impl Hub {
     /// more, nothing happens.
     pub fn verified(&mut self, verified: Verified, now: Now) {
         let id = verified.connection;
-        self.verifications.ended(id);
+        self.verifications.ended(id, verified.memory);
         let connection = self.connections.get_mut(id);
         let Some(proving) = connection.and_then(Connection::proving_mut) else {
             return;
         };
-        if !matches!(proving.stage, Stage::Looked) {
+        let Stage::Looked { since_ms } = proving.stage else {
             return;
-        }
+        };
         if verified.epoch == self.verifications.epoch() {
             match verified.verdict {
                 Verdict::Accepted(login) => self.accepted(id, *login, None, now),
                 Verdict::Refused(why) => {
                     let reason = self.reason_of_refusal(id);
-                    self.refused(id, reason, why, now);
+                    self.refused(id, reason, why, since_ms, now);
                 }
                 Verdict::Unknown(why) => self.turn_away(id, ReasonCode::SERVER_BUSY, why, now),
             }
@@ -285,7 +296,8 @@ impl Hub {
         };
         let claimed = credentials(connection).and_then(Authenticator::claimed);
         if let (Some(claimed), Some(_)) = (claimed, login.principal.name()) {
-            self.logins.succeeded(connection.peer(), claimed.as_str());
+            let source = connection.login_source();
+            self.logins.succeeded(source, &claimed);
         }
         match connection.take_proving().map(|proving| proving.shown) {
             Some(Shown::Connect(connect)) => {
@@ -338,20 +350,30 @@ impl Hub {
         }
     }
 
-    /// What a client has shown is not accepted.
-    fn refused(&mut self, id: ConnectionId, refusal: Refusal, why: &str, now: Now) {
+    /// Returns whether a refusal of what a client has shown is held back.
+    fn holds_back(&mut self, id: ConnectionId, now: Now) -> bool {
+        let Some(connection) = self.connections.get(id) else {
+            return false;
+        };
+        let source = connection.login_source();
+        credentials(connection)
+            .and_then(Authenticator::claimed)
+            .is_some_and(|user| self.logins.holds_back(source, &user, now.mono_ms))
+    }
+
+    /// Refuses what a client has shown, whose check began at `since_ms`.
+    fn refused(&mut self, id: ConnectionId, refusal: Refusal, why: &str, since_ms: u64, now: Now) {
         let (reason, told) = refusal;
-        if let Some(connection) = self.connections.get(id)
-            && matches!(
-                reason,
-                ReasonCode::BAD_USER_NAME_OR_PASSWORD | ReasonCode::NOT_AUTHORIZED
-            )
-        {
+        let is_wrong = matches!(
+            reason,
+            ReasonCode::BAD_USER_NAME_OR_PASSWORD | ReasonCode::NOT_AUTHORIZED
+        );
+        if let Some(connection) = self.connections.get(id).filter(|_| is_wrong) {
             self.statistics.logins_refused += 1;
-            let peer = connection.peer();
+            let source = connection.login_source();
             let claimed = credentials(connection).and_then(Authenticator::claimed);
             if claimed.is_some() || connection.method().is_some() {
-                self.logins.refused(peer, claimed.as_deref(), now.mono_ms);
+                self.logins.refused(source, claimed.as_deref(), now.mono_ms);
             }
         }
         let reasons = (Cause::Login, why.to_owned().into());
@@ -366,6 +388,17 @@ impl Hub {
             return self.fail_for(id, end, ReasonCode::NOT_AUTHORIZED, told, now);
         }
         let party = self.claimed_party(id);
+        let leaves_ms = since_ms.saturating_add(REFUSAL_DELAY_MS);
+        if is_wrong && leaves_ms > now.mono_ms && self.holds_back(id, now) {
+            // The log has it at once, also if the client does not wait for it.
+            self.note_refused_party(id, party, reasons, now);
+            let connection = self.connections.get_mut(id);
+            if let Some(proving) = connection.and_then(Connection::proving_mut) {
+                proving.stage = Stage::Refused(refusal);
+                self.set_connection_timer(id, Some(leaves_ms));
+            }
+            return;
+        }
         self.refuse_party(id, party, reasons, (reason, told), now);
     }
 

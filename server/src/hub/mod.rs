@@ -65,8 +65,7 @@
 //! | PUBACK of a request | what the response waits for, and not before the PUBACKs of PUBLISHes that came before [MQTT-4.6.0-2] |
 //! | everything else, PINGRESP too | nothing; but PUBACKs keep their order |
 //!
-//! So a response overtakes those that wait for the disk, and can leave before its PUBACK. Requests are matched by
-//! correlation data. What waits counts against the client's Receive Maximum.
+//! So a response overtakes those that wait for the disk, and can leave before its PUBACK. What waits counts against the client's Receive Maximum.
 mod audit;
 mod backlog;
 mod broker;
@@ -84,6 +83,7 @@ mod later;
 mod limits;
 mod login;
 mod message;
+mod operators;
 mod packet;
 mod policy;
 mod publish;
@@ -126,6 +126,7 @@ use bytes::BytesMut;
 use ending::{Detached, WillOutcome};
 use fanout::MOST_FANOUTS;
 use later::Asker;
+use operators::OperatorRequests;
 use rates::{Senders, Sent};
 use refusals::Refusals;
 use session::Sessions;
@@ -169,6 +170,7 @@ pub struct Hub {
     limits: HubLimits,
     authenticator: Authenticator,
     policy: Option<Arc<Policy>>,
+    anonymous_local_users: bool,
     /// Who may connect, or the policy, has changed.
     change: Option<Box<reload::Change>>,
     persist_property: Option<(String, String)>,
@@ -180,6 +182,7 @@ pub struct Hub {
     notifications: Vec<Notify>,
     /// Who waits for an outcome that comes later.
     askers: ByTicket<Asker>,
+    operator_requests: OperatorRequests,
     connections: SlotMap<ConnectionId, Connection>,
     sessions: Sessions,
     subscriptions: SubscriptionTree<SessionId>,
@@ -197,9 +200,9 @@ pub struct Hub {
     fanouts: Backlog,
     /// What sessions and connections hold.
     gauge: Gauge,
-    /// When more than this is held, somebody gives way.
-    tight_at_bytes: usize,
-    assigned_client_ids: u64,
+    /// How much may be held.
+    session_memory: eviction::SessionMemory,
+    client_id_seed: Option<u64>,
     /// What all responses say alike, and the version of the one at hand.
     response_properties: EncodedProperties,
     response_version: EncodedTimestamp,
@@ -223,10 +226,11 @@ impl Hub {
         let broker = config.broker;
         Self {
             broker: broker.map(|terms| Broker::new(terms, &config.limits)),
-            tight_at_bytes: config.limits.max_session_bytes,
+            session_memory: eviction::SessionMemory::new(config.limits.max_session_bytes),
             limits: config.limits,
             authenticator: config.authenticator,
             policy: config.policy,
+            anonymous_local_users: config.anonymous_local_users,
             change: None,
             persist_property: config.persist_property,
             logins: Logins::default(),
@@ -235,6 +239,7 @@ impl Hub {
             service,
             notifications: Vec::new(),
             askers: ByTicket::default(),
+            operator_requests: OperatorRequests::default(),
             connections: SlotMap::with_key(),
             sessions: Sessions::default(),
             subscriptions: SubscriptionTree::default(),
@@ -246,7 +251,7 @@ impl Hub {
             detached: VecDeque::new(),
             fanouts: Backlog::default(),
             gauge: Gauge::default(),
-            assigned_client_ids: config.client_id_seed,
+            client_id_seed: config.client_id_seed,
             response_properties: request::response_properties(),
             response_version: EncodedTimestamp::default(),
             spares: Spares::default(),
@@ -263,7 +268,7 @@ impl Hub {
     pub fn opened(&mut self, peer: impl Into<Peer>, now: Now) -> Option<ConnectionId> {
         let peer = peer.into();
         if self.connections.len() >= self.limits.max_connections
-            || self.held_bytes() > self.limits.max_session_bytes
+            || self.held_bytes() > self.max_session_bytes()
         {
             self.turned_away(&peer, now);
             return None;
@@ -287,8 +292,7 @@ impl Hub {
     /// waits for output to leave, or for room in the storage: then the call is to be made again once
     /// [`accepts_input`](Self::accepts_input) says so.
     ///
-    /// True if packets stay in `input` since others are to have their turn first: then the call is to be made
-    /// again after theirs.
+    /// Returns true if packets stay in `input` as other connections have their turn first: call it again after them.
     pub fn received(&mut self, id: ConnectionId, input: &mut BytesMut, now: Now) -> bool {
         self.service.begin_turn();
         let mut turn = Turn::default();
@@ -322,6 +326,7 @@ impl Hub {
                     }
                 }
                 Next::Undecodable(first, error) => self.undecodable(id, first, &error, now),
+                Next::ProxyHeader => self.untrusted_proxy(id, now),
                 Next::Later => {
                     is_over = true;
                     break;
@@ -344,7 +349,7 @@ impl Hub {
         is_over
     }
 
-    /// Whether [`received`](Self::received) would take packets. If not, a driver should not read either.
+    /// Whether [`received`](Self::received) would take packets; otherwise a driver does not read either.
     pub fn accepts_input(&self, id: ConnectionId) -> bool {
         self.connections
             .get(id)
@@ -459,20 +464,6 @@ impl Hub {
         if is_full {
             // Who waits for room is refused as well: there may be none for long.
             self.end_waiting(now);
-        }
-    }
-
-    /// The service behind it.
-    pub fn service(&self) -> &Service {
-        &self.service
-    }
-
-    fn mark_dirty(&mut self, id: ConnectionId) {
-        if let Some(connection) = self.connections.get_mut(id)
-            && !connection.is_dirty
-        {
-            connection.is_dirty = true;
-            self.dirty.push_back(id);
         }
     }
 

@@ -1,6 +1,8 @@
 //! Packets as they come, to those who serve them.
+use super::refusals::Cause;
 use super::session::Content;
 use super::{ConnectionId, Hub};
+use crate::access::proxy_header::UNTRUSTED;
 use crate::audit::EndReason;
 use crate::clock::Now;
 use crate::connection::Connection;
@@ -86,5 +88,12 @@ impl Hub {
             let why = error.to_string();
             self.drop_connection(id, EndReason::ProtocolError, &why, now);
         }
+    }
+
+    /// A proxy that is not trusted passes on an address.
+    #[cold]
+    pub(super) fn untrusted_proxy(&mut self, id: ConnectionId, now: Now) {
+        self.note_refusal(id, Cause::Protocol, UNTRUSTED, now);
+        self.drop_connection(id, EndReason::ProtocolError, UNTRUSTED, now);
     }
 }

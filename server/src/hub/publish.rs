@@ -74,9 +74,8 @@ impl Hub {
                 return self.fail(id, ReasonCode::MALFORMED_PACKET, &error.to_string(), now);
             }
         };
-        let targets = self.subscriptions.matches(topic, Some(session));
-        self.service.worked(self.subscriptions.take_work());
-        let publication = Publication::new(message, publish.qos(), targets, publish.packet_id());
+        let packet_id = publish.packet_id();
+        let publication = Publication::new(message, publish.qos(), Some(session), packet_id);
         self.begin_message(publication, Some(id), now);
     }
 

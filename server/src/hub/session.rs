@@ -1,7 +1,7 @@
 //! What is kept for a client beyond its connection (MQTT 5, section 4.1). Sessions live in memory.
 use super::limits::HubLimits;
 use super::message::Delivery;
-use super::subscriptions::{Subscription, SubscriptionTree};
+use super::subscriptions::{Subscription, SubscriptionTree, is_exact};
 use super::{ConnectionId, SessionId};
 use crate::access::{Login, Owner, Principal, Proof, Rights};
 use crate::budget::{Charge, Gauge};
@@ -321,6 +321,12 @@ impl Session {
         }
     }
 
+    /// Number of subscriptions to filters with wildcards.
+    fn wildcards(&self) -> usize {
+        let filters = self.subscriptions.keys();
+        filters.filter(|filter| !is_exact(filter)).count()
+    }
+
     /// Whether the session ends with its connection.
     pub(crate) fn is_ephemeral(&self) -> bool {
         self.expiry_s == 0
@@ -342,6 +348,8 @@ struct Owned {
     count: usize,
     /// What they hold together.
     held: Gauge,
+    /// Subscriptions to filters with wildcards.
+    wildcards: usize,
     /// Those without a connection: the least missed first, and of these the one that is alone for longest.
     offline: BTreeSet<(Missed, u64, SessionId)>,
 }
@@ -364,6 +372,25 @@ impl Sessions {
     pub(crate) fn least_missed_of(&self, principal: &Principal) -> Option<SessionId> {
         let owned = self.by_owner.get(principal.owner())?;
         Some(owned.offline.first()?.2)
+    }
+
+    /// Number of subscriptions to filters with wildcards that the owner of a session has.
+    pub(crate) fn wildcards_of_owner(&self, id: SessionId) -> usize {
+        let session = self.all.get(id);
+        let owned = session.and_then(|it| self.by_owner.get(it.principal.owner()));
+        owned.map_or(0, |owned| owned.wildcards)
+    }
+
+    /// Counts a subscription that a session has now, or has no more.
+    pub(crate) fn count_subscription(&mut self, id: SessionId, filter: &str, is_there: bool) {
+        let Some(session) = self.all.get(id) else {
+            return;
+        };
+        if !is_exact(filter)
+            && let Some(owned) = self.by_owner.get_mut(session.principal.owner())
+        {
+            owned.wildcards = owned.wildcards + usize::from(is_there) - usize::from(!is_there);
+        }
     }
 
     pub(crate) fn find(&self, client: &str) -> Option<SessionId> {
@@ -404,6 +431,7 @@ impl Sessions {
                 owned.offline.remove(&(missed, since_ms, id));
             }
             owned.count -= 1;
+            owned.wildcards -= session.wildcards();
             if owned.count == 0 {
                 self.by_owner.remove(session.principal.owner());
             }

@@ -6,16 +6,19 @@ use super::broker::Broker;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Keys that exist now, those included that expired but have not been removed yet.
-    pub keys: u64,
-    /// Bytes of memory that the entries take now.
-    pub entry_bytes: u64,
+    /// Keys that exist now, those included that expired but have not been removed yet; `None` if they are in an engine that servers
+    /// share, where their number is not known.
+    pub keys: Option<u64>,
+    /// Bytes of memory that the entries take now; `None` in the same case.
+    pub entry_bytes: Option<u64>,
     /// Connections that are open now.
     pub connections: u64,
     /// Sessions that exist now, with a connection or without.
     pub sessions: u64,
     /// Bytes that sessions and connections hold now, roughly; what several share counts once.
     pub held_bytes: u64,
+    /// Bytes that the slots for hashing of passwords take now.
+    pub hashing_bytes: u64,
     /// Sessions ended since others needed their room.
     pub sessions_evicted: u64,
     /// Connections accepted since the start.
@@ -67,6 +70,7 @@ impl Hub {
     pub fn statistics(&self) -> Statistics {
         let asked = self.service.statistics();
         let size = self.service.size();
+        let is_here = !self.is_over_an_engine();
         let through_broker = self.broker.as_ref().map_or(0, Broker::under_way);
         Statistics {
             requests: asked.executed,
@@ -75,11 +79,12 @@ impl Hub {
             requests_unknown: asked.unknown,
             requests_denied: asked.denied,
             requests_under_way: (self.askers.len() + through_broker) as u64,
-            keys: size.keys,
-            entry_bytes: size.bytes,
+            keys: is_here.then_some(size.keys),
+            entry_bytes: is_here.then_some(size.bytes),
             connections: self.connections.len() as u64,
             sessions: self.sessions.len() as u64,
             held_bytes: self.held_bytes() as u64,
+            hashing_bytes: self.verifications.hashing_bytes() as u64,
             ..self.statistics
         }
     }

@@ -3,7 +3,7 @@ use super::refusals::Cause;
 use super::session::Session;
 use super::subscriptions::{Subscription, is_exact};
 use super::{ConnectionId, Hub, SessionId};
-use crate::access::Rights;
+use crate::access::{Rights, UserLimits};
 use crate::clock::Now;
 use crate::topic_filter;
 use statestore_protocol::mqtt::{
@@ -85,6 +85,7 @@ impl Hub {
         wanted: &mqtt::Subscription,
         identifier: Option<u32>,
     ) -> ReasonCode {
+        let has = self.sessions.wildcards_of_owner(id);
         let Some(session) = self.sessions.get_mut(id) else {
             return ReasonCode::UNSPECIFIED_ERROR;
         };
@@ -104,6 +105,14 @@ impl Hub {
         }
         let is_new = !session.subscriptions.contains_key(filter);
         if is_new {
+            let limits = self.limits.users.of(&session.principal);
+            let most = limits
+                .subscriptions
+                .unwrap_or(UserLimits::MAX_WILDCARD_SUBSCRIPTIONS);
+            if !is_exact(filter) && has >= most {
+                self.statistics.subscriptions_refused += 1;
+                return ReasonCode::QUOTA_EXCEEDED;
+            }
             if session.subscriptions.len() >= self.limits.max_subscriptions
                 || session.filter_text_bytes + filter.len() > self.limits.max_filter_bytes
             {
@@ -130,6 +139,9 @@ impl Hub {
         } else if former.is_some() {
             session.identifier_removed(filter);
         }
+        if is_new {
+            self.sessions.count_subscription(id, filter, true);
+        }
         if at_least_once {
             ReasonCode::GRANTED_QOS_1
         } else {
@@ -145,11 +157,11 @@ impl Hub {
         packet: &Unsubscribe,
         now: Now,
     ) {
-        let Some(session) = self.sessions.get_mut(session_id) else {
-            return;
-        };
         let mut reasons = Vec::with_capacity(packet.filters.len());
         for filter in &packet.filters {
+            let Some(session) = self.sessions.get_mut(session_id) else {
+                return;
+            };
             reasons.push(
                 if let Some(former) = session.subscriptions.remove(filter.as_str()) {
                     session.filter_text_bytes -= filter.len();
@@ -159,6 +171,7 @@ impl Hub {
                     if former.identifier.is_some() {
                         session.identifier_removed(filter);
                     }
+                    self.sessions.count_subscription(session_id, filter, false);
                     ReasonCode::SUCCESS
                 } else if topic_filter::is_valid_filter(filter) {
                     ReasonCode::NO_SUBSCRIPTION_EXISTED

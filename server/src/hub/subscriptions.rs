@@ -1,10 +1,18 @@
-//! Who subscribed to what: filters without wildcards by their text, the others in a tree with one level of a filter per
-//! edge.
+//! Subscriptions: filters without wildcards by their text, the others in trees with one level of a filter per edge.
 //!
-//! Matching a topic walks the tree along the topic's levels, so its cost depends on the
-//! depth of the topic and on the wildcards met, not on the number of subscriptions. There may be many of both, so that it
-//! [says](SubscriptionTree::take_work) what it took.
+//! There is a tree for each last level of filters with as many levels as the topic, one for those that end in `+`, and one for all
+//! that end in `#`. A topic is looked up in the trees of its own last level, so filters that differ from it there cost nothing.
+//!
+//! Matching walks a tree along the levels of the topic. A filter that differs from the topic at its end only is walked to that end,
+//! and there may be many, so a [`Search`] goes on [in slices](SubscriptionTree::search), between which subscriptions may come and go.
+mod node;
+mod search;
+
+pub(crate) use search::Search;
+
 use super::few::Few;
+use node::{Node, Subscribers};
+use search::{Part, Walk};
 use std::collections::HashMap;
 
 /// What a visit of a level takes, roughly in nanoseconds.
@@ -32,121 +40,40 @@ pub(crate) struct Match<S> {
     pub(crate) identifiers: Vec<u32>,
 }
 
-/// Subscriptions to one filter.
-type Subscribers<S> = Few<S, Subscription>;
-
-#[derive(Debug)]
-struct Node<S> {
-    children: Few<Box<str>, Box<Node<S>>>,
-    /// The `+` edge.
-    any: Option<Box<Node<S>>>,
-    /// Subscribers of the filter that ends here.
-    here: Subscribers<S>,
-    /// Subscribers of the filter that ends here with a further `#`.
-    below: Subscribers<S>,
-}
-
-impl<S> Default for Node<S> {
-    fn default() -> Self {
-        Self {
-            children: Few::default(),
-            any: None,
-            here: Few::default(),
-            below: Few::default(),
-        }
-    }
-}
-
-impl<S: Ord + Copy> Node<S> {
-    fn is_empty(&self) -> bool {
-        self.children.is_empty()
-            && self.any.is_none()
-            && self.here.is_empty()
-            && self.below.is_empty()
-    }
-
-    /// The node of a level that is no wildcard, made if there is none.
-    fn child(&mut self, level: &str) -> &mut Self {
-        if self.children.get(level).is_none() {
-            self.children.insert(level.into(), Box::default());
-        }
-        self.children
-            .get_mut(level)
-            .expect("it was there, or was inserted")
-    }
-
-    fn remove(&mut self, levels: &[&str], subscriber: S) -> bool {
-        match levels {
-            [] => self.here.remove(&subscriber).is_some(),
-            ["#"] => self.below.remove(&subscriber).is_some(),
-            ["+", rest @ ..] => {
-                let Some(node) = &mut self.any else {
-                    return false;
-                };
-                let removed = node.remove(rest, subscriber);
-                if node.is_empty() {
-                    self.any = None;
-                }
-                removed
-            }
-            [level, rest @ ..] => {
-                let Some(node) = self.children.get_mut(*level) else {
-                    return false;
-                };
-                let removed = node.remove(rest, subscriber);
-                if node.is_empty() {
-                    self.children.remove(*level);
-                }
-                removed
-            }
-        }
-    }
-
-    /// `wild` is false only at the first level of a topic that begins with `$`.
-    fn visit(
-        &self,
-        rest: Option<&str>,
-        wild: bool,
-        found: &mut Vec<(S, Subscription)>,
-        work: &mut usize,
-    ) {
-        *work += VISIT_STEPS;
-        if wild {
-            found.extend(self.below.iter().map(|(s, options)| (*s, *options)));
-        }
-        let Some(rest) = rest else {
-            found.extend(self.here.iter().map(|(s, options)| (*s, *options)));
-            return;
-        };
-        let (level, rest) = match rest.split_once('/') {
-            Some((level, rest)) => (level, Some(rest)),
-            None => (rest, None),
-        };
-        if let Some(node) = self.children.get(level) {
-            node.visit(rest, true, found, work);
-        }
-        if wild && let Some(node) = &self.any {
-            node.visit(rest, true, found, work);
-        }
-    }
-}
-
 /// All subscriptions of all subscribers `S`.
 #[derive(Debug)]
 pub(crate) struct SubscriptionTree<S> {
     /// To filters that match one topic only.
     exact: HashMap<Box<str>, Subscribers<S>>,
-    root: Node<S>,
-    found: Vec<(S, Subscription)>,
+    /// With wildcards, without a `#`, by the number of levels.
+    of_levels: HashMap<usize, OfLevels<S>>,
+    /// Those that end in `#`.
+    below: Node<S>,
     work: usize,
+}
+
+/// Filters with wildcards that have the same number of levels.
+#[derive(Debug)]
+struct OfLevels<S> {
+    by_end: HashMap<Box<str>, Node<S>>,
+    any_end: Node<S>,
+}
+
+impl<S> Default for OfLevels<S> {
+    fn default() -> Self {
+        Self {
+            by_end: HashMap::new(),
+            any_end: Node::default(),
+        }
+    }
 }
 
 impl<S> Default for SubscriptionTree<S> {
     fn default() -> Self {
         Self {
             exact: HashMap::new(),
-            root: Node::default(),
-            found: Vec::new(),
+            of_levels: HashMap::new(),
+            below: Node::default(),
             work: 0,
         }
     }
@@ -165,18 +92,19 @@ impl<S: Ord + Copy> SubscriptionTree<S> {
             }
             return;
         }
-        let mut node = &mut self.root;
-        for level in filter.split('/') {
-            node = match level {
-                "#" => {
-                    node.below.insert(subscriber, subscription);
-                    return;
-                }
-                "+" => node.any.get_or_insert_default(),
-                _ => node.child(level),
-            };
-        }
-        node.here.insert(subscriber, subscription);
+        let levels: Vec<&str> = filter.split('/').collect();
+        let Some((last, before)) = levels.split_last() else {
+            return;
+        };
+        let tree = match *last {
+            "#" => &mut self.below,
+            "+" => &mut self.of_levels.entry(levels.len()).or_default().any_end,
+            last => {
+                let trees = &mut self.of_levels.entry(levels.len()).or_default().by_end;
+                trees.entry(last.into()).or_default()
+            }
+        };
+        tree.insert(before, subscriber, subscription);
     }
 
     /// Removes it; whether there was one.
@@ -192,44 +120,111 @@ impl<S: Ord + Copy> SubscriptionTree<S> {
             return removed;
         }
         let levels: Vec<&str> = filter.split('/').collect();
-        self.root.remove(&levels, subscriber)
+        let Some((last, before)) = levels.split_last() else {
+            return false;
+        };
+        if *last == "#" {
+            return self.below.remove(before, subscriber);
+        }
+        let Some(trees) = self.of_levels.get_mut(&levels.len()) else {
+            return false;
+        };
+        let removed = if *last == "+" {
+            trees.any_end.remove(before, subscriber)
+        } else {
+            let Some(tree) = trees.by_end.get_mut(*last) else {
+                return false;
+            };
+            let removed = tree.remove(before, subscriber);
+            if tree.is_empty() {
+                trees.by_end.remove(*last);
+            }
+            removed
+        };
+        if trees.by_end.is_empty() && trees.any_end.is_empty() {
+            self.of_levels.remove(&levels.len());
+        }
+        removed
     }
 
-    /// Each subscriber that gets a message published to `topic` by `publisher`, in the order
+    /// Returns each subscriber that gets a message published to `topic` by `publisher`, in the order
     /// of the subscribers, once each.
     pub(crate) fn matches(&mut self, topic: &str, publisher: Option<S>) -> Vec<Match<S>> {
-        self.found.clear();
-        if let Some(subscribers) = self.exact.get(topic) {
-            let subscribers = subscribers.iter();
-            self.found
-                .extend(subscribers.map(|(s, options)| (*s, *options)));
+        let mut search = self.begin(topic, publisher);
+        let mut visits = usize::MAX;
+        while !self.search(topic, publisher, &mut search, &mut visits) {}
+        search.into_matches()
+    }
+
+    /// Begins to match a topic: filters without wildcards are found at once.
+    pub(crate) fn begin(&self, topic: &str, publisher: Option<S>) -> Search<S> {
+        let mut search = Search::new();
+        for (subscriber, options) in self.exact.get(topic).into_iter().flat_map(Few::iter) {
+            search.add(*subscriber, *options, publisher);
         }
-        let (found, work) = (&mut self.found, &mut self.work);
+        search
+    }
+
+    /// Continues to match a topic, with `visits` visits of nodes at most; returns whether it has ended. Subscriptions that came or went
+    /// since the last slice are found or not.
+    pub(crate) fn search(
+        &mut self,
+        topic: &str,
+        publisher: Option<S>,
+        search: &mut Search<S>,
+        visits: &mut usize,
+    ) -> bool {
+        let levels: Vec<&str> = topic.split('/').collect();
         let is_wild = !topic.starts_with('$');
-        self.root.visit(Some(topic), is_wild, found, work);
-        self.found
-            .retain(|(s, options)| !(options.no_local && Some(*s) == publisher));
-        self.found
-            .sort_by_key(|(s, options)| (*s, options.identifier));
-        let mut matches: Vec<Match<S>> = Vec::with_capacity(self.found.len());
-        for (subscriber, options) in self.found.drain(..) {
-            if matches
-                .last()
-                .is_none_or(|last| last.subscriber != subscriber)
-            {
-                matches.push(Match {
-                    subscriber,
-                    at_least_once: false,
-                    identifiers: Vec::new(),
-                });
+        let before = levels.len() - 1;
+        while let Some(part) = search.part {
+            let of_levels = self.of_levels.get(&levels.len());
+            let (tree, depth) = match part {
+                Part::SameEnd => {
+                    let trees = of_levels.map(|it| &it.by_end);
+                    (trees.and_then(|it| it.get(levels[before])), before)
+                }
+                // The filter `+` is all wildcard.
+                Part::AnyEnd if before == 0 && !is_wild => (None, 0),
+                Part::AnyEnd => (of_levels.map(|it| &it.any_end), before),
+                Part::Below => (Some(&self.below), levels.len()),
+            };
+            let place = (&levels[..], is_wild, depth);
+            let mut path = std::mem::take(&mut search.path);
+            let mut walk = tree.and_then(|tree| Walk::resume(tree, place, &mut path));
+            while let Some(here) = &mut walk {
+                if *visits == 0 {
+                    search.path = path;
+                    return false;
+                }
+                *visits -= 1;
+                self.work += VISIT_STEPS;
+                // The filter `#` does not match a topic that begins with `$`.
+                let ends = match part {
+                    Part::Below => !path.is_empty() || is_wild,
+                    Part::SameEnd | Part::AnyEnd => path.len() == depth,
+                };
+                if let Some(node) = here.nodes.last()
+                    && ends
+                {
+                    for (subscriber, options) in node.here.iter() {
+                        search.add(*subscriber, *options, publisher);
+                        *visits = visits.saturating_sub(1);
+                        self.work += VISIT_STEPS;
+                    }
+                }
+                if !here.next(&mut path) {
+                    walk = None;
+                }
             }
-            if let Some(last) = matches.last_mut() {
-                last.at_least_once |= options.at_least_once;
-                last.identifiers.extend(options.identifier);
-                last.identifiers.dedup();
-            }
+            search.path.clear();
+            search.part = match part {
+                Part::SameEnd => Some(Part::AnyEnd),
+                Part::AnyEnd => Some(Part::Below),
+                Part::Below => None,
+            };
         }
-        matches
+        true
     }
 
     /// What matching took since the last call, roughly in nanoseconds.
@@ -239,7 +234,7 @@ impl<S: Ord + Copy> SubscriptionTree<S> {
 
     /// Whether nobody is subscribed to anything.
     pub(crate) fn is_empty(&self) -> bool {
-        self.exact.is_empty() && self.root.is_empty()
+        self.exact.is_empty() && self.of_levels.is_empty() && self.below.is_empty()
     }
 }
 
@@ -348,6 +343,48 @@ mod tests {
         assert!(tree.is_empty());
     }
 
+    #[test]
+    fn filters_with_another_end_are_not_visited() {
+        let mut tree = SubscriptionTree::default();
+        for number in 0..1_u32 << 10 {
+            let level = |at: u32| if (number >> at) & 1 == 1 { "+/" } else { "a/" };
+            let filter: String = (0..10).map(level).chain(["z"]).collect();
+            tree.insert(&filter, number, QOS1);
+        }
+        assert!(who(&mut tree, "a/a/a/a/a/a/a/a/a/a/b").is_empty());
+        assert!(tree.take_work() < 10 * VISIT_STEPS);
+        assert_eq!(who(&mut tree, "a/a/a/a/a/a/a/a/a/a/z").len(), 1 << 10);
+    }
+
+    #[test]
+    fn a_search_survives_changes_between_its_slices() {
+        let mut tree = SubscriptionTree::default();
+        let filters = ["a/b/+", "a/+/c", "+/b/c", "+/+/c", "a/#", "+/+/#"];
+        for (filter, subscriber) in filters.iter().zip(0u32..) {
+            tree.insert(filter, subscriber, QOS1);
+        }
+        let stays = [2, 3, 4];
+        for removed_after in 0..20 {
+            let mut search = tree.begin("a/b/c", None);
+            let mut slices = 0;
+            while !tree.search("a/b/c", None, &mut search, &mut 1) {
+                if slices == removed_after {
+                    for gone in [0, 1, 5] {
+                        assert!(tree.remove(filters[gone as usize], gone));
+                    }
+                }
+                slices += 1;
+            }
+            let found = search.into_matches();
+            for subscriber in stays {
+                assert!(found.iter().any(|it| it.subscriber == subscriber));
+            }
+            for gone in [0, 1, 5] {
+                tree.insert(filters[gone as usize], gone, QOS1);
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn the_tree_agrees_with_matching_one_by_one(
@@ -366,7 +403,11 @@ mod tests {
                     expected.push(subscriber);
                 }
             }
-            prop_assert_eq!(who(&mut tree, &topic), expected);
+            prop_assert_eq!(who(&mut tree, &topic), &expected[..]);
+            let mut search = tree.begin(&topic, None);
+            while !tree.search(&topic, None, &mut search, &mut 1) {}
+            let sliced: Vec<_> = search.into_matches().iter().map(|it| it.subscriber).collect();
+            prop_assert_eq!(sliced, expected);
         }
     }
 }

@@ -40,7 +40,7 @@ impl Hub {
     /// Limits from now on. Who has more than that keeps it.
     pub fn set_limits(&mut self, limits: HubLimits, service: &ServiceConfig) {
         self.service.set_limits(service);
-        self.tight_at_bytes = limits.max_session_bytes;
         self.limits = limits;
+        self.session_memory.tight_at_bytes = self.max_session_bytes();
     }
 }

@@ -7,7 +7,7 @@
 //! Of the passwords for a user from an address, one at a time is looked at: the next one is held up by the refusal before, or
 //! waved through if it was the right one and this is the same.
 use super::{ConnectionId, Hub};
-use crate::access::{Job, Verdict};
+use crate::access::{HashingMemory, Job, Verdict};
 use crate::clock::Now;
 use crate::connection::{Connection, Stage};
 use std::collections::VecDeque;
@@ -21,6 +21,7 @@ pub struct Verification {
     connection: ConnectionId,
     epoch: u64,
     job: Job,
+    memory: HashingMemory,
 }
 
 /// What came out of it.
@@ -29,15 +30,17 @@ pub struct Verified {
     pub(super) connection: ConnectionId,
     pub(super) epoch: u64,
     pub(super) verdict: Verdict,
+    pub(super) memory: HashingMemory,
 }
 
 impl Verification {
     /// Looks at it; may take tens of milliseconds, and read a file.
-    pub fn run(self) -> Verified {
+    pub fn run(mut self) -> Verified {
         Verified {
             connection: self.connection,
             epoch: self.epoch,
-            verdict: self.job.run(),
+            verdict: self.job.run(&mut self.memory),
+            memory: self.memory,
         }
     }
 }
@@ -51,11 +54,21 @@ struct Waiting {
     has_turn: bool,
 }
 
+/// A login that another thread looks at.
+#[derive(Debug)]
+struct UnderWay {
+    connection: ConnectionId,
+    line: Option<u64>,
+    hashing_bytes: usize,
+}
+
 /// All logins that are looked at elsewhere, and those that wait for it.
 #[derive(Debug, Default)]
 pub(super) struct Verifications {
     waiting: VecDeque<Waiting>,
-    under_way: Vec<(ConnectionId, Option<u64>)>,
+    under_way: Vec<UnderWay>,
+    /// The memory of each slot that is free.
+    free: Vec<HashingMemory>,
     /// How often the users have changed. What was found out about former ones does not count.
     epoch: u64,
 }
@@ -97,14 +110,22 @@ impl Verifications {
     /// The place of the first that may be looked at.
     fn first(&self) -> Option<usize> {
         let is_free = |waiting: &Waiting| {
-            waiting.line.is_none() || self.under_way.iter().all(|(_, line)| *line != waiting.line)
+            waiting.line.is_none() || self.under_way.iter().all(|it| it.line != waiting.line)
         };
         self.waiting.iter().position(is_free)
     }
 
-    /// A login is not looked at any more.
-    pub(super) fn ended(&mut self, connection: ConnectionId) {
-        self.under_way.retain(|(id, _)| *id != connection);
+    /// Takes back the memory of a login that is not looked at any more.
+    pub(super) fn ended(&mut self, connection: ConnectionId, memory: HashingMemory) {
+        self.under_way.retain(|it| it.connection != connection);
+        self.free.push(memory);
+    }
+
+    /// Bytes of memory that the slots for hashing take.
+    pub(super) fn hashing_bytes(&self) -> usize {
+        let free: usize = self.free.iter().map(HashingMemory::bytes).sum();
+        let used: usize = self.under_way.iter().map(|it| it.hashing_bytes).sum();
+        free + used
     }
 }
 
@@ -133,11 +154,17 @@ impl Hub {
                 continue;
             }
             if let Some(job) = self.look(id, now) {
-                self.verifications.under_way.push((id, waiting.line));
+                let memory = self.verifications.free.pop().unwrap_or_default();
+                self.verifications.under_way.push(UnderWay {
+                    connection: id,
+                    line: waiting.line,
+                    hashing_bytes: memory.bytes().max(job.hashing_bytes()),
+                });
                 break Some(Verification {
                     connection: id,
                     epoch: self.verifications.epoch,
                     job,
+                    memory,
                 });
             }
         };

@@ -15,6 +15,7 @@
 mod digest;
 pub mod embedded;
 mod operation;
+mod page;
 mod quota;
 pub mod remote;
 pub mod rules;
@@ -22,6 +23,7 @@ pub mod rules;
 pub use digest::RequestDigest;
 pub use embedded::{Embedded, KeyspaceLimits, PrefixLimit};
 pub use operation::OwnedOperation;
+pub use page::{KeyFilter, PageRequest, PageTokens};
 pub use quota::Quota;
 
 use crate::clock::Now;
@@ -133,13 +135,24 @@ pub struct Look {
     pub value_bytes: usize,
     /// Its version.
     pub version: Version,
-    /// The fencing token that protects it, as text.
-    pub fence: Option<String>,
+    /// The fencing token that protects it.
+    pub fence: Fence,
     /// Milliseconds until it expires.
     pub expires_in_ms: Option<u64>,
     /// Since when one that expires has this value, in milliseconds since the Unix epoch, however often it was renewed; as far as
     /// this process knows.
     pub since_ms: Option<u64>,
+}
+
+/// What protects an entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fence {
+    /// No fencing token.
+    None,
+    /// This fencing token, as text.
+    Token(String),
+    /// A fencing token or none: an answer does not say.
+    Unknown,
 }
 
 /// Whoever is told what comes of a keyspace.
@@ -209,15 +222,12 @@ pub trait Keyspace: Debug + Send {
         capabilities
     }
 
-    /// Makes a [page](Reply::Page) of the keys that match a pattern, from the beginning or from where a token says; a syntax
-    /// error if that is not a token.
-    fn page(
-        &mut self,
-        asked: &Asked,
-        pattern: &Bytes,
-        token: Option<&Bytes>,
-        told: &mut dyn Told,
-    ) -> Option<End>;
+    /// Returns a [page](Reply::Page) of the keys that match a pattern and that the client may read, from the start or from a token
+    /// on; a syntax error for a token that no server of this store made.
+    ///
+    /// Which keys are on a page, and whether it has a token, does not depend on keys that the client may not read, except for
+    /// [how many entries](embedded) the store has, to a power of two, or [how long](remote) the engine takes.
+    fn page(&mut self, asked: &Asked, request: &PageRequest, told: &mut dyn Told) -> Option<End>;
 
     /// Ends with [`Reply::Ok`] once all further changes of this key will be told.
     fn follow(&mut self, asked: &Asked, key: &Bytes) -> Option<End>;
@@ -256,6 +266,16 @@ pub trait Keyspace: Debug + Send {
 
     /// How much there may be from now on. What there is already stays.
     fn set_limits(&mut self, _limits: &KeyspaceLimits) {}
+
+    /// The process has no memory left, or has some again. While it has none, operations that would make the store larger are refused
+    /// like those beyond the [limits](Self::set_limits).
+    fn set_memory_short(&mut self, _is_short: bool) {}
+
+    /// Moves the next entries within the heap, so that the free memory between them grows together. Takes less than a millisecond.
+    /// Returns whether the pass over all entries goes on.
+    fn relocate(&mut self) -> bool {
+        false
+    }
 
     /// The highest version that any change was given, as far as known here.
     fn highest(&self) -> Version;

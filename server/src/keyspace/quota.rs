@@ -9,6 +9,8 @@ pub enum Quota {
     Keys,
     /// The memory of the entries.
     Bytes,
+    /// The memory of the process.
+    Memory,
     /// The keys or bytes below this prefix.
     Prefix(Bytes),
     /// The watches of all clients.
@@ -22,6 +24,7 @@ impl fmt::Display for Quota {
         match self {
             Self::Keys => f.write_str("the store holds as many keys as --max-keys allows"),
             Self::Bytes => f.write_str("the entries take as much memory as --max-bytes allows"),
+            Self::Memory => f.write_str("the memory that the process may have is used up"),
             Self::Prefix(prefix) => {
                 let prefix = String::from_utf8_lossy(prefix);
                 write!(

@@ -1,14 +1,14 @@
 //! The addresses that a server has taken.
 use super::tcp::{self, BACKLOG};
 use super::unix::{self, SocketFile};
-use super::{Arrival, Places, Stream};
+use super::{Accepted, Places, Stream};
 use crate::config::{ListenAddress, Scheme};
 use crate::error::ServerError;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::net::{TcpListener, TcpSocket, UnixListener};
 use tokio::sync::mpsc;
@@ -42,6 +42,14 @@ impl Listening {
         match self.0 {
             At::Network(scheme, _) => Some(scheme),
             At::File(_) => None,
+        }
+    }
+
+    /// The path of the socket, if it is one of the file system.
+    pub(super) fn path(&self) -> Option<&Path> {
+        match &self.0 {
+            At::Network(..) => None,
+            At::File(path) => Some(path),
         }
     }
 
@@ -210,16 +218,25 @@ impl Listeners {
         Ok(())
     }
 
-    /// Those where a handshake comes first, which is made elsewhere.
-    pub(crate) fn take_with_handshake(&mut self) -> Vec<(Scheme, std::net::TcpListener)> {
-        std::mem::take(&mut self.with_handshake)
+    /// Those where a handshake comes first, which is made elsewhere; with proxies, so does their header on all of a network.
+    pub(crate) fn take_with_handshake(
+        &mut self,
+        has_proxies: bool,
+    ) -> io::Result<Vec<(Scheme, std::net::TcpListener)>> {
+        let mut taken = std::mem::take(&mut self.with_handshake);
+        if has_proxies {
+            for listener in std::mem::take(&mut self.tcp) {
+                taken.push((Scheme::Tcp, listener.into_std()?));
+            }
+        }
+        Ok(taken)
     }
 
     /// Accepts on the others. To be called within a [`LocalSet`](tokio::task::LocalSet).
     pub(crate) fn accept(
         self,
         places: &Places,
-        accepted: &mpsc::Sender<Arrival<Stream>>,
+        accepted: &mpsc::Sender<Accepted<Stream>>,
         acceptors: &mut JoinSet<()>,
     ) {
         for listener in self.tcp {

@@ -96,7 +96,20 @@ impl<T> Crowd<T> {
         self.take(ticket);
     }
 
+    /// Counts one as of another address than before, since when it has been there. Returns its new ticket.
+    pub(super) fn change(&mut self, ticket: Ticket, address: IpAddr) -> Ticket {
+        let new = self.ticket(address);
+        if let Some(member) = self.take_member(ticket) {
+            self.come(new, member.handshake, member.since);
+        }
+        new
+    }
+
     fn take(&mut self, ticket: Ticket) -> Option<T> {
+        self.take_member(ticket).map(|member| member.handshake)
+    }
+
+    fn take_member(&mut self, ticket: Ticket) -> Option<Member<T>> {
         let of_network = self.networks.get_mut(&ticket.network)?;
         // They are in the order of their numbers.
         let at = of_network
@@ -107,7 +120,7 @@ impl<T> Crowd<T> {
             self.networks.remove(&ticket.network);
         }
         self.count -= 1;
-        Some(member.handshake)
+        Some(member)
     }
 }
 
@@ -178,6 +191,21 @@ mod tests {
         come(&mut crowd, &mut now, "2001:db8::2", "two");
         let (_, gone) = come(&mut crowd, &mut now, "192.0.2.2", "other");
         assert_eq!(gone, Some("one"));
+    }
+
+    #[test]
+    fn one_that_comes_through_a_proxy_counts_as_of_its_client() {
+        let (mut crowd, mut now) = (Crowd::new(3), Instant::now());
+        let (first, _) = come(&mut crowd, &mut now, "192.0.2.1", "a1");
+        let (second, _) = come(&mut crowd, &mut now, "192.0.2.1", "a2");
+        let first = crowd.change(first, "198.51.100.1".parse().unwrap());
+        let second = crowd.change(second, "198.51.100.2".parse().unwrap());
+        come(&mut crowd, &mut now, "198.51.100.2", "b1");
+        let (_, gone) = come(&mut crowd, &mut now, "192.0.2.1", "a3");
+        assert_eq!(gone, Some("a2"));
+        crowd.go(first);
+        crowd.go(second);
+        assert_eq!(crowd.count, 2);
     }
 
     #[test]

@@ -1,14 +1,15 @@
-//! Handshakes of TLS and WebSocket, on a thread of their own.
+//! Headers of proxies, and handshakes of TLS and WebSocket, on a thread of their own.
 use super::crowd::{Crowd, Ticket};
 use super::stream::{Leaving, Socket, Stream, Transport};
-use super::tls::{InForce, identity, renew};
+use super::tls::{InForce, explained, identity, renew};
 use super::websocket::{WebSocket, upgrade};
-use super::{Arrival, Place, Places, bound, tcp};
+use super::{Accepted, Arrival, Place, Places, bound, proxy_protocol, tcp};
 use crate::access::{ClientCertificate, Peer};
 use crate::audit::{self, AuditOptions, EndCounts, EndReason, LeftOut, Line, LineLimiter};
-use crate::config::Scheme;
+use crate::config::{Scheme, Subnet};
 use std::cell::RefCell;
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -38,6 +39,8 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 pub(crate) struct Rules {
     pub(crate) tls: InForce,
     pub(crate) web_origins: Vec<String>,
+    /// Addresses whose connections begin with a header of the PROXY protocol.
+    pub(crate) trusted_proxies: Vec<Subnet>,
     /// For a whole handshake.
     pub(crate) deadline: Duration,
     pub(crate) max_connections: usize,
@@ -109,7 +112,7 @@ pub(crate) struct Moved(mpsc::Receiver<Arrival<Leaving>>);
 
 impl Moved {
     /// Hands them on, for as long as somebody takes them. To be called on the thread of the engine.
-    pub(crate) async fn arrive(mut self, accepted: mpsc::Sender<Arrival<Stream>>) {
+    pub(crate) async fn arrive(mut self, accepted: mpsc::Sender<Accepted<Stream>>) {
         while let Some(arrival) = self.0.recv().await {
             let stream = match arrival.stream.arrive() {
                 Ok(stream) => stream,
@@ -123,7 +126,7 @@ impl Moved {
                 peer: arrival.peer,
                 place: arrival.place,
             };
-            if accepted.send(arrival).await.is_err() {
+            if accepted.send(Ok(arrival)).await.is_err() {
                 return;
             }
         }
@@ -142,7 +145,8 @@ struct Shared {
 /// A handshake that can be cut.
 struct UnderWay {
     handshake: AbortHandle,
-    peer: Peer,
+    /// The client, as soon as a proxy has passed it on.
+    peer: Rc<RefCell<Peer>>,
 }
 
 impl Shared {
@@ -247,7 +251,7 @@ async fn accept(scheme: Scheme, listener: std::net::TcpListener, shared: Rc<Shar
                 Ok(Some(gone)) => {
                     gone.handshake.abort();
                     let why = "there are too many handshakes";
-                    shared.ended(&gone.peer, EndReason::HandshakeEvicted, &why);
+                    shared.ended(&gone.peer.borrow(), EndReason::HandshakeEvicted, &why);
                     // So that it is gone, and its place free.
                     yield_now().await;
                     break;
@@ -261,7 +265,10 @@ async fn accept(scheme: Scheme, listener: std::net::TcpListener, shared: Rc<Shar
             shared: Rc::clone(&shared),
             ticket,
         };
-        let handshake = spawn_local(handshake(scheme, stream, peer.clone(), place, leave));
+        let peer = Rc::new(RefCell::new(peer));
+        let of_client = Rc::clone(&peer);
+        let handshake = handshake(scheme, stream, address, of_client, place, leave);
+        let handshake = spawn_local(handshake);
         let under_way = UnderWay {
             handshake: handshake.abort_handle(),
             peer,
@@ -277,16 +284,43 @@ struct Leave {
     ticket: Ticket,
 }
 
+impl Leave {
+    /// The handshake counts as one of this address from now on.
+    fn is_of(&mut self, address: IpAddr) {
+        let mut crowd = self.shared.crowd.borrow_mut();
+        self.ticket = crowd.change(self.ticket, address);
+    }
+}
+
 impl Drop for Leave {
     fn drop(&mut self) {
         self.shared.crowd.borrow_mut().go(self.ticket);
     }
 }
 
-async fn handshake(scheme: Scheme, stream: TcpStream, peer: Peer, place: Place, leave: Leave) {
-    let shared = &leave.shared;
-    let shaken = timeout(shared.rules.deadline, shake(scheme, stream, &shared.rules));
-    let failure = match shaken.await {
+async fn handshake(
+    scheme: Scheme,
+    mut stream: TcpStream,
+    address: SocketAddr,
+    peer: Rc<RefCell<Peer>>,
+    place: Place,
+    mut leave: Leave,
+) {
+    let shared = Rc::clone(&leave.shared);
+    let shaken = async {
+        if let Some(client) = proxied(&mut stream, address, &shared.rules).await? {
+            leave.is_of(client.ip());
+            let listener = Arc::clone(&peer.borrow().listener);
+            peer.replace(Peer {
+                listener,
+                ..client.into()
+            });
+        }
+        shake(scheme, stream, &shared.rules).await
+    };
+    let shaken = timeout(shared.rules.deadline, shaken).await;
+    let peer = peer.borrow().clone();
+    let failure = match shaken {
         Ok(Ok((stream, certificate))) => match stream.leave() {
             Ok(stream) => {
                 let arrival = Arrival {
@@ -295,7 +329,7 @@ async fn handshake(scheme: Scheme, stream: TcpStream, peer: Peer, place: Place, 
                         certificate,
                         ..peer
                     },
-                    place: Some(place),
+                    place,
                 };
                 // The engine takes no more when it stops.
                 let _ = shared.moved.send(arrival).await;
@@ -314,6 +348,20 @@ async fn handshake(scheme: Scheme, stream: TcpStream, peer: Peer, place: Place, 
         _ => EndReason::HandshakeFailed,
     };
     shared.ended(&peer, reason, &failure);
+}
+
+/// Returns the address of the client for which a proxy has made the connection, if it was one and says so.
+async fn proxied(
+    stream: &mut TcpStream,
+    address: SocketAddr,
+    rules: &Rules,
+) -> io::Result<Option<SocketAddr>> {
+    let mut trusted = rules.trusted_proxies.iter();
+    if trusted.any(|subnet| subnet.contains(address.ip())) {
+        return proxy_protocol::read(stream).await;
+    }
+    proxy_protocol::refuse(stream).await?;
+    Ok(None)
 }
 
 /// Makes a stream of MQTT of a connection. A client that is refused learns why, if it listens.
@@ -357,7 +405,7 @@ async fn encrypt(
         Ok(stream) => stream,
         Err((error, mut socket)) => {
             linger(&mut socket).await;
-            return Err(error);
+            return Err(explained(error));
         }
     };
     let certificates = stream.get_ref().1.peer_certificates();

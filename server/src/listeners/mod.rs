@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   tcp://, unix://  ──accept──────────────────────────────────────────────▶ Arrival ─▶ driver
-//!   tls://, ws://, wss://                                                       ▲
-//!        └─accept─▶ Handshakes (a thread of its own): TLS ─▶ HTTP upgrade ─▶ Moved: a socket that changes the thread
+//!   tls://, ws://, wss://, and tcp:// with trusted proxies                      ▲
+//!        └─accept─▶ Handshakes (a thread of its own): PROXY header ─▶ TLS ─▶ HTTP upgrade ─▶ Moved: a socket that changes the thread
 //!                     │                                   │
 //!                     ├─ places   how many may be there    └─ identity of the client's certificate ─▶ Peer
 //!                     └─ crowd    who gives way
@@ -17,6 +17,7 @@ mod crowd;
 mod handshakes;
 pub(crate) mod open_door;
 mod places;
+mod proxy_protocol;
 mod stream;
 mod tcp;
 mod tls;
@@ -26,6 +27,7 @@ mod websocket;
 pub use bound::Listening;
 pub(crate) use bound::{Bound, Listeners, check_free};
 pub(crate) use handshakes::{Handshakes, Rules};
+pub(crate) use open_door::AnonymousAudience;
 pub use open_door::OpenDoor;
 pub(crate) use places::{Place, Places};
 pub(crate) use stream::Stream;
@@ -35,11 +37,13 @@ pub use tls::{Tls, TlsError};
 
 use crate::access::Peer;
 
+/// What a listener hands to the engine: a connection, or the peer of one that was closed at once since all places are taken.
+pub(crate) type Accepted<S> = Result<Arrival<S>, Peer>;
+
 /// A connection that the engine may have.
 #[derive(Debug)]
 pub(crate) struct Arrival<S> {
     pub(crate) stream: S,
     pub(crate) peer: Peer,
-    /// `None` if there is no room for it.
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Place,
 }

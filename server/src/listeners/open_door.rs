@@ -1,7 +1,10 @@
-//! Who could come in without saying who it is.
+//! Exposure of the listeners to clients that show no credentials.
 use super::{Listening, Tls};
 use crate::access::Authenticator;
 use crate::config::{Config, Doors, Scheme};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 /// A server that refuses to serve a network to everybody.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -14,6 +17,50 @@ pub struct OpenDoor {
     address: String,
 }
 
+/// The clients that can reach a listener and are served there without credentials if the [authenticator](Authenticator::is_anonymous)
+/// asks for none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum AnonymousAudience {
+    /// No client, or only those that file permissions let in.
+    Restricted,
+    /// All users of this machine.
+    LocalUsers,
+    /// All users of a network, and of this machine.
+    Network,
+}
+
+impl AnonymousAudience {
+    /// Returns the audience of one listener.
+    fn of(listening: &Listening, tls: Option<&Tls>, unix_mode: u32) -> Self {
+        let demands_certificate = listening.scheme().is_some_and(Scheme::has_tls)
+            && tls.is_some_and(Tls::demands_certificates);
+        match (listening.path(), listening.address()) {
+            _ if demands_certificate => Self::Restricted,
+            (Some(path), _) if !is_open_to_local_users(path, unix_mode) => Self::Restricted,
+            (None, Some(address)) if !address.ip().to_canonical().is_loopback() => Self::Network,
+            _ => Self::LocalUsers,
+        }
+    }
+
+    /// Returns the largest audience of several listeners.
+    pub(crate) fn of_all(listening: &[Listening], tls: Option<&Tls>, unix_mode: u32) -> Self {
+        let audiences = listening.iter().map(|it| Self::of(it, tls, unix_mode));
+        audiences.max().unwrap_or(Self::Restricted)
+    }
+}
+
+/// Returns whether all local users may connect to a socket with these permissions: they may write to it, and search all folders that
+/// lead to it. A folder whose permissions cannot be read counts as closed.
+fn is_open_to_local_users(socket: &Path, mode: u32) -> bool {
+    let is_searchable = |folder: &Path| {
+        fs::metadata(folder).is_ok_and(|metadata| metadata.permissions().mode() & 0o001 != 0)
+    };
+    let Ok(socket) = std::path::absolute(socket) else {
+        return false;
+    };
+    mode & 0o002 != 0 && socket.ancestors().skip(1).all(is_searchable)
+}
+
 /// Refuses addresses of networks where nothing is asked of anybody, unless that is wanted.
 pub(crate) fn check(
     addresses: &[Listening],
@@ -23,11 +70,9 @@ pub(crate) fn check(
     if !authenticator.is_anonymous() {
         return Ok(());
     }
-    let demands_certificates = doors.tls.as_ref().is_some_and(Tls::demands_certificates);
-    for listening in addresses.iter().filter(|listening| is_reachable(listening)) {
-        if demands_certificates && listening.scheme().is_some_and(Scheme::has_tls) {
-            continue;
-        }
+    let audience = |it: &&Listening| AnonymousAudience::of(it, doors.tls.as_ref(), doors.unix_mode);
+    let exposed = |it: &&Listening| audience(it) == AnonymousAudience::Network;
+    for listening in addresses.iter().filter(exposed) {
         let address = listening.to_string();
         if !doors.allows_anonymous {
             return Err(OpenDoor { address });

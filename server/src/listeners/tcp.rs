@@ -1,6 +1,6 @@
 //! Connections of TCP, whatever is in them.
 use super::stream::{Socket, Transport};
-use super::{Arrival, Places, Stream};
+use super::{Accepted, Arrival, Places, Stream};
 use crate::access::Peer;
 use socket2::{SockRef, TcpKeepalive};
 use std::io;
@@ -144,18 +144,21 @@ pub(super) async fn accept(
     listener: TcpListener,
     name: Arc<str>,
     places: Places,
-    accepted: mpsc::Sender<Arrival<Stream>>,
+    accepted: mpsc::Sender<Accepted<Stream>>,
 ) {
     loop {
-        let (stream, peer) = next(&listener).await;
-        let arrival = Arrival {
-            stream: Stream::Plain(Transport::Tcp(Socket::new(stream))),
-            peer: Peer {
-                listener: Arc::clone(&name),
-                ..peer.into()
-            },
-            place: places.take(),
+        let (stream, address) = next(&listener).await;
+        let peer = Peer {
+            listener: Arc::clone(&name),
+            ..address.into()
         };
+        // Without a place it is closed here, so that no queue holds its descriptor.
+        let arrival = places.take().map(|place| Arrival {
+            stream: Stream::Plain(Transport::Tcp(Socket::new(stream))),
+            peer: peer.clone(),
+            place,
+        });
+        let arrival = arrival.ok_or(peer);
         if accepted.send(arrival).await.is_err() {
             return;
         }

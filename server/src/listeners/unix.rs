@@ -1,12 +1,11 @@
 //! Sockets of the file system.
 use super::stream::Transport;
 use super::tcp::{ACCEPT_PAUSE, BACKLOG};
-use super::{Arrival, Places, Stream};
-use crate::access::Peer;
+use super::{Accepted, Arrival, Places, Stream};
+use crate::access::{LocalPeer, Peer};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::fs::Permissions;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -87,19 +86,28 @@ pub(super) async fn accept(
     listener: UnixListener,
     file: SocketFile,
     places: Places,
-    accepted: mpsc::Sender<Arrival<Stream>>,
+    accepted: mpsc::Sender<Accepted<Stream>>,
 ) {
     let name: Arc<str> = format!("unix://{}", file.path.display()).into();
     loop {
         let arrival = match listener.accept().await {
-            Ok((stream, _)) => Arrival {
-                stream: Stream::Plain(Transport::Unix(stream)),
-                peer: Peer {
+            Ok((stream, _)) => {
+                let local = LocalPeer {
+                    user_id: stream.peer_cred().ok().map(|user| user.uid()),
+                };
+                let peer = Peer {
                     listener: Arc::clone(&name),
-                    ..IpAddr::from(Ipv4Addr::LOCALHOST).into()
-                },
-                place: places.take(),
-            },
+                    ..local.into()
+                };
+                match places.take() {
+                    Some(place) => Ok(Arrival {
+                        stream: Stream::Plain(Transport::Unix(stream)),
+                        peer,
+                        place,
+                    }),
+                    None => Err(peer),
+                }
+            }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;

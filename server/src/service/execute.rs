@@ -6,7 +6,8 @@
 //!
 //! 1. **Payload**: the errors of [`Command::decode`], then a key or pattern that is longer than the limit.
 //! 2. **Rights**: `not authorized` for a GET or KEYNOTIFY of a key that the client may not read, a SET, DEL or VDEL of one that it
-//!    may not write, and a SCAN if it may not read anything. A SCAN shows the keys that it may read. CAPS is for everybody.
+//!    may not write, and a SCAN if it may not read anything. A SCAN treats keys that it may not read as absent, before any limit. CAPS
+//!    is for all clients.
 //! 3. **Redelivery**: a SET, DEL, VDEL or TXN that was answered before is answered again.
 //! 4. **Timestamps**: `malformed timestamp` for a `__ts` or `__ft` that is not an HLC, on any command that carries
 //!    one (vendor clients send `__ts` with every command); `syntax error` for an `__ft` on a TXN, whose operations have tokens
@@ -47,7 +48,7 @@ use super::under_way::Waiting;
 use crate::access::Rights;
 use crate::clock::Now;
 use crate::keyspace::rules::{self, Operation, Step};
-use crate::keyspace::{Asked, End, Ticket};
+use crate::keyspace::{Asked, End, KeyFilter, PageRequest, Ticket};
 use bytes::Bytes;
 use statestore_protocol::{Command, Hlc, Rejection, Reply, ServiceError};
 use std::sync::Arc;
@@ -78,6 +79,12 @@ fn is_over_quota(outcome: &Outcome) -> bool {
             ..
         })
     )
+}
+
+impl KeyFilter for Rights {
+    fn allows(&self, key: &[u8]) -> bool {
+        self.may_read(key)
+    }
 }
 
 impl Service {
@@ -152,37 +159,17 @@ impl Service {
             request: (envelope.is_shared && changes_entries(&command)).then(|| request.digest()),
         };
         if let Some(end) = self.begin(&command, request, &asked) {
-            let end = self.shown_to(request.rights, end);
             return self.ended_at_once(end, command, id, request);
         }
         let place = id.and_then(|id| {
             self.replay
                 .remember_under_way(request.client, id, asked.ticket)
         });
-        let rights = request.rights.map(Arc::clone);
         let is_watch = matches!(command, Command::Watch { .. });
         let watcher = is_watch.then(|| Arc::clone(request.client));
         let measured = self.meter.taken(*verb);
-        let ticket = self
-            .under_way
-            .begin(command, place, rights, watcher, measured);
+        let ticket = self.under_way.begin(command, place, watcher, measured);
         Reception::Later(ticket)
-    }
-
-    /// Of a page, the keys that somebody may read.
-    fn shown_to(&mut self, rights: Option<&Arc<Rights>>, mut end: End) -> End {
-        if let (
-            Some(rights),
-            End::Answered {
-                reply: Reply::Page { keys, .. },
-                ..
-            },
-        ) = (rights, &mut end)
-        {
-            self.changes.work += keys.len() * STEPS_OF_RIGHTS;
-            keys.retain(|key| rights.may_read(key));
-        }
-        end
     }
 
     /// The refusal of a key or a pattern that is longer than the limit.
@@ -286,7 +273,13 @@ impl Service {
                 }))
             }
             Ok(Step::Scan { pattern, token }) => {
-                self.keyspace.page(asked, pattern, token, &mut told)
+                let filter = request.rights.map(Arc::clone);
+                let page = PageRequest {
+                    pattern: pattern.clone(),
+                    token: token.cloned(),
+                    filter: filter.map(|rights| rights as Arc<dyn KeyFilter>),
+                };
+                self.keyspace.page(asked, &page, &mut told)
             }
         }
     }
@@ -360,12 +353,10 @@ impl Service {
                 let Waiting {
                     command,
                     place,
-                    rights,
                     watcher,
                     measured,
                     followers,
                 } = waiting;
-                let end = self.shown_to(rights.as_ref(), end);
                 if let (Some(watcher), Command::Watch { key }) = (watcher, &command)
                     && !matches!(
                         &end,

@@ -2,7 +2,7 @@
 use super::Service;
 use super::changes::Noting;
 use crate::clock::Now;
-use crate::keyspace::{Asked, End, Look};
+use crate::keyspace::{Asked, End, Look, PageRequest};
 use bytes::Bytes;
 use statestore_protocol::Reply;
 use std::sync::Arc;
@@ -29,7 +29,11 @@ impl Service {
             is_asked_for: false,
             insertions: &mut self.meter.figures.insertions,
         };
-        let page = self.keyspace.page(&asked, pattern, token, &mut told)?;
+        let request = PageRequest {
+            token: token.cloned(),
+            ..PageRequest::all(pattern.clone())
+        };
+        let page = self.keyspace.page(&asked, &request, &mut told)?;
         match page {
             End::Answered {
                 reply: Reply::Page { keys, token },

@@ -322,6 +322,16 @@ impl Service {
         self.commits.wait(commit, waiter);
     }
 
+    /// The process has no memory left, or has some again: see [`Keyspace::set_memory_short`].
+    pub(crate) fn set_memory_short(&mut self, is_short: bool) {
+        self.keyspace.set_memory_short(is_short);
+    }
+
+    /// Moves the next entries within the heap; returns whether there are more.
+    pub(crate) fn relocate(&mut self) -> bool {
+        self.keyspace.relocate()
+    }
+
     /// Whether entries can be read but not changed, because there is no room to keep changes.
     pub fn set_read_only(&mut self, is_read_only: bool) {
         self.is_read_only = is_read_only;

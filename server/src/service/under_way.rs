@@ -2,7 +2,6 @@
 use super::meter::Measured;
 use super::replay::Place;
 use super::request::Outcome;
-use crate::access::Rights;
 use crate::keyspace::{ByTicket, Ticket};
 use statestore_protocol::Command;
 use std::collections::VecDeque;
@@ -15,8 +14,6 @@ pub(super) struct Waiting {
     pub(super) command: Command,
     /// Where its answer is to be remembered.
     pub(super) place: Option<Place>,
-    /// What whoever asked may see; `None` is everything.
-    pub(super) rights: Option<Arc<Rights>>,
     /// Who is to be told of the changes of a key, if that was asked.
     pub(super) watcher: Option<Arc<str>>,
     /// When it was asked, if it is measured.
@@ -45,7 +42,6 @@ impl UnderWay {
         &mut self,
         command: Command,
         place: Option<Place>,
-        rights: Option<Arc<Rights>>,
         watcher: Option<Arc<str>>,
         measured: Option<Measured>,
     ) -> Ticket {
@@ -53,7 +49,6 @@ impl UnderWay {
         let waiting = Waiting {
             command,
             place,
-            rights,
             watcher,
             measured,
             followers: Vec::new(),

@@ -137,6 +137,11 @@ impl Committer {
         Arc::clone(&self.figures)
     }
 
+    /// Bytes of memory of what waits for the disk, and of a merge of a store with so many keys.
+    pub(crate) fn memory_bytes(&self, keys: u64) -> u64 {
+        self.figures.memory_bytes(keys)
+    }
+
     /// Hands over a batch and returns its number, counted from 1. Does not wait for the disk.
     ///
     /// An empty batch takes no number of its own: what it follows is what it waits for. Submit once per

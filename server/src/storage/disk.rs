@@ -2,6 +2,7 @@
 //!
 //! The server has one disk, the [file system](FileSystem) of its machine. The simulation has another one, which forgets
 //! what was not synced.
+use super::descriptor_reserve::with_reserve;
 use std::ffi::OsString;
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -94,18 +95,18 @@ pub struct FileSystem;
 
 impl Disk for FileSystem {
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
-        let file = match access {
+        let file = with_reserve(|| match access {
             Access::Read => File::open(path),
             Access::Change => File::options().read(true).write(true).open(path),
             Access::Create => private().create_new(true).open(path),
             Access::Replace => private().create(true).truncate(true).open(path),
             Access::Keep => private().create(true).truncate(false).open(path),
-        };
-        Ok(Box::new(file?))
+        })?;
+        Ok(Box::new(file))
     }
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        fs::read(path)
+        with_reserve(|| fs::read(path))
     }
 
     fn status(&self, path: &Path) -> io::Result<Status> {
@@ -117,7 +118,7 @@ impl Disk for FileSystem {
     }
 
     fn names(&self, directory: &Path) -> io::Result<Vec<OsString>> {
-        fs::read_dir(directory)?
+        with_reserve(|| fs::read_dir(directory))?
             .map(|entry| Ok(entry?.file_name()))
             .collect()
     }
@@ -176,7 +177,7 @@ impl Disk for FileSystem {
         if cfg!(not(unix)) {
             return Ok(());
         }
-        File::open(path)?.sync_all()
+        with_reserve(|| File::open(path))?.sync_all()
     }
 }
 

@@ -3,6 +3,9 @@ use crate::histogram::{Histogram, SIZES, SharedHistogram, TIMES};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+/// Memory that a merge needs for each key that was changed.
+const MERGE_BYTES_PER_KEY: u64 = 80;
+
 /// Counters and gauges of a storage and of its group commit. One thread counts; others read single figures, which need not
 /// belong to one moment.
 #[derive(Debug, Default)]
@@ -84,6 +87,17 @@ impl StorageFigures {
             &self.failed_merges
         };
         counter.fetch_add(1, Relaxed);
+    }
+
+    /// Bytes of memory of what waits for a commit, and of a merge of a store with so many keys.
+    pub(crate) fn memory_bytes(&self, keys: u64) -> u64 {
+        let is_merging = self.is_merging.load(Relaxed);
+        let merge = if is_merging {
+            keys * MERGE_BYTES_PER_KEY
+        } else {
+            0
+        };
+        self.waiting_bytes.load(Relaxed) + merge
     }
 
     /// All of them.

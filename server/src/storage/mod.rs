@@ -4,6 +4,7 @@
 pub mod backup;
 pub mod committer;
 mod damage;
+mod descriptor_reserve;
 pub mod disk;
 pub mod durable;
 pub mod figures;
@@ -125,8 +126,8 @@ pub enum StorageError {
         /// The reason.
         source: std::io::Error,
     },
-    /// There is no room on the disk. What was tried did not happen, and can be tried again when there is room.
-    #[error("{what}: {source}; free some space on this disk")]
+    /// There is no room on the disk, or no file descriptor. What was tried did not happen, and can be tried again later.
+    #[error("{what}: {source}; {}", remedy(source))]
     Full {
         /// What was tried, on which path.
         what: String,
@@ -163,6 +164,31 @@ impl StorageError {
                 Self::Io { what, source }
             }
         }
+    }
+
+    /// Makes a [`Full`](Self::Full) as well if there is no file descriptor, for calls that can wait until there is one.
+    pub(crate) fn io_or_postponed(
+        what: impl FnOnce() -> String,
+    ) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| {
+            if descriptor_reserve::is_out_of_descriptors(&source) {
+                let what = what();
+                Self::Full { what, source }
+            } else {
+                Self::io_or_full(what)(source)
+            }
+        }
+    }
+}
+
+/// Returns the advice that belongs to a [`StorageError::Full`].
+fn remedy(source: &std::io::Error) -> &'static str {
+    if descriptor_reserve::is_out_of_descriptors(source) {
+        "raise the limit of open files (`ulimit -n`, or LimitNOFILE= of systemd)"
+    } else if source.kind() == std::io::ErrorKind::FileTooLarge {
+        "raise the limit of the file size (`ulimit -f`, or LimitFSIZE= of systemd)"
+    } else {
+        "free some space on this disk"
     }
 }
 

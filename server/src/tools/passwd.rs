@@ -75,6 +75,11 @@ pub(super) enum PasswdError {
     NotAscii,
     #[error("the system gives no random bytes")]
     NoRandomness,
+    #[error(
+        "cannot replace {path}: it is mounted by itself, and only what is in it can be changed; mount its folder, or change the file where it \
+         comes from"
+    )]
+    Mounted { path: PathBuf },
     #[error("there is no user {name} in {path}")]
     NoUser { name: String, path: PathBuf },
 }
@@ -167,7 +172,9 @@ impl Passwd {
             Err(error) if error.kind() == io::ErrorKind::NotFound => (Zeroizing::default(), None),
             Err(error) => return Err(failed("read")(error)),
         };
-        let text = replaced(&text, &self.name, lines).ok_or_else(|| PasswdError::NoUser {
+        // Some editors begin UTF-8 text with a byte order mark, which is not a part of the first name.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+        let text = replaced(text, &self.name, lines).ok_or_else(|| PasswdError::NoUser {
             name: self.name.clone(),
             path: self.file.clone(),
         })?;
@@ -189,7 +196,12 @@ impl Passwd {
             file.persist(&path)?;
             directory.sync_all()
         };
-        write().map_err(failed("write"))
+        write().map_err(|error: io::Error| match error.kind() {
+            io::ErrorKind::ResourceBusy => PasswdError::Mounted {
+                path: self.file.clone(),
+            },
+            _ => failed("write")(error),
+        })
     }
 }
 

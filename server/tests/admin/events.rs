@@ -1,5 +1,5 @@
 //! The figures of every second.
-use crate::http::{answer, client, open, raw, server, stop};
+use crate::http::{TOKEN, answer, bearer, client, open, raw, server, stop};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -42,6 +42,29 @@ async fn viewers_see_what_happens() {
         assert!(last["now_ms"].as_u64() > before[0]["now_ms"].as_u64());
     }
     stop(server).await;
+}
+
+#[test]
+fn a_viewer_with_the_token_takes_the_place_of_one_without() {
+    let server = server();
+    let address = server.http_address().unwrap();
+    let mut viewers: Vec<_> = (0..16).map(|_| viewer(address)).collect();
+    for viewer in &mut viewers {
+        next(viewer);
+    }
+    let mut stream = open(address);
+    let request = format!(
+        "GET /events HTTP/1.1\r\nHost: localhost\r\n{}\r\n",
+        bearer(TOKEN)
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    next(&mut BufReader::new(stream));
+    // All of the others but the first go on.
+    viewers.remove(0);
+    for viewer in &mut viewers {
+        next(viewer);
+    }
+    server.stop().unwrap();
 }
 
 #[test]

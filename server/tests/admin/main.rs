@@ -4,9 +4,14 @@
 mod api;
 mod attacks;
 mod events;
+mod exposure;
 mod health;
 mod http;
 mod metrics;
 mod places;
 mod prometheus;
 mod stopping;
+
+#[path = "../doors/authority.rs"]
+#[allow(dead_code, reason = "the tests of the doors use more of it")]
+mod authority;

@@ -8,41 +8,32 @@ use std::net::{SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-/// Whether a program is here. Where everything is to be tested, it has to be.
-fn has(program: &str) -> bool {
-    let found = Command::new(program)
-        .arg("--version")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok();
-    assert!(
-        found || std::env::var_os("CI").is_none(),
-        "there is no {program}: scripts/test packages installs it"
-    );
-    if !found {
-        eprintln!("skipped: there is no {program}");
-    }
-    found
+/// Runs a program of Prometheus.
+///
+/// # Panics
+/// The program is not installed.
+fn spawn(command: &mut Command) -> Child {
+    let name = command.get_program().to_owned();
+    command.spawn().unwrap_or_else(|error| {
+        let name = name.display();
+        panic!("{name} cannot be run: {error}; `scripts/test packages` installs it (Debian: prometheus)")
+    })
 }
 
 #[tokio::test]
 async fn promtool_has_nothing_to_complain_about() {
-    if !has("promtool") {
-        return;
-    }
     let folder = tempfile::tempdir().unwrap();
     let server = start(Config::durable(folder.path().join("data")));
     work(&server).await;
     get(&server, "/healthz");
     let text = get(&server, "/metrics").body;
-    let mut promtool = Command::new("promtool")
-        .args(["check", "metrics"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut promtool = spawn(
+        Command::new("promtool")
+            .args(["check", "metrics"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped()),
+    );
     let mut input = promtool.stdin.take().unwrap();
     input.write_all(text.as_bytes()).unwrap();
     drop(input);
@@ -64,9 +55,6 @@ impl Drop for Prometheus {
 
 #[tokio::test]
 async fn prometheus_scrapes_it() {
-    if !has("prometheus") {
-        return;
-    }
     let server = server();
     work(&server).await;
     let folder = tempfile::tempdir().unwrap();
@@ -79,7 +67,7 @@ async fn prometheus_scrapes_it() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap();
     let address: SocketAddr = free.local_addr().unwrap();
     drop(free);
-    let _prometheus = Prometheus(
+    let _prometheus = Prometheus(spawn(
         Command::new("prometheus")
             .arg(format!("--config.file={}", config.display()))
             .arg(format!(
@@ -88,10 +76,8 @@ async fn prometheus_scrapes_it() {
             ))
             .arg(format!("--web.listen-address={address}"))
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap(),
-    );
+            .stderr(Stdio::null()),
+    ));
     let query = "/api/v1/query?query=statestored_requests_total%7Bverb%3D%22set%22%7D";
     let begin = Instant::now();
     loop {

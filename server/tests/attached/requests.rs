@@ -221,3 +221,29 @@ fn the_requests_of_one_client_are_executed_in_the_order_of_their_sending() {
         }
     }
 }
+
+#[test]
+fn a_burst_beyond_the_receive_maximum_ends_no_connection() {
+    const BURST: u16 = 20_000;
+    let broker = Mosquitto::start_with("allow_anonymous true\nmax_queued_messages 0\n");
+    let store = Store::start(broker.address(), &[]);
+    let mut peer = Peer::connect(broker.address(), "me");
+    let mut other = Peer::connect(broker.address(), "other");
+    let now = now();
+    let get = command(&["GET", "k"]);
+    for number in 0..BURST {
+        let header = PublishHeader {
+            correlation_data: Some(&number.to_be_bytes()),
+            user_properties: &[("__ts", &now)],
+            ..PublishHeader::default()
+        };
+        peer.ask(&get, &header);
+    }
+    let response = other.request(&["GET", "k"], &[("__ts", &now)]);
+    assert_eq!(response.payload_bytes(), b"$-1\r\n");
+    for number in 0..BURST {
+        let response = peer.message();
+        assert_eq!(response.correlation_data(), Some(&number.to_be_bytes()[..]));
+    }
+    store.until_metric("statestored_attachments_total", 1);
+}

@@ -113,6 +113,9 @@ fn a_password_that_is_put_right_counts_from_the_next_attempt_on() {
         "--attach-password-file",
         password.to_str().unwrap(),
     ]);
+    // Whoever may use the broker decides; a local user without a password there sees no keys here either.
+    let keys = store.get("/api/keys");
+    assert!(keys.starts_with("HTTP/1.0 401 "), "{keys}");
     store.until_logged("the broker refused the connection");
     store.until_said("/readyz", "not_attached");
     write(folder.path(), "password", "right\n");

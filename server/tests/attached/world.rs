@@ -136,6 +136,15 @@ impl Store {
         self.until_said("/metrics", &format!("\n{name} {value}\n"));
     }
 
+    /// The value of a metric without labels.
+    pub(crate) fn metric(&self, name: &str) -> u64 {
+        let metrics = self.get("/metrics");
+        let value = metrics
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.expect(name).parse().unwrap()
+    }
+
     /// Waits until it says this over HTTP.
     pub(crate) fn until_said(&self, path: &str, text: &str) {
         let begun = Instant::now();

@@ -1,6 +1,7 @@
 //! A `statestored` process whose log is read.
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
 /// A process that is killed at the end of the test.
@@ -11,7 +12,9 @@ pub(crate) struct Daemon {
 }
 
 pub(crate) fn statestored() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_statestored"));
+    let binary = std::env::var_os("STATESTORED_BIN");
+    let mut command =
+        Command::new(binary.unwrap_or_else(|| env!("CARGO_BIN_EXE_statestored").into()));
     command.args(["--storage", "memory"]);
     command
 }
@@ -22,7 +25,7 @@ pub(crate) fn run<S: AsRef<OsStr>>(arguments: &[S]) -> Output {
 }
 
 impl Daemon {
-    /// Starts it, and waits until it listens at so many addresses.
+    /// Starts it, and waits until it listens at so many addresses, that of HTTP included.
     pub(crate) fn start<S: AsRef<OsStr>>(arguments: &[S], doors: usize) -> Self {
         let mut command = statestored();
         command.args(arguments);
@@ -43,7 +46,10 @@ impl Daemon {
             let rest: Vec<_> = log.lines().map(Result::unwrap).collect();
             panic!("{lines:?} {rest:?}");
         }
-        let address = |line: &String| line.strip_prefix("listening on ").unwrap().to_owned();
+        let address = |line: &String| {
+            let line = line.strip_prefix("listening on ").unwrap_or(line);
+            line.strip_prefix("http on ").unwrap_or(line).to_owned()
+        };
         Self {
             listening: lines.iter().map(address).collect(),
             child,
@@ -89,4 +95,14 @@ impl Drop for Daemon {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// What its HTTP port answers.
+pub(crate) fn get(http: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(http).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }

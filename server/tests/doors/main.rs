@@ -1,5 +1,6 @@
 //! How clients come in: TCP, TLS, WebSocket, sockets of the file system; and who does not.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod advice;
 mod alike;
 mod authority;
 mod certificates;
@@ -8,6 +9,7 @@ mod encrypted;
 mod floods;
 mod names;
 mod open;
+mod proxies;
 mod renewal;
 mod rude;
 mod supervised;

@@ -22,15 +22,15 @@ impl Files {
         let folder = tempfile::tempdir().unwrap();
         let files = Self { folder };
         let issuer = authority(files.folder.path(), "ca.pem");
-        authority(files.folder.path(), "other-ca.pem");
-        for name in ["engine", "server"] {
+        let other = authority(files.folder.path(), "other-ca.pem");
+        for (name, issuer) in [("engine", &issuer), ("server", &issuer), ("next", &other)] {
             let key = KeyPair::generate().unwrap();
             let names = ["127.0.0.1".to_owned()];
             let mut params = CertificateParams::new(names).unwrap();
             // One of the name of its issuer would count as signed by itself.
             let dn = &mut params.distinguished_name;
             dn.push(DnType::CommonName, name);
-            let certificate = params.signed_by(&key, &issuer).unwrap();
+            let certificate = params.signed_by(&key, issuer).unwrap();
             std::fs::write(files.path(&format!("{name}.pem")), certificate.pem()).unwrap();
             std::fs::write(files.path(&format!("{name}.key")), key.serialize_pem()).unwrap();
         }

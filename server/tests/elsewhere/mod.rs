@@ -8,10 +8,13 @@ pub(crate) mod files;
 pub(crate) mod forgotten;
 pub(crate) mod guarded;
 pub(crate) mod keeping;
+pub(crate) mod operators;
+pub(crate) mod order;
 #[allow(dead_code, reason = "only a broker that starts is needed here")]
 #[path = "../attached/plugin.rs"]
 pub(crate) mod plugin;
 pub(crate) mod refusals;
+pub(crate) mod remaining;
 pub(crate) mod shared;
 pub(crate) mod store;
 pub(crate) mod suite;

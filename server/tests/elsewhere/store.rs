@@ -45,6 +45,10 @@ struct Counted {
 }
 
 impl Link for Counted {
+    fn store_secret(&self) -> &[u8] {
+        self.link.store_secret()
+    }
+
     fn ask(&mut self, id: AskId, ask: Ask) {
         if !matches!(ask, Ask::Watch) {
             self.progress.lock().unwrap().waiting += 1;

@@ -241,6 +241,26 @@ fn is_refused(error: &Error) {
     );
 }
 
+/// What is known of the key is enough for a commit, which nobody could call back.
+pub(crate) fn a_change_of_a_known_key_is_refused_while_the_engine_is_away<E: Engine>() {
+    let mut engine = E::start();
+    let server = start(&engine);
+    block_on(async {
+        let client = client_of(&server).await;
+        client.set("known", "1").await.unwrap();
+        engine.kill();
+        let says = |what: &str| !get(&server, "/readyz").contains(what);
+        until("it is not ready", || says("200 OK")).await;
+        let error = client.set("known", "2").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NoStore, "{error}");
+        assert_eq!(error.outcome(), Outcome::NotDone);
+        engine.start_again();
+        until("it is ready", || !says("200 OK")).await;
+        assert_eq!(value(&client, "known").await.as_deref(), Some("1"));
+    });
+    server.stop().unwrap();
+}
+
 pub(crate) fn requests_are_refused_before_their_deadline_and_readiness_says_why<E: Engine>() {
     let mut engine = E::start();
     let server = start(&engine);
@@ -293,6 +313,10 @@ pub(crate) use super::clocks::{
     a_step_of_the_clock_of_a_server_that_is_alone_is_noticed,
 };
 
+pub(crate) use super::operators::operators_see_what_there_is_and_delete_it;
+pub(crate) use super::order::a_transaction_is_told_in_the_order_of_its_operations;
+pub(crate) use super::remaining::an_entry_that_expires_always_has_time_left;
+
 pub(crate) use super::ends::an_end_is_told_once_though_its_server_was_killed;
 pub(crate) use super::unconfirmed::{
     a_watch_that_ends_before_it_has_begun_is_answered,
@@ -316,6 +340,7 @@ macro_rules! suite {
         $crate::elsewhere::suite::suite! { $engine:
             what_one_node_stores_the_others_have
             a_transaction_is_one_for_all_nodes
+            a_transaction_is_told_in_the_order_of_its_operations
             observers_of_every_node_are_told_and_an_end_is_told_once
             an_end_is_told_once_though_its_server_was_killed
             a_lock_has_one_holder_on_all_nodes
@@ -324,11 +349,14 @@ macro_rules! suite {
             while_the_engine_is_stopped_nothing_is_promised_and_then_all_goes_on
             nodes_and_the_engine_begin_anew_with_what_there_was
             requests_are_refused_before_their_deadline_and_readiness_says_why
+            a_change_of_a_known_key_is_refused_while_the_engine_is_away
+            an_entry_that_expires_always_has_time_left
             a_server_whose_clock_is_far_ahead_gives_no_versions_and_ends_nothing_early
             a_step_of_the_clock_of_a_server_that_is_alone_is_noticed
             what_the_engine_has_not_confirmed_is_not_answered
             each_request_is_given_its_own_answer_though_answers_are_torn_or_late
             a_watch_that_ends_before_it_has_begun_is_answered
+            operators_see_what_there_is_and_delete_it
         }
     };
 }

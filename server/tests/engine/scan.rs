@@ -231,6 +231,30 @@ fn what_is_no_token_is_a_syntax_error() {
 }
 
 #[test]
+fn a_token_of_another_store_is_refused() {
+    let token_of = |hash_key| {
+        let mut sim = Simulation::with(ServiceConfig {
+            max_page_keys: 10,
+            hash_key,
+            ..config()
+        });
+        for key in 0..100 {
+            sim.run(&format!("SET {key} v"));
+        }
+        let token = next(&mut sim, "*", None).1.unwrap();
+        (sim, token)
+    };
+    let (mut sim, own) = token_of([7, 11]);
+    let (_, other) = token_of([7, 12]);
+    let response = ask(&mut sim, "*", Some(&other));
+    assert_eq!(response.reply, Reply::Error(ServiceError::Syntax));
+    assert!(matches!(
+        ask(&mut sim, "*", Some(&own)).reply,
+        Reply::Page { .. }
+    ));
+}
+
+#[test]
 fn a_scan_goes_on_after_a_restart() {
     let mut sim = paged(10);
     for key in 0..100 {

@@ -1,8 +1,8 @@
 //! An etcd that asks who somebody is, over TLS.
 use crate::cluster::Etcd;
-use crate::elsewhere::Engine;
 use crate::elsewhere::files::Files;
 use crate::elsewhere::world::Store;
+use crate::elsewhere::{Engine, LONG};
 use etcd_client::{
     Certificate as Pem, Client as EtcdClient, ConnectOptions, Identity, Permission, PermissionType,
     RoleRevokePermissionOptions, TlsOptions,
@@ -12,6 +12,7 @@ use statestored::RunningServer;
 use statestored::config::{Config, StorageConfig};
 use statestored::keyspace::remote::EngineTls;
 use statestored::keyspace::remote::etcd::EtcdConfig;
+use std::time::Instant;
 use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
 
@@ -219,4 +220,66 @@ fn what_etcd_does_not_accept_is_named_with_what_there_is_to_do() {
         etcd.tls.as_mut().unwrap().ca = Some(files.path("nothing.pem"));
     });
     assert!(no_file.contains("nothing.pem"), "{no_file}");
+}
+
+async fn sets(client: &Client) {
+    let end = Instant::now() + LONG;
+    while let Err(error) = client.set("k", "v").await {
+        assert!(Instant::now() < end, "{error}");
+    }
+}
+
+async fn client_at(server: &Store) -> Client {
+    let settings = format!("mqtt://{}", server.listener.unwrap());
+    let settings = settings.parse::<Settings>().unwrap();
+    Client::connect(settings).await.unwrap()
+}
+
+#[test]
+fn a_password_that_was_changed_is_read_anew() {
+    let files = Files::make();
+    let etcd = etcd(&files);
+    let server = launch(&files, &etcd);
+    LocalSet::new().block_on(&runtime(), async {
+        client_at(&server).await.set("k", "v").await.unwrap();
+        let mut root = root(&files, &etcd).await;
+        let changed = root.user_change_password("node", "changed");
+        changed.await.unwrap();
+    });
+    let said = server.until_logged_one_of(&["authentication failed"]);
+    assert!(said.contains("--etcd-password-file"), "{said}");
+    std::fs::write(files.path("password"), "changed\n").unwrap();
+    server.until_logged("were read anew");
+    LocalSet::new().block_on(&runtime(), async {
+        sets(&client_at(&server).await).await;
+    });
+}
+
+#[test]
+fn a_certificate_that_was_replaced_is_read_anew() {
+    let files = Files::make();
+    let copy = |from: &str, to: &str| {
+        std::fs::copy(files.path(from), files.path(to)).unwrap();
+    };
+    copy("ca.pem", "clients-ca.pem");
+    let file = |option, name| format!("--{option}={}", files.path(name).display());
+    let mut etcd = Etcd::with(&[
+        file("cert-file", "engine.pem"),
+        file("key-file", "engine.key"),
+        file("trusted-ca-file", "clients-ca.pem"),
+        "--client-cert-auth".to_owned(),
+    ]);
+    let server = RunningServer::start(config(&files, &etcd, |etcd| etcd.user = None)).unwrap();
+    LocalSet::new().block_on(&runtime(), async {
+        let client = Client::connect(server.url().parse::<Settings>().unwrap());
+        let client = client.await.unwrap();
+        client.set("k", "v").await.unwrap();
+        etcd.kill();
+        copy("other-ca.pem", "clients-ca.pem");
+        copy("next.pem", "server.pem");
+        copy("next.key", "server.key");
+        etcd.start_again();
+        sets(&client).await;
+    });
+    server.stop().unwrap();
 }

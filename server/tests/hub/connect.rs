@@ -98,11 +98,7 @@ fn an_empty_client_id_gets_one_that_nobody_has() {
         second.assigned_client_id.unwrap(),
     );
     assert_ne!(first, second);
-    let other_run = HubConfig {
-        client_id_seed: 1,
-        ..HubConfig::default()
-    };
-    let (_, other) = World::with(other_run).join(&connect(""));
+    let (_, other) = World::new().join(&connect(""));
     assert_ne!(other.assigned_client_id.unwrap(), first);
 }
 

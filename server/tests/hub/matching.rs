@@ -1,7 +1,9 @@
 //! Topics and filters that take long to compare: others have their turn between.
 use crate::world::{Client, RESPONSES, World, command, id, request};
 use bytes::BytesMut;
-use statestore_protocol::mqtt::{PublishHeader, ReasonCode, Subscription};
+use statestore_protocol::mqtt::{Packet, PublishHeader, ReasonCode, Subscription};
+use statestored::access::UserLimits;
+use statestored::hub::HubLimits;
 
 /// Levels that a filter may have.
 const LEVELS: usize = 128;
@@ -81,4 +83,134 @@ fn responses_that_are_compared_with_many_filters() {
     });
     let taken = taken(&mut world, &client, &requests);
     assert!((1..4).contains(&taken), "{taken}");
+}
+
+/// Has sessions subscribe all combinations of `a` and `+` on so many levels, each with this end.
+fn subscribe_combinations(world: &mut World, levels: usize, end: &str) {
+    let filter = |number: usize| {
+        let level = |at| if number >> at & 1 == 1 { "+/" } else { "a/" };
+        let filter: String = (0..levels).map(level).chain([end]).collect();
+        Subscription::at_least_once(filter)
+    };
+    let filters: Vec<_> = (0..1 << levels).map(filter).collect();
+    for (number, filters) in filters.chunks(1_000).enumerate() {
+        let mut subscriber = world.client(&format!("subscriber-{number}"));
+        for filters in filters.chunks(100) {
+            let granted = world.subscribe_all(&mut subscriber, None, filters.to_vec());
+            assert!(granted.iter().all(|it| *it == ReasonCode::GRANTED_QOS_1));
+        }
+    }
+}
+
+fn message(topic: &str, number: u16) -> BytesMut {
+    let mut packet = BytesMut::new();
+    let header = PublishHeader {
+        topic,
+        packet_id: Some(id(number)),
+        ..PublishHeader::default()
+    };
+    header.encode(u32::MAX, &mut packet, 0, |_| {}).unwrap();
+    packet
+}
+
+#[test]
+fn messages_that_differ_from_many_filters_at_the_end_cost_next_to_nothing() {
+    let mut world = World::new();
+    subscribe_combinations(&mut world, 14, "z");
+    let publisher = world.client("publisher");
+    let topic = ["a"; 15].join("/");
+    let messages = packets(40, |number| message(&topic, number));
+    assert_eq!(taken(&mut world, &publisher, &messages), 40);
+    let answers = world.packets(&publisher);
+    assert_eq!(answers.len(), 40);
+    for answer in answers {
+        let Packet::PubAck(puback) = answer else {
+            panic!("{answer:?}");
+        };
+        assert_eq!(puback.reason, ReasonCode::NO_MATCHING_SUBSCRIBERS);
+    }
+}
+
+#[test]
+fn others_are_served_between_the_slices_of_a_search() {
+    let mut world = World::new();
+    subscribe_combinations(&mut world, 13, "z/a");
+    let publisher = world.client("publisher");
+    let other = world.client("other");
+    let mut input = message(&["a"; 15].join("/"), 1);
+    world
+        .hub
+        .received(publisher.connection, &mut input, world.now);
+    assert!(world.packets(&publisher).is_empty());
+    // Somebody else's message is not behind it.
+    let mut input = message("another/topic", 1);
+    world.hub.received(other.connection, &mut input, world.now);
+    assert_eq!(
+        world.puback(&other, id(1)),
+        ReasonCode::NO_MATCHING_SUBSCRIBERS
+    );
+    let mut slices = 0;
+    while world.hub.has_work() {
+        world.hub.work(world.now);
+        slices += 1;
+    }
+    assert!((4..100).contains(&slices), "{slices}");
+    assert_eq!(
+        world.puback(&publisher, id(1)),
+        ReasonCode::NO_MATCHING_SUBSCRIBERS
+    );
+}
+
+#[test]
+fn a_user_has_so_many_subscriptions_with_wildcards_and_no_more() {
+    let mut limits = HubLimits::default();
+    limits.users.each = UserLimits::parse("subscriptions=2").unwrap();
+    let mut world = World::limited(limits);
+    let mut one = world.client("one");
+    let mut other = world.client("other");
+    let granted = |world: &mut World, client: &mut Client, filter: &str| {
+        let subscriptions = vec![Subscription::at_least_once(filter)];
+        world.subscribe_all(client, None, subscriptions)[0]
+    };
+    assert_eq!(
+        granted(&mut world, &mut one, "a/+"),
+        ReasonCode::GRANTED_QOS_1
+    );
+    assert_eq!(
+        granted(&mut world, &mut one, "a/+"),
+        ReasonCode::GRANTED_QOS_1
+    );
+    assert_eq!(
+        granted(&mut world, &mut other, "a/#"),
+        ReasonCode::GRANTED_QOS_1
+    );
+    for client in [&mut one, &mut other] {
+        assert_eq!(
+            granted(&mut world, client, "b/+"),
+            ReasonCode::QUOTA_EXCEEDED
+        );
+        assert_eq!(granted(&mut world, client, "b"), ReasonCode::GRANTED_QOS_1);
+    }
+    // The subscriptions of a session that has ended count no more.
+    world.disconnect(other, ReasonCode::SUCCESS);
+    assert_eq!(
+        granted(&mut world, &mut one, "b/+"),
+        ReasonCode::GRANTED_QOS_1
+    );
+}
+
+#[test]
+fn a_user_without_a_limit_of_their_own_has_65_536_subscriptions_with_wildcards() {
+    let mut world = World::new();
+    // One of them is without wildcards.
+    subscribe_combinations(&mut world, 16, "z");
+    let mut client = world.client("me");
+    for (filter, expected) in [
+        ("x/+", ReasonCode::GRANTED_QOS_1),
+        ("y/+", ReasonCode::QUOTA_EXCEEDED),
+    ] {
+        let subscriptions = vec![Subscription::at_least_once(filter)];
+        let granted = world.subscribe_all(&mut client, None, subscriptions);
+        assert_eq!(granted, [expected]);
+    }
 }

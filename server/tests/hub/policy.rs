@@ -2,9 +2,10 @@
 use crate::wills::will;
 use crate::world::{Client, World, command, connect, id, message, request, resume, set};
 use statestore_protocol::mqtt::{Connect, ReasonCode, Subscription, Will};
-use statestore_protocol::topic;
+use statestore_protocol::{Reply, topic};
 use statestored::access::{Authenticator, Policy, Users};
 use statestored::hub::HubConfig;
+use statestored::service::ServiceConfig;
 use std::sync::Arc;
 
 const RULES: &str = "
@@ -94,6 +95,86 @@ fn a_scan_shows_what_may_be_read() {
             "{page}"
         );
         assert!(!page.contains("secret"), "{page}");
+    }
+}
+
+/// The answers to all pages of a SCAN, as bytes.
+fn pages(world: &mut World, client: &mut Client, pattern: &str) -> Vec<Vec<u8>> {
+    let mut pages = Vec::new();
+    let mut scan = command(&["SCAN", pattern]);
+    loop {
+        let page = ask(world, client, &scan);
+        let Ok(Reply::Page { token, .. }) = Reply::decode(&page.clone().into()) else {
+            panic!("not a page: {page:?}");
+        };
+        pages.push(page);
+        let Some(token) = token else {
+            return pages;
+        };
+        let words = [&b"SCAN"[..], pattern.as_bytes(), &token];
+        let mut next = format!("*{}\r\n", words.len()).into_bytes();
+        for word in words {
+            next.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+            next.extend_from_slice(word);
+            next.extend_from_slice(b"\r\n");
+        }
+        scan = next.into();
+    }
+}
+
+/// All that a client observes of a store: the answers to every command about keys that it may not see, and all pages.
+fn observed(hidden: &[String]) -> Vec<Vec<u8>> {
+    let service = ServiceConfig {
+        max_page_keys: 7,
+        ..ServiceConfig::default()
+    };
+    let rules = "
+rules:
+- principals: {clientIds: [owner]}
+  brokerResources: [{method: Connect}]
+  stateStoreResources: [{method: ReadWrite, keys: ['*']}]
+- principals: {clientIds: [reader]}
+  brokerResources: [{method: Connect}]
+  stateStoreResources: [{method: ReadWrite, keys: [shared/*]}]
+";
+    let hub = HubConfig {
+        policy: Some(policy(rules)),
+        ..HubConfig::default()
+    };
+    let mut world = World::with_service(hub, service);
+    let mut owner = world.client("owner");
+    for key in 0..50 {
+        ask(&mut world, &mut owner, &set(&format!("shared/{key}"), "1"));
+    }
+    for key in hidden {
+        ask(&mut world, &mut owner, &set(key, "1"));
+    }
+    let mut reader = world.client("reader");
+    let mut seen = Vec::new();
+    for pattern in ["*", "shared/*", "secret/*", "secret/7"] {
+        seen.extend(pages(&mut world, &mut reader, pattern));
+    }
+    for payload in [
+        command(&["GET", "secret/7"]),
+        set("secret/7", "1"),
+        command(&["SET", "secret/7", "1", "NX"]),
+        command(&["DEL", "secret/7"]),
+        command(&["VDEL", "secret/7", "1"]),
+        command(&["KEYNOTIFY", "secret/7"]),
+        command(&["KEYNOTIFY", "secret/7", "STOP"]),
+        set("shared/7", "2"),
+    ] {
+        seen.push(ask(&mut world, &mut reader, &payload));
+    }
+    seen
+}
+
+#[test]
+fn keys_that_a_client_may_not_read_change_nothing_that_it_observes() {
+    let hidden: Vec<_> = (0..200).map(|key| format!("secret/{key}")).collect();
+    let without = observed(&[]);
+    for count in [1, 8, 200] {
+        assert_eq!(observed(&hidden[..count]), without, "{count} hidden keys");
     }
 }
 

@@ -127,6 +127,23 @@ fn a_large_value_goes_to_few_watchers_at_a_time() {
 }
 
 #[test]
+fn a_long_key_goes_to_few_watchers_at_a_time() {
+    let key = "k".repeat(16_000);
+    let mut world = World::new();
+    for number in 0..60 {
+        let mut client = world.client(&format!("watcher-{number}"));
+        world.request(&mut client, &command(&["KEYNOTIFY", &key]));
+    }
+    let mut writer = world.client("writer");
+    world.publish(&mut writer, &request(id(1)), &set(&key, "v"));
+    let first = world.hub.statistics().notifications;
+    assert!((1..=10).contains(&first), "{first}");
+    world.pass(0);
+    assert!(!world.hub.has_work());
+    assert_eq!(world.hub.statistics().notifications, 60);
+}
+
+#[test]
 fn others_have_their_turn_between_scans_that_take_long() {
     let mut world = World::new();
     let mut client = world.client("me");
@@ -243,13 +260,13 @@ fn what_a_client_publishes_reaches_many_in_its_order_whatever_becomes_of_its_con
 
 #[test]
 fn what_is_still_to_be_handed_out_takes_no_more_memory_than_it_may() {
-    const TOPIC: &str = "a/b/c/d/e/f";
+    const TOPIC: &str = "a/b/c/d/e/f/g";
     let mut world = World::new();
-    let subscribers: Vec<_> = (0..100)
+    let subscribers: Vec<_> = (0..300)
         .map(|number| {
             let mut client = world.client(&format!("s-{number}"));
             // All filters that match, each with an identifier, so that much has to be known of each subscriber.
-            for mask in 0..64u32 {
+            for mask in 0..128u32 {
                 let level = |(place, name)| if mask >> place & 1 == 1 { "+" } else { name };
                 let filter: Vec<_> = TOPIC.split('/').enumerate().map(level).collect();
                 let filter = Subscription::at_least_once(filter.join("/"));
@@ -273,7 +290,8 @@ fn what_is_still_to_be_handed_out_takes_no_more_memory_than_it_may() {
             refused += 1;
         }
     }
-    assert!((50..250).contains(&refused), "{refused}");
+    // A message that many get waits without memory for them: they are looked for when it is the first.
+    assert_eq!(refused, 0);
     let told = payloads(&mut world, &subscribers);
     let accepted = publishers.len() - refused;
     assert!(told.iter().all(|messages| messages.len() == accepted));

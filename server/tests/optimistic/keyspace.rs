@@ -11,7 +11,7 @@ use statestore_protocol::glob::Glob;
 use statestore_protocol::{Reply, ServiceError};
 use statestored::keyspace::rules::{self, Context, Operation, Token, Version};
 use statestored::keyspace::{
-    Asked, Changed, End, Keyspace, OwnedOperation, Size, Ticket, Told, What,
+    Asked, Changed, End, Keyspace, OwnedOperation, PageRequest, Size, Ticket, Told, What,
 };
 use statestored::service::Now;
 use statestored::storage::Expiry;
@@ -53,7 +53,7 @@ pub(crate) struct Optimistic {
 
 #[derive(Debug)]
 enum Other {
-    Page(Bytes, Option<Bytes>),
+    Page(PageRequest),
     Follow,
 }
 
@@ -160,7 +160,7 @@ impl Optimistic {
                 continue;
             }
             let reply = match other {
-                Other::Page(pattern, token) => self.page_now(&pattern, token.as_ref(), now),
+                Other::Page(request) => self.page_now(&request, now),
                 Other::Follow => Reply::Ok,
             };
             self.end(ticket, End::reply(reply));
@@ -263,14 +263,14 @@ impl Optimistic {
         self.ended.push_back((changes, ticket, end));
     }
 
-    fn page_now(&self, pattern: &[u8], token: Option<&Bytes>, now: Now) -> Reply {
+    fn page_now(&self, request: &PageRequest, now: Now) -> Reply {
         // The token is the last key of the page before, behind a letter.
-        let from = match token.map(|token| token.strip_prefix(b"+")) {
+        let from = match request.token.as_ref().map(|token| token.strip_prefix(b"+")) {
             None => Bytes::new(),
             Some(Some(last)) => Bytes::copy_from_slice(last),
             Some(None) => return Reply::Error(ServiceError::Syntax),
         };
-        let glob = Glob::new(pattern);
+        let glob = Glob::new(&request.pattern);
         let map = self.map.lock();
         let is_live = |deadline_ms: Option<u64>| deadline_ms.is_none_or(|at| at > now.mono_ms);
         let mut keys: Vec<_> = map
@@ -278,7 +278,7 @@ impl Optimistic {
             .range(from.clone()..)
             .filter(|(key, entry)| **key > from && is_live(entry.deadline_ms))
             .map(|(key, _)| key.clone())
-            .filter(|key| glob.matches(key))
+            .filter(|key| request.allows(key) && glob.matches(key))
             .take(PAGE_KEYS + 1)
             .collect();
         let token = (keys.len() > PAGE_KEYS).then(|| {
@@ -332,15 +332,9 @@ impl Keyspace for Optimistic {
         None
     }
 
-    fn page(
-        &mut self,
-        asked: &Asked,
-        pattern: &Bytes,
-        token: Option<&Bytes>,
-        _told: &mut dyn Told,
-    ) -> Option<End> {
+    fn page(&mut self, asked: &Asked, request: &PageRequest, _told: &mut dyn Told) -> Option<End> {
         let due_ms = self.due_ms(asked.now);
-        let page = Other::Page(pattern.clone(), token.cloned());
+        let page = Other::Page(request.clone());
         self.others.push((due_ms, asked.ticket, page));
         None
     }

@@ -55,7 +55,7 @@ impl Audited {
             let has = |(name, value): &(&str, &str)| match &event[*name] {
                 Value::String(text) => text == value,
                 Value::Null => false,
-                other => other.to_string() == *value,
+                other => serde_json::from_str(value).is_ok_and(|it: Value| it == *other),
             };
             if expected.iter().all(has) {
                 return event;

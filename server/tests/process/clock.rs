@@ -109,7 +109,7 @@ fn set(peer: &mut Peer, timestamp: &str) -> Vec<u8> {
     };
     peer.send(|out| {
         header.encode(MAX, out, payload.len(), |out| {
-            out.extend_from_slice(payload)
+            out.extend_from_slice(payload);
         })
     });
     loop {

@@ -2,19 +2,28 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::float_cmp, reason = "counts are whole")]
 mod audit;
+mod client_ids;
 mod clock;
 mod command_line;
 mod disk;
 mod exports;
 mod fairness;
+mod file_size;
+mod foreign_hashes;
+mod guessing;
+mod hangup;
+mod hashing;
 mod health;
 mod hostile;
 mod kill;
+mod memory;
 mod open_files;
 mod peer;
+mod scram_salts;
 mod serving;
 mod starting;
 mod stopping;
 mod storage;
 mod tools;
+mod users_file;
 mod waiting;

@@ -1,5 +1,9 @@
 //! Connections and the limit of open files.
 use crate::peer::{Daemon, Peer};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use std::io::Read;
+use std::net::TcpStream;
+use tempfile::tempdir;
 
 /// Starts it with limits as `ulimit` sets them.
 fn start(limits: &str) -> Daemon {
@@ -34,4 +38,61 @@ fn a_limit_that_is_too_low_for_the_connections_is_a_warning() {
         log.contains("WARN 64 files may be open, too few for the 10000 connections"),
         "{log}"
     );
+}
+
+/// Writes twice as much as a log holds, so that the server has to open files.
+fn write_much(peer: &mut Peer) {
+    let value = vec![b'.'; 1 << 20];
+    for number in 0..72 {
+        let key = format!("key-{}", number % 8);
+        let reply = peer.request(number, &[b"SET", key.as_bytes(), &value]);
+        assert_eq!(reply, b"+OK\r\n", "write {number}");
+    }
+}
+
+#[test]
+fn idle_connections_leave_descriptors_for_the_storage() {
+    let folder = tempdir().unwrap();
+    let data = folder.path().to_str().unwrap();
+    let script = "ulimit -n 160; exec \"$0\" \"$@\"";
+    let daemon = Daemon::start_through(&["sh", "-c", script], &["--data-dir", data]);
+    let mut writer = daemon.connect("writer");
+    let idle = (0..400).map(|_| TcpStream::connect(daemon.address).unwrap());
+    let idle: Vec<TcpStream> = idle.collect();
+    write_much(&mut writer);
+    // The last one is over the limit: it is closed, not left waiting.
+    let end = idle.last().unwrap().read(&mut [0]);
+    assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
+    assert_eq!(writer.request(1_000, &[b"GET", b"none"]), b"$-1\r\n");
+    drop(idle);
+    let log = log(daemon);
+    assert!(!log.contains("cannot accept"), "{log}");
+}
+
+#[test]
+fn a_durable_server_without_a_free_descriptor_goes_on() {
+    let folder = tempdir().unwrap();
+    let data = folder.path().to_str().unwrap();
+    let daemon = Daemon::start(&["--data-dir", data]);
+    let mut writer = daemon.connect("writer");
+    let process = Pid::from_raw(i32::try_from(daemon.id()).unwrap());
+    let limit = |current| Rlimit {
+        current: Some(current),
+        maximum: Some(1024),
+    };
+    // Below every number that is free.
+    prlimit(process, Resource::Nofile, limit(3)).unwrap();
+    write_much(&mut writer);
+    assert_eq!(writer.request(1_000, &[b"GET", b"none"]), b"$-1\r\n");
+    prlimit(process, Resource::Nofile, limit(1024)).unwrap();
+    write_much(&mut writer);
+    daemon.signal("-KILL");
+    daemon.wait();
+
+    let daemon = Daemon::start(&["--data-dir", data]);
+    let mut peer = daemon.connect("peer");
+    let mut kept = b"$1048576\r\n".to_vec();
+    kept.resize(kept.len() + (1 << 20), b'.');
+    kept.extend_from_slice(b"\r\n");
+    assert!(peer.request(1, &[b"GET", b"key-7"]) == kept);
 }

@@ -138,7 +138,7 @@ func check(t *testing.T, address string, operations ...string) {
 			ComponentName: "statestore",
 			Operations:    utils.NewStringSet(operations...),
 		},
-		BadEtag: "bad-etag",
+		BadEtag: "1:1:StateStore",
 	}
 	suite.ConformanceTests(t, map[string]string{"url": "mqtt://" + address}, of, config)
 }

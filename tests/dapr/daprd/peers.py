@@ -76,7 +76,7 @@ class Beside(unittest.TestCase):
         def trial(state):
             return [state.save({"key": "none", "value": 1, "etag": "7"}), state.value("none")]
 
-        self.compare(trial, ours=[409, None], redis=[204, 1], etcd=[409, None])
+        self.compare(trial, ours=[400, None], redis=[204, 1], etcd=[409, None])
 
     def test_the_etag_of_an_entry_that_was_deleted_and_made_anew(self):
         def trial(state):

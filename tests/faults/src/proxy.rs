@@ -63,6 +63,8 @@ struct State {
     delay: Duration,
     /// Bytes per second in each direction.
     rate: Option<u32>,
+    /// The directions in which nothing passes on connections from now on.
+    blocked: [bool; 2],
     is_recording: bool,
     /// Cut a connection in this way after so many more bytes in this direction.
     fuse: Option<(Direction, usize, Cut)>,
@@ -94,6 +96,7 @@ impl Proxy {
             admission: Admission::Forward,
             delay: Duration::ZERO,
             rate: None,
+            blocked: [false; 2],
             is_recording: false,
             fuse: None,
             connections: Vec::new(),
@@ -158,6 +161,18 @@ impl Proxy {
         self.change(|fate| fate.stalled[direction as usize] = false);
     }
 
+    /// Lets nothing pass in this direction, on the connections that there are and on later ones.
+    pub fn block(&self, direction: Direction) {
+        self.state().blocked[direction as usize] = true;
+        self.stall(direction);
+    }
+
+    /// Lets bytes pass in both directions, those included that waited.
+    pub fn unblock(&self) {
+        self.state().blocked = [false; 2];
+        self.change(|fate| fate.stalled = [false; 2]);
+    }
+
     /// Ends the stream in this direction only (FIN); the other one goes on.
     pub fn close_half(&self, direction: Direction) {
         self.change(|fate| fate.finished[direction as usize] = true);
@@ -195,12 +210,16 @@ async fn accept(listener: TcpListener, state: Arc<Mutex<State>>) {
     loop {
         let (client, _) = listener.accept().await.unwrap();
         while connections.try_join_next().is_some() {}
-        let (fate, fates) = watch::channel(Fate::default());
-        let (number, admission, upstream) = {
+        let (number, admission, upstream, fates) = {
             let mut state = state.lock().unwrap();
+            let (fate, fates) = watch::channel(Fate {
+                stalled: state.blocked,
+                ..Fate::default()
+            });
             let sent = BytesMut::new();
             state.connections.push(Connection { fate, sent });
-            (state.connections.len() - 1, state.admission, state.upstream)
+            let number = state.connections.len() - 1;
+            (number, state.admission, state.upstream, fates)
         };
         let state = state.clone();
         connections.spawn(async move {

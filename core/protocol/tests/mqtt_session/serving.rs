@@ -44,15 +44,16 @@ fn a_message_is_acknowledged_when_its_owner_says_so_behind_what_was_published_be
 }
 
 #[test]
-fn no_more_messages_wait_for_their_owner_than_the_receive_maximum() {
+fn more_messages_than_the_receive_maximum_may_wait_for_their_owner_but_not_more_than_packet_identifiers()
+ {
     let mut bench = serving(Some(2));
-    for id in [1, 2] {
+    for id in 1..=u16::MAX {
         bench.send(&message(id)).unwrap();
     }
     let id = PacketId::new(1).unwrap();
     bench.session.acknowledge(id, ReasonCode::SUCCESS).unwrap();
-    bench.send(&message(3)).unwrap();
-    assert_eq!(bench.send(&message(4)), Err(SessionError::TooManyMessages));
+    bench.send(&message(1)).unwrap();
+    assert_eq!(bench.send(&message(2)), Err(SessionError::TooManyMessages));
 }
 
 #[test]

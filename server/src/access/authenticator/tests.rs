@@ -1,6 +1,6 @@
 //! Who is accepted, and as whom.
 use super::*;
-use crate::access::Verdict;
+use crate::access::{HashingMemory, Verdict};
 
 fn credentials<'a>(user_name: Option<&'a str>, password: Option<&'a Bytes>) -> Credentials<'a> {
     Credentials {
@@ -23,7 +23,7 @@ fn log_in(
     match authenticator.begin(credentials, now) {
         Step::Accepted(login, _) => Ok(*login),
         Step::Refused((reason, _)) => Err(reason),
-        Step::Job(job) => match job.run() {
+        Step::Job(job) => match job.run(&mut HashingMemory::default()) {
             Verdict::Accepted(login) => Ok(*login),
             other => panic!("{other:?}"),
         },

@@ -7,10 +7,16 @@ const CHART_SECONDS = 120;
 const at = (id) => document.getElementById(id);
 let token = null;
 
+// Shows control and format characters by their numbers: they could reorder or hide what stands beside them.
+function visible(text) {
+  return String(text).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (found) =>
+    found === "\n" || found === "\t" ? found : `\u27e8U+${found.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}\u27e9`);
+}
+
 // element("td", "text"), or with other elements in it
 function element(name, ...content) {
   const made = document.createElement(name);
-  made.append(...content.map((part) => (part instanceof Node ? part : document.createTextNode(String(part)))));
+  made.append(...content.map((part) => (part instanceof Node ? part : document.createTextNode(visible(part)))));
   return made;
 }
 
@@ -25,7 +31,7 @@ function row(...cells) {
 }
 
 function note(id, text, isFailure = false) {
-  at(id).textContent = text;
+  at(id).textContent = visible(text);
   at(id).classList.toggle("failed", isFailure);
 }
 
@@ -95,7 +101,7 @@ const rates = [];
 function show(now) {
   at("version").textContent = now.version;
   const isReady = now.reasons.length === 0;
-  at("state").textContent = isReady ? "ready" : now.reasons.map((reason) => reason.text).join("; ");
+  at("state").textContent = isReady ? "ready" : visible(now.reasons.map((reason) => reason.text).join("; "));
   at("state").classList.toggle("ready", isReady);
   if (before && now.counts && before.counts && now.started_s === before.started_s) showRates(now);
   before = now;
@@ -118,8 +124,8 @@ function showRates(now) {
   at("requests-rows").replaceChildren(...rows);
   const tiles = [
     ["Requests per second", Math.round(all)],
-    ["Keys", now.counts.keys],
-    ["Memory of entries", bytes(now.counts.entry_bytes)],
+    ["Keys", now.counts.keys ?? "unknown"],
+    ["Memory of entries", now.counts.entry_bytes == null ? "unknown" : bytes(now.counts.entry_bytes)],
     ["Connections", now.counts.connections],
     ["Sessions", now.counts.sessions],
     ["Watches", now.watches],
@@ -174,7 +180,7 @@ async function watch() {
     } catch (error) {
       if (own.signal.aborted) return;
       at("state").classList.remove("ready");
-      at("state").textContent = `no figures: ${error.message}`;
+      at("state").textContent = visible(`no figures: ${error.message}`);
       before = null;
       await new Promise((done) => setTimeout(done, 2000));
     }
@@ -243,13 +249,13 @@ async function open(key) {
   }
   const { entry, watchers } = opened;
   at("entry").hidden = false;
-  at("entry-title").textContent = named(opened.key);
+  at("entry-title").textContent = visible(named(opened.key));
   const facts = entry
     ? [
         ["Version", entry.version],
         ["Changed", moment(entry.changed_ms)],
         ["Size", bytes(entry.value_bytes) + (entry.is_truncated ? ", truncated: the first 64 KiB are shown" : "")],
-        ["Fencing token", entry.fence ?? "none"],
+        ["Fencing token", entry.fence === undefined ? "unknown" : (entry.fence ?? "none")],
         ["Expires", entry.expires_in_ms == null ? "never" : `in ${duration(entry.expires_in_ms)}`],
         ["Watched by", watchers.length ? watchers.join(", ") : "nobody"],
       ]
@@ -274,7 +280,7 @@ function showValue() {
       try { text = JSON.stringify(JSON.parse(text), null, 2); } catch { text = `no JSON:\n${text}`; }
     }
   }
-  at("entry-value").textContent = text;
+  at("entry-value").textContent = visible(text);
 }
 
 at("form-of-value").addEventListener("change", showValue);
@@ -282,7 +288,7 @@ at("form-of-value").addEventListener("change", showValue);
 // ---- changes
 
 async function change(id, question, work) {
-  if (!window.confirm(question)) return;
+  if (!window.confirm(visible(question))) return;
   try {
     note(id, await work());
   } catch (error) {

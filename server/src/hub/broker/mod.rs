@@ -14,7 +14,7 @@
 //!   use another name, and rules about keys hold ([`standing`]).
 //! - **A connection** begins a session of the broker that ends with it. What the broker had not acknowledged is published again on the
 //!   next one. The [watches](idle) of clients are kept meanwhile.
-//! - **What waits** is bounded: [requests](incoming) by the Receive Maximum of this end and a part of all that sessions may hold, what goes
+//! - **What waits** is bounded: [requests](incoming) by a part of all that sessions may hold, what goes
 //!   out by the limits of a queue of a session.
 mod group;
 mod identity;

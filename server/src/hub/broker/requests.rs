@@ -110,13 +110,13 @@ impl Hub {
         publish: Publish,
         now: Now,
     ) -> Result<(), BrokerError> {
+        let most = self.max_session_bytes();
         let (Some(broker), Some(packet_id)) = (&mut self.broker, publish.packet_id()) else {
             return Ok(());
         };
         broker.requests += 1;
         let number = broker.unacknowledged.add(packet_id);
         let incoming = Incoming::new(publish, number, now.mono_ms, &self.gauge);
-        let most = self.limits.max_session_bytes;
         if broker.incoming.has_room(&incoming, most) {
             broker.incoming.push(incoming);
             return Ok(());

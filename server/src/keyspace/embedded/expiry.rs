@@ -21,6 +21,13 @@ impl Deadlines {
         self.0.remove(&(deadline_ms, hash));
     }
 
+    /// Moves all of them within the heap, if they are at most so many.
+    pub(super) fn relocate(&mut self, most: usize) {
+        if self.0.len() <= most {
+            self.0 = self.0.iter().copied().collect();
+        }
+    }
+
     /// The soonest deadline, and the hash of its key.
     pub(super) fn first(&self) -> Option<(u64, u64)> {
         self.0.first().copied()

@@ -3,6 +3,7 @@ mod dating;
 mod expiry;
 mod packed;
 mod prefixes;
+mod relocation;
 mod room;
 mod scan;
 mod table;
@@ -10,8 +11,8 @@ mod transaction;
 
 pub use prefixes::PrefixLimit;
 
-use super::rules::{self, Change, Entry, Operation, Token, Version};
-use super::{Asked, Changed, End, Keyspace, Look, Quota, Size, Told, What};
+use super::rules::{self, Change, Operation, Token, Version};
+use super::{Asked, Changed, End, Fence, Keyspace, Look, PageRequest, Quota, Size, Told, What};
 use crate::clock::Now;
 use crate::storage::{Expiry, RecordView};
 use bytes::Bytes;
@@ -19,7 +20,7 @@ use dating::Dating;
 use expiry::Deadlines;
 use packed::{Fields, Packed};
 use prefixes::Prefixes;
-use room::Growth;
+use relocation::Relocation;
 use scan::Pages;
 use statestore_protocol::{Capabilities, Hlc, Reply, ServiceError};
 use table::Table;
@@ -68,6 +69,9 @@ pub struct Embedded {
     prefixes: Prefixes,
     /// The quota that was met last.
     met_quota: Option<Quota>,
+    relocation: Relocation,
+    /// Nothing may grow.
+    is_memory_short: bool,
 }
 
 /// Where a change is made.
@@ -103,6 +107,8 @@ impl Embedded {
             max_bytes: limits.max_bytes,
             prefixes: Prefixes::new(&limits.prefixes),
             met_quota: None,
+            relocation: Relocation::default(),
+            is_memory_short: false,
         }
     }
 
@@ -141,25 +147,6 @@ impl Embedded {
     /// Bytes of memory that the entries take, with their deadlines; the [quota](KeyspaceLimits::max_bytes) is for these.
     pub fn bytes(&self) -> u64 {
         self.table.bytes() + self.deadlines.len() as u64 * expiry::DEADLINE_BYTES
-    }
-
-    /// Returns the quota that does not allow what the operation would make of the entry, if one does not.
-    fn exceeded(
-        &self,
-        key: &[u8],
-        former: Option<&Entry<'_>>,
-        it: &Operation<'_>,
-    ) -> Option<Quota> {
-        let growth = Growth::by(key, former, it)?;
-        growth.exceeded(key, self.size(), self.max(), &self.prefixes)
-    }
-
-    /// Most that there may be.
-    fn max(&self) -> Size {
-        Size {
-            keys: self.max_keys,
-            bytes: self.max_bytes,
-        }
     }
 
     /// Takes over a record of a former run, before anything is asked; also if the quota is smaller by now. The last one of a
@@ -358,6 +345,14 @@ impl Keyspace for Embedded {
         }
     }
 
+    fn set_memory_short(&mut self, is_short: bool) {
+        self.is_memory_short = is_short;
+    }
+
+    fn relocate(&mut self) -> bool {
+        self.relocate_slice()
+    }
+
     fn operate(
         &mut self,
         asked: &Asked,
@@ -412,25 +407,13 @@ impl Keyspace for Embedded {
         Capabilities::ALL
     }
 
-    fn page(
-        &mut self,
-        asked: &Asked,
-        pattern: &Bytes,
-        token: Option<&Bytes>,
-        told: &mut dyn Told,
-    ) -> Option<End> {
-        let from = match token.map(|token| scan::position(token)) {
-            None => 0,
-            Some(Some(from)) => from,
-            Some(None) => return Some(End::reply(Reply::Error(ServiceError::Syntax))),
-        };
+    fn page(&mut self, asked: &Asked, request: &PageRequest, told: &mut dyn Told) -> Option<End> {
         let mut work = 0;
-        let (keys, next) =
-            self.pages
-                .page(&self.table, pattern, from, asked.now.mono_ms, &mut work);
+        let page = self
+            .pages
+            .page(&self.table, request, asked.now.mono_ms, &mut work);
         told.worked(work);
-        let token = next.map(scan::token);
-        Some(End::reply(Reply::Page { keys, token }))
+        Some(End::reply(page.unwrap_or_else(Reply::Error)))
     }
 
     fn follow(&mut self, _asked: &Asked, _key: &Bytes) -> Option<End> {
@@ -471,14 +454,15 @@ impl Keyspace for Embedded {
             return None;
         }
         let shown = fields.value.len().min(most_bytes);
-        let fence = fields.token.and_then(|token| {
+        let text = |token: Token<'_>| {
             let node_id = std::str::from_utf8(token.node_id).ok()?;
-            Some(
-                Hlc::new(token.wall_ms, token.counter, node_id)
-                    .ok()?
-                    .to_string(),
-            )
-        });
+            let token = Hlc::new(token.wall_ms, token.counter, node_id).ok()?;
+            Some(token.to_string())
+        };
+        let fence = match fields.token {
+            None => Fence::None,
+            Some(token) => text(token).map_or(Fence::Unknown, Fence::Token),
+        };
         Some(Look {
             value: Bytes::copy_from_slice(&fields.value[..shown]),
             value_bytes: fields.value.len(),

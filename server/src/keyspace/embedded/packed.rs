@@ -38,7 +38,8 @@ pub(super) struct End {
     pub(super) since_ms: u64,
 }
 
-/// An entry as it lies in memory.
+/// An entry as it lies in memory. A clone is another allocation.
+#[derive(Clone)]
 pub(super) struct Packed(Box<[u8]>);
 
 impl Packed {

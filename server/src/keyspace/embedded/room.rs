@@ -1,9 +1,10 @@
 //! How much larger a SET makes the store.
+use super::Embedded;
 use super::expiry::DEADLINE_BYTES;
 use super::prefixes::Prefixes;
 use super::table;
 use crate::keyspace::rules::{Entry, Operation};
-use crate::keyspace::{Quota, Size};
+use crate::keyspace::{Keyspace, Quota, Size};
 
 /// What a packed entry has besides key, value and node id of its token, at most.
 const PACKED_NUMBERS: usize = 64;
@@ -53,13 +54,7 @@ impl Growth {
     }
 
     /// Returns the quota that leaves no room for it in a store of this size, if one does.
-    pub(super) fn exceeded(
-        self,
-        key: &[u8],
-        size: Size,
-        max: Size,
-        prefixes: &Prefixes,
-    ) -> Option<Quota> {
+    fn exceeded(self, key: &[u8], size: Size, max: Size, prefixes: &Prefixes) -> Option<Quota> {
         let Self {
             keys,
             bytes,
@@ -73,5 +68,36 @@ impl Growth {
         }
         let full = prefixes.full(key, Size { keys, bytes });
         full.map(|prefix| Quota::Prefix(prefix.clone()))
+    }
+}
+
+impl Embedded {
+    /// Returns the quota that does not allow what the operation would make of the entry, if one does not.
+    pub(super) fn exceeded(
+        &self,
+        key: &[u8],
+        former: Option<&Entry<'_>>,
+        operation: &Operation<'_>,
+    ) -> Option<Quota> {
+        let growth = Growth::by(key, former, operation)?;
+        self.exceeded_by(growth, key, self.size(), &self.prefixes)
+    }
+
+    /// Returns the quota that leaves no room for this growth of a store of this size, if one does.
+    pub(super) fn exceeded_by(
+        &self,
+        growth: Growth,
+        key: &[u8],
+        size: Size,
+        prefixes: &Prefixes,
+    ) -> Option<Quota> {
+        if self.is_memory_short {
+            return Some(Quota::Memory);
+        }
+        let max = Size {
+            keys: self.max_keys,
+            bytes: self.max_bytes,
+        };
+        growth.exceeded(key, size, max, prefixes)
     }
 }

@@ -3,95 +3,138 @@
 //! A page ends at a position in that order, and its token is that position. The order of two keys never changes,
 //! whatever happens to the table, so every key that exists during the whole scan is on exactly one page; keys that
 //! come or go meanwhile are or are not. Nothing is kept between pages.
+//!
+//! # Keys that the client may not read
+//!
+//! These are left out before anything is counted or compared. A page ends behind a key that the client may read, or at the end of
+//! a range of hashes. The length of that range depends on the work of visiting the whole store, rounded up to a power of two, and
+//! on nothing else.
 use super::KeyspaceLimits;
 use super::table::Table;
+use crate::keyspace::{PageRequest, PageTokens};
 use bytes::{Bytes, BytesMut};
-use siphasher::sip::SipHasher13;
 use statestore_protocol::glob::Glob;
+use statestore_protocol::{Reply, ServiceError};
 
-/// Most steps of a page, roughly nanoseconds: no further key is compared and no further segment visited beyond it.
-/// One segment and one comparison more may exceed it, by less than two milliseconds for the longest keys.
+/// Most steps of a page, roughly nanoseconds: its range of hashes takes no more on average, and no further key is compared
+/// beyond it. Chance, one segment and one comparison more may exceed it, by less than two milliseconds for the longest keys.
 const PAGE_STEPS: usize = 400_000;
 /// Steps of visiting a key, or a segment, besides comparing it.
 const VISIT_STEPS: usize = 160;
+/// Steps of finding out whether the client may read a key.
+const FILTER_STEPS: usize = 100;
 /// Steps of compiling a byte of the pattern, at most.
 const COMPILE_STEPS: usize = 8;
 
 /// What a page has in its payload besides its keys: two array headers and the token.
 const FRAME_BYTES: usize = 64;
 
-/// How many bytes there are to a token: the position, and a check that these bytes are a token.
-const TOKEN_BYTES: usize = 16;
-
-/// The limits of a page.
-#[derive(Debug, Clone, Copy)]
+/// The limits of a page, and the keys of its token.
+#[derive(Debug)]
 pub(super) struct Pages {
     max_bytes: usize,
     max_keys: usize,
+    tokens: PageTokens,
 }
 
 impl Pages {
     pub(super) fn new(limits: &KeyspaceLimits) -> Self {
+        let secret = limits.hash_key.map(u64::to_be_bytes);
         Self {
             max_bytes: limits.max_page_bytes.saturating_sub(FRAME_BYTES),
             max_keys: limits.max_page_keys.max(1),
+            tokens: PageTokens::new(secret.as_flattened()),
         }
     }
 
-    /// The page that begins at the position `from`, and where the next one begins, if there is more to see. Adds
-    /// its steps to `work`.
+    /// Returns a page, and adds its steps to `work`.
+    ///
+    /// # Errors
+    /// The token is not one of this store.
     pub(super) fn page(
-        self,
+        &self,
         table: &Table,
-        pattern: &[u8],
+        request: &PageRequest,
+        mono_ms: u64,
+        work: &mut usize,
+    ) -> Result<Reply, ServiceError> {
+        let from = match &request.token {
+            None => 0,
+            Some(token) => self.position(token).ok_or(ServiceError::Syntax)?,
+        };
+        let (keys, next) = self.keys_from(table, request, from, mono_ms, work);
+        let token = next.map(|position| self.tokens.seal(&position.to_be_bytes()));
+        Ok(Reply::Page { keys, token })
+    }
+
+    /// The position of a token.
+    fn position(&self, token: &[u8]) -> Option<u64> {
+        let position = self.tokens.open(token)?;
+        Some(u64::from_be_bytes(position[..].try_into().ok()?))
+    }
+
+    /// The page that begins at the position `from`, and where the next one begins, if there is more to see.
+    fn keys_from(
+        &self,
+        table: &Table,
+        request: &PageRequest,
         from: u64,
         mono_ms: u64,
         work: &mut usize,
     ) -> (Vec<Bytes>, Option<u64>) {
-        let glob = Glob::new(pattern);
+        let glob = Glob::new(&request.pattern);
         let mut page = Page::default();
+        let end = from.saturating_add(range(table));
         let mut position = from;
-        let mut visiting = pattern.len() * COMPILE_STEPS;
+        let mut visiting = request.pattern.len() * COMPILE_STEPS;
         let mut comparing = 0;
-        let mut end = |page: Page, visiting, comparing, next| {
-            *work += visiting + comparing;
-            page.end(next)
-        };
+        let visit_steps = VISIT_STEPS + request.filter.as_ref().map_or(0, |_| FILTER_STEPS);
         let mut candidates = Vec::new();
-        loop {
+        let next = 'page: loop {
             let (entries, last) = table.segment_at(position);
             candidates.clear();
             visiting += VISIT_STEPS;
             candidates.extend(entries.filter_map(|entry| {
                 let (key, deadline) = entry.key_and_deadline();
-                visiting += VISIT_STEPS + key.len();
+                visiting += visit_steps + key.len();
                 let hash = table.hash(key);
                 let is_live = deadline.is_none_or(|deadline| deadline > mono_ms);
-                (hash >= position && is_live).then_some((hash, key))
+                let is_here = is_live && (position..=end).contains(&hash);
+                (is_here && request.allows(key)).then_some((hash, key))
             }));
             candidates.sort_unstable();
             // keys with the same hash share a position, so a page has all of them or none
             for group in candidates.chunk_by(|a, b| a.0 == b.0) {
                 let hash = group[0].0;
-                // What the segment cost was paid already; to come back to it would be to pay again.
                 if comparing >= PAGE_STEPS && hash > from {
-                    return end(page, visiting, comparing, Some(hash));
+                    break 'page Some(hash);
                 }
                 let matching = group.iter().map(|&(_, key)| key);
                 let matching = matching.filter(|key| glob.matches_counted(key, &mut comparing));
                 if !page.add(matching, self) {
-                    return end(page, visiting, comparing, Some(hash));
+                    break 'page Some(hash);
                 }
             }
+            let last = last.min(end);
             let Some(next) = last.checked_add(1) else {
-                return end(page, visiting, comparing, None);
+                break None;
             };
             position = next;
-            if visiting + comparing >= PAGE_STEPS {
-                return end(page, visiting, comparing, Some(position));
+            if last == end {
+                break Some(position);
             }
-        }
+        };
+        *work += visiting + comparing;
+        (page.keys(), next)
     }
+}
+
+/// The distance between the first and the last hash of a page: the largest power of two whose keys take no more than
+/// [`PAGE_STEPS`] on average.
+fn range(table: &Table) -> u64 {
+    let steps = table.len() * VISIT_STEPS as u64 + table.key_bytes();
+    let pages = steps.div_ceil(PAGE_STEPS as u64).next_power_of_two();
+    u64::MAX.checked_shr(pages.ilog2()).unwrap_or(0)
 }
 
 /// The keys of a page, one behind the other, and their lengths.
@@ -104,7 +147,7 @@ struct Page {
 
 impl Page {
     /// Adds all of these keys, or, if they do not fit, none. On an empty page they always fit.
-    fn add<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>, limits: Pages) -> bool {
+    fn add<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>, limits: &Pages) -> bool {
         let before = (self.keys.len(), self.lengths.len());
         for key in keys {
             self.keys.extend_from_slice(key);
@@ -120,10 +163,9 @@ impl Page {
         true
     }
 
-    fn end(self, next: Option<u64>) -> (Vec<Bytes>, Option<u64>) {
+    fn keys(self) -> Vec<Bytes> {
         let mut rest = self.keys.freeze();
-        let keys = self.lengths.iter().map(|&len| rest.split_to(len)).collect();
-        (keys, next)
+        self.lengths.iter().map(|&len| rest.split_to(len)).collect()
     }
 }
 
@@ -131,27 +173,4 @@ impl Page {
 fn bulk_len(len: usize) -> usize {
     let digits = len.checked_ilog10().unwrap_or(0) as usize + 1;
     1 + digits + 2 + len + 2
-}
-
-/// The token of a position.
-pub(super) fn token(position: u64) -> Bytes {
-    let mut token = [0; TOKEN_BYTES];
-    token[..8].copy_from_slice(&position.to_be_bytes());
-    token[8..].copy_from_slice(&check(position));
-    Bytes::copy_from_slice(&token)
-}
-
-/// The position of a token; `None` for everything else.
-pub(super) fn position(token: &[u8]) -> Option<u64> {
-    let token: &[u8; TOKEN_BYTES] = token.try_into().ok()?;
-    let position = u64::from_be_bytes(*token.first_chunk()?);
-    (token[8..] == check(position)).then_some(position)
-}
-
-/// Tells a token from other bytes. It is no secret: whoever makes a token begins at a place of their own choice, and
-/// harms nobody. So a token holds after a restart too, where the order of the keys is the same.
-fn check(position: u64) -> [u8; 8] {
-    let mut text = *b"scan\0\0\0\0\0\0\0\0";
-    text[4..].copy_from_slice(&position.to_be_bytes());
-    SipHasher13::new_with_keys(0, 0).hash(&text).to_be_bytes()
 }

@@ -38,6 +38,8 @@ pub(super) struct Table {
     len: u64,
     /// Memory of the entries.
     bytes: u64,
+    /// Lengths of all keys together.
+    key_bytes: u64,
     hasher: SipHasher13,
     /// With fewer bits, tests make keys collide.
     #[cfg(test)]
@@ -46,7 +48,7 @@ pub(super) struct Table {
 
 /// The entries whose hashes have the same top `depth` bits.
 #[derive(Default)]
-struct Segment {
+pub(super) struct Segment {
     depth: u32,
     entries: HashTable<Packed>,
 }
@@ -72,6 +74,7 @@ impl Table {
             of_depth,
             len: 0,
             bytes: 0,
+            key_bytes: 0,
             hasher: SipHasher13::new_with_keys(hash_key[0], hash_key[1]),
             #[cfg(test)]
             hash_mask: u64::MAX,
@@ -90,6 +93,11 @@ impl Table {
     /// Bytes of memory that the entries take.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Lengths of all keys together.
+    pub(super) fn key_bytes(&self) -> u64 {
+        self.key_bytes
     }
 
     pub(super) fn hash(&self, bytes: &[u8]) -> u64 {
@@ -138,6 +146,7 @@ impl Table {
         entries.insert_unique(bucket(hash), packed, |it| self.bucket_of(it));
         self.segments[index].entries = entries;
         self.len += 1;
+        self.key_bytes += fields.key.len() as u64;
     }
 
     /// Removes the entry with this key; says whether there was one.
@@ -149,6 +158,7 @@ impl Table {
         };
         let (packed, _) = found.remove();
         self.len -= 1;
+        self.key_bytes -= key.len() as u64;
         self.bytes -= entry_bytes(packed.len());
         while self.join(hash) {}
         true
@@ -167,6 +177,21 @@ impl Table {
         let segment = &self.segments[self.segment_of(hash)];
         let last = hash | u64::MAX.checked_shr(segment.depth).unwrap_or(0);
         (segment.entries.iter(), last)
+    }
+
+    /// Changes the segment that holds `hash`, which keeps its entries. `change` gets the segment, and the function that gives the place
+    /// of an entry in it. Returns its result, and the last hash that the segment can hold.
+    pub(super) fn change_segment<R>(
+        &mut self,
+        hash: u64,
+        change: impl FnOnce(&mut Segment, &dyn Fn(&Packed) -> u64) -> R,
+    ) -> (R, u64) {
+        let index = self.segment_of(hash);
+        let mut segment = std::mem::take(&mut self.segments[index]);
+        let result = change(&mut segment, &|packed| self.bucket_of(packed));
+        let last = hash | u64::MAX.checked_shr(segment.depth).unwrap_or(0);
+        self.segments[index] = segment;
+        (result, last)
     }
 
     fn segment_of(&self, hash: u64) -> usize {
@@ -257,13 +282,30 @@ impl Table {
 
 impl Segment {
     fn of(depth: u32, capacity: usize, hashed: Vec<(u64, Packed)>) -> Self {
-        let mut entries = HashTable::with_capacity(capacity.max(hashed.len()));
+        let entries = HashTable::with_capacity(capacity.max(hashed.len()));
+        let mut segment = Self { depth, entries };
         for (hash, packed) in hashed {
-            entries.insert_unique(bucket(hash), packed, |_| {
-                unreachable!("the capacity suffices, nothing is moved")
-            });
+            segment.insert(bucket(hash), packed);
         }
-        Self { depth, entries }
+        segment
+    }
+
+    /// Bytes of the allocation in which the places of its entries are.
+    pub(super) fn table_bytes(&self) -> usize {
+        self.entries.allocation_size()
+    }
+
+    /// Puts an empty table of the same capacity in place of the one that it has, and returns that.
+    pub(super) fn replace_table(&mut self) -> HashTable<Packed> {
+        let empty = HashTable::with_capacity(self.entries.capacity());
+        std::mem::replace(&mut self.entries, empty)
+    }
+
+    /// Inserts an entry whose key it does not have, with the capacity for it.
+    pub(super) fn insert(&mut self, bucket: u64, packed: Packed) {
+        self.entries.insert_unique(bucket, packed, |_| {
+            unreachable!("the capacity suffices, nothing is moved")
+        });
     }
 }
 

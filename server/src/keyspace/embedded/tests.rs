@@ -101,3 +101,40 @@ fn a_lease_renewed_ever_so_often_has_one_deadline() {
     set(&mut keyspace, "k", 0);
     assert_eq!(keyspace.deadlines.len(), 0);
 }
+
+#[test]
+fn a_pass_over_the_entries_keeps_them_while_others_come_and_go() {
+    let mut keyspace = empty();
+    let key = |number: usize| -> &'static str { format!("key-{number}").leak() };
+    for number in 0..9_000 {
+        set(
+            &mut keyspace,
+            key(number),
+            if number % 2 == 0 { 0 } else { 10 },
+        );
+    }
+    let delete = Operation::Del {
+        if_version: None,
+        token: None,
+    };
+    let mut next = 0;
+    while keyspace.relocate() {
+        for number in next..next + 10 {
+            assert_eq!(
+                operate(&mut keyspace, key(number), &delete),
+                Reply::Count(1)
+            );
+            set(&mut keyspace, key(9_000 + number), 0);
+        }
+        next += 10;
+    }
+    assert!(next > 10, "one slice was enough");
+    assert_eq!(keyspace.len(), 9_000);
+    let bytes = keyspace.bytes();
+    while keyspace.relocate() {}
+    assert_eq!(keyspace.bytes(), bytes);
+    for number in next..9_000 + next {
+        let look = keyspace.look(key(number).as_bytes(), 1, NOW);
+        assert_eq!(look.unwrap().value, "v", "{number}");
+    }
+}

@@ -153,7 +153,7 @@ impl Embedded {
         let entry = former.as_ref().map(|former| &former.entry);
         let growth = Growth::by(key, entry, operation);
         let exceeded =
-            growth.and_then(|growth| growth.exceeded(key, plan.size, self.max(), &plan.prefixes));
+            growth.and_then(|growth| self.exceeded_by(growth, key, plan.size, &plan.prefixes));
         let context = rules::Context {
             wall_ms: now.wall_ms,
             floor: plan.floor,

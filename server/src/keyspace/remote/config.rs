@@ -15,8 +15,7 @@ pub struct RemoteConfig {
     pub max_operations: u64,
     /// Bytes of memory for what keys held last: it saves a change the read before it.
     pub guess_bytes: usize,
-    /// For how long after the watch has spoken reads may be answered from that, if they ask for no more. The ways to engines speak
-    /// at least every five seconds.
+    /// For how long after all changes were certainly known reads may be answered from that, if they ask for no more.
     pub trust_ms: u64,
     /// By how much the wall clock of this node may be ahead of most others' before it gives no versions any more.
     pub clock_limit_ms: u64,

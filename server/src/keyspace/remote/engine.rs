@@ -100,7 +100,7 @@ pub enum Ask {
     Commit(Arc<Unit>),
     /// Keys with records, in the order of the engine, behind this one. Ends with [`News::Page`].
     Page {
-        /// Behind which key of which bucket.
+        /// Behind which key of which bucket; the empty key is before all others.
         after: Option<(u16, Bytes)>,
         /// How many records are looked at, at most.
         most: usize,
@@ -173,6 +173,8 @@ pub enum Verdict {
     Failed(EngineError),
     /// It was made, or not, or will still be.
     Unclear,
+    /// It was not sent, and will not be: there was no connection.
+    Unsent,
 }
 
 /// Why an engine certainly does not do something.
@@ -221,8 +223,8 @@ pub enum News {
     Synced(AskId, Revision, Vec<Version>),
     /// All changes of one revision, those of floors aside; `None` is a tombstone that was purged.
     Changes(AskId, Revision, Vec<(Bytes, Option<Record>)>),
-    /// There are no other changes so far: the watch is not behind. Told while it has nothing else to tell, every few seconds.
-    Watching(AskId),
+    /// All changes that were made up to so long ago are told. Comes every few seconds, while there are changes as well.
+    Watching(AskId, Duration),
     /// Changes do not come for a while. They will go on where they ended, or be lost.
     WatchBroken(AskId),
     /// They come again, from where they ended.
@@ -236,6 +238,9 @@ pub enum News {
 
 /// The way to an engine. Behind it is a task that has the sockets, or a simulation.
 pub trait Link: Debug + Send {
+    /// A secret that the engine keeps for all servers of the store, for the tokens of pages.
+    fn store_secret(&self) -> &[u8];
+
     /// Takes a question. It is answered later, if the engine answers at all; a question that gets none within the engine's own
     /// limit of time is answered as [unclear](Verdict::Unclear), or not at all.
     fn ask(&mut self, id: AskId, ask: Ask);

@@ -29,6 +29,7 @@
 //! copy: each record says who wrote it, and once the node has seen all changes up to the refusal, it knows whether its own was
 //! among them. If changes were missed meanwhile, the outcome is [unknown](End::Unknown).
 mod answer;
+mod away;
 mod clocks;
 mod comparing;
 mod config;
@@ -76,7 +77,7 @@ pub use thread::ThreadLink;
 pub use tls::EngineTls;
 
 use super::rules::{Operation, Version};
-use super::{Asked, End, Keyspace, OwnedOperation, Size, Told};
+use super::{Asked, End, Keyspace, OwnedOperation, PageRequest, PageTokens, Size, Told};
 use crate::clock::Now;
 use bytes::Bytes;
 use clocks::Clocks;
@@ -104,8 +105,8 @@ pub struct Remote<L> {
     watch: Watch,
     /// Since when changes are missed.
     missing_since_ms: Option<u64>,
-    /// When the watch has spoken last.
-    heard_ms: u64,
+    /// Up to when all changes are certainly known.
+    complete_ms: u64,
     sights: Sights,
     following: Following,
     guesses: Guesses,
@@ -113,6 +114,7 @@ pub struct Remote<L> {
     confirming: Confirming,
     untold: Untold,
     pages: HashMap<AskId, Page>,
+    page_tokens: PageTokens,
     /// Questions about keys to follow that got no answer, and pages: asked again then.
     again: Vec<(u64, Again)>,
     highest: Version,
@@ -144,11 +146,12 @@ impl<L: Link> Remote<L> {
     /// Over the engine behind `link`, whose changes it begins to watch as soon as it is [advanced](Keyspace::advance).
     pub fn new(config: RemoteConfig, link: L) -> Self {
         Self {
+            page_tokens: PageTokens::new(link.store_secret()),
             link,
             asks: 0,
             watch: Watch::Begins(0),
             missing_since_ms: None,
-            heard_ms: 0,
+            complete_ms: 0,
             sights: Sights::new(config.patience_ms, config.tombstone_ms),
             following: Following::default(),
             guesses: Guesses::new(config.guess_bytes),
@@ -199,9 +202,10 @@ impl<L: Link> Remote<L> {
             News::Synced(ask, at, floors) => self.synced(ask, at, &floors, now, told),
             News::Changes(ask, at, changes) => self.changed(ask, at, changes, now, told),
             News::Writable(_) => {}
-            News::Watching(ask) => {
+            News::Watching(ask, ago) => {
                 if self.is_of(ask) {
-                    self.heard_ms = now.mono_ms;
+                    let ago_ms = u64::try_from(ago.as_millis()).unwrap_or(u64::MAX);
+                    self.complete_ms = self.complete_ms.max(now.mono_ms.saturating_sub(ago_ms));
                 }
                 // Nothing has come of what was asked, not even the lack of an answer.
                 return;
@@ -216,15 +220,7 @@ impl<L: Link> Remote<L> {
             }
         }
         if self.standing.is_away(now) {
-            self.tasks.give_up();
-            self.give_up_confirming();
-            self.give_up_following(&End::Away, told);
-        }
-    }
-
-    fn give_up_following(&mut self, end: &End, told: &mut dyn Told) {
-        for ticket in self.following.give_up() {
-            told.ended(ticket, end.clone());
+            self.give_up(now, told);
         }
     }
 
@@ -282,11 +278,6 @@ impl<L: Link> Remote<L> {
         None
     }
 
-    /// Whether there is anything to be told that has ended.
-    fn has_ended(&self) -> bool {
-        self.tasks.has_ended() || self.untold.has_ready() || self.following.has_released()
-    }
-
     /// Until when commits wait for the watch.
     fn held_until_ms(&self) -> Option<u64> {
         self.missing_since_ms.map(|since_ms| since_ms + HOLD_MS)
@@ -300,6 +291,8 @@ impl<L: Link> Remote<L> {
         }
         let stamps = self.stamps(now);
         let is_live = self.is_live();
+        // What was sent to be made cannot be refused any more. So the engine is asked for something else first if it may be away.
+        let may_guess = is_live && !self.standing.is_silent();
         if self.is_watched() {
             self.missing_since_ms = None;
         } else {
@@ -312,10 +305,10 @@ impl<L: Link> Remote<L> {
             self.tasks.let_go();
         }
         loop {
-            let guesses = is_live.then_some(&mut self.guesses);
+            let guesses = may_guess.then_some(&mut self.guesses);
             let next = self
                 .tasks
-                .next_ask(may_commit, guesses, &self.sights, stamps);
+                .next_ask((may_commit, is_live), guesses, &self.sights, stamps);
             let Some((task, ask)) = next else {
                 break;
             };
@@ -375,27 +368,8 @@ impl<L: Link> Keyspace for Remote<L> {
         capabilities
     }
 
-    fn page(
-        &mut self,
-        asked: &Asked,
-        pattern: &Bytes,
-        token: Option<&Bytes>,
-        _told: &mut dyn Told,
-    ) -> Option<End> {
-        // The token is the last key that was looked at, behind a letter.
-        let after = match token.map(|token| token.strip_prefix(b"+")) {
-            None => None,
-            Some(Some(key)) => Some((bucket_of(key), Bytes::copy_from_slice(key))),
-            Some(None) => return Some(End::reply(Reply::Error(ServiceError::Syntax))),
-        };
-        self.ask_page(Page {
-            ticket: asked.ticket,
-            pattern: pattern.clone(),
-            after,
-            keys: Vec::new(),
-            deadline_ms: asked.deadline_ms,
-        });
-        None
+    fn page(&mut self, asked: &Asked, request: &PageRequest, _told: &mut dyn Told) -> Option<End> {
+        self.begin_page(asked, request)
     }
 
     fn follow(&mut self, asked: &Asked, key: &Bytes) -> Option<End> {
@@ -425,6 +399,7 @@ impl<L: Link> Keyspace for Remote<L> {
             // Nothing is due that was not: this is called before each request, of which there are many in a millisecond.
             return;
         }
+        self.give_up_due(now, told);
         self.tasks.pass(now);
         self.pass_confirming(now);
         self.begin_due(now);
@@ -464,6 +439,7 @@ impl<L: Link> Keyspace for Remote<L> {
             self.tasks.next_ms(),
             self.confirming.next_ms(),
             self.untold.next_ms(),
+            self.standing.gives_up_ms(),
         ];
         times.into_iter().flatten().min()
     }

@@ -2,7 +2,7 @@
 use super::answer;
 use super::engine::{Place, Put, Revision, Seen, Unit, bucket_of};
 use super::record::{Content, Record, WriteId};
-use super::sights::Sights;
+use super::sights::{Remaining, Sights};
 use crate::clock::Now;
 use crate::keyspace::rules::{self, Change, Context, Token, Version};
 use crate::keyspace::{End, OwnedOperation, RequestDigest};
@@ -46,15 +46,19 @@ pub(super) enum Decision {
     Commit(Unit, End),
     /// Entries are over: this is to be committed, and then everything begins anew.
     Expire(Unit),
+    /// It is not known how much time an entry has left: the keys are to be read again.
+    ReadAgain,
 }
 
 /// What the operations so far would make of a key.
 #[derive(Clone)]
 struct State {
     record: Option<Record>,
+    /// `None` if it does not end.
     left_ms: Option<u64>,
     floor: Version,
-    is_changed: bool,
+    /// The place of the last operation that changed it.
+    changed_by: Option<usize>,
 }
 
 /// Where and when is decided.
@@ -82,7 +86,7 @@ impl Circumstances<'_> {
         let (mut unit, end) = match self.decide(work) {
             Decision::Ended(end) => (self.unit(Vec::new()), end),
             Decision::Commit(unit, end) => (unit, end),
-            Decision::Expire(unit) => return Decision::Expire(unit),
+            other @ (Decision::Expire(_) | Decision::ReadAgain) => return other,
         };
         if let Some(answer) = answer::encode(&end) {
             let place = Place::Answer(request);
@@ -100,19 +104,20 @@ impl Circumstances<'_> {
         if !over.is_empty() {
             return Decision::Expire(self.unit(over));
         }
-        let mut states = self.states();
+        let Some(mut states) = self.states() else {
+            return Decision::ReadAgain;
+        };
         let end = match work {
             Work::Operation(operation) => self.operate(operation, &mut states[0]),
             Work::Transaction(operations) => self.transact(operations, &mut states),
             Work::Finish(_) => return Decision::Ended(End::Unknown),
         };
-        let changed = states
-            .into_iter()
-            .enumerate()
-            .filter(|(_, it)| it.is_changed);
-        let puts: Vec<_> = changed
-            .filter_map(|(key, it)| Some((key, it.record?)))
-            .collect();
+        // Changes of one moment are told in the order of the puts.
+        let changed = states.into_iter().enumerate();
+        let changed = changed.filter_map(|(key, it)| Some((it.changed_by?, (key, it.record?))));
+        let mut changed: Vec<_> = changed.collect();
+        changed.sort_by_key(|(operation, _)| *operation);
+        let puts: Vec<_> = changed.into_iter().map(|(_, put)| put).collect();
         if puts.is_empty() {
             return Decision::Ended(end);
         }
@@ -127,11 +132,16 @@ impl Circumstances<'_> {
         let seen = self.seen.iter().zip(self.keys).enumerate();
         let over = seen.filter_map(|(index, (seen, key))| {
             let (record, revision) = seen.record.as_ref()?;
-            record.expiry()?;
-            let left_ms = self.sights.left_ms(key, *revision, self.stamps.now);
-            (left_ms == Some(0)).then(|| (index, self.tombstone(record)))
+            let is_over =
+                record.is_entry() && self.remaining(key, record, *revision) == Remaining::Ms(0);
+            is_over.then(|| (index, self.tombstone(record)))
         });
         over.collect()
+    }
+
+    fn remaining(&self, key: &[u8], record: &Record, revision: Revision) -> Remaining {
+        let seen = (record, revision);
+        self.sights.remaining(key, seen, self.stamps.now)
     }
 
     fn tombstone(&self, record: &Record) -> Record {
@@ -148,29 +158,38 @@ impl Circumstances<'_> {
         }
     }
 
-    fn states(&self) -> Vec<State> {
-        let states = self.seen.iter().zip(self.keys).map(|(seen, key)| State {
-            record: seen.record.as_ref().map(|(record, _)| record.clone()),
-            left_ms: seen
-                .record
-                .as_ref()
-                .filter(|(record, _)| record.expiry().is_some())
-                .and_then(|(_, revision)| self.sights.left_ms(key, *revision, self.stamps.now)),
-            floor: seen.floor.0,
-            is_changed: false,
+    /// The keys as they are; nothing if it is not known how much time one of them has left.
+    fn states(&self) -> Option<Vec<State>> {
+        let states = self.seen.iter().zip(self.keys).map(|(seen, key)| {
+            let mut left_ms = None;
+            if let Some((record, revision)) = &seen.record
+                && record.is_entry()
+            {
+                left_ms = match self.remaining(key, record, *revision) {
+                    Remaining::Endless => None,
+                    Remaining::Ms(ms) => Some(ms),
+                    Remaining::Unknown => return None,
+                };
+            }
+            Some(State {
+                record: seen.record.as_ref().map(|(record, _)| record.clone()),
+                left_ms,
+                floor: seen.floor.0,
+                changed_by: None,
+            })
         });
         states.collect()
     }
 
     fn operate(&self, operation: &OwnedOperation, state: &mut State) -> End {
-        let Applied { reply, version, .. } = self.apply(operation, state);
+        let Applied { reply, version, .. } = self.apply(0, operation, state);
         End::Answered { reply, version }
     }
 
     fn transact(&self, operations: &[(usize, OwnedOperation)], states: &mut [State]) -> End {
         let mut versions = Vec::with_capacity(operations.len());
         for (index, (key, operation)) in operations.iter().enumerate() {
-            let outcome = self.apply(operation, &mut states[*key]);
+            let outcome = self.apply(index, operation, &mut states[*key]);
             let given = |(wall_ms, counter): Version| Given::new(wall_ms, counter);
             let reason = match outcome.reply {
                 Reply::NotApplied => Some(Rejection::Condition(outcome.version.map(given))),
@@ -179,7 +198,7 @@ impl Circumstances<'_> {
             };
             if let Some(reason) = reason {
                 for state in states.iter_mut() {
-                    state.is_changed = false;
+                    state.changed_by = None;
                 }
                 let operation = index as u64;
                 return End::reply(Reply::Rejected { operation, reason });
@@ -190,7 +209,7 @@ impl Circumstances<'_> {
     }
 
     /// Carries an operation out on what the ones before it made.
-    fn apply(&self, operation: &OwnedOperation, state: &mut State) -> Applied {
+    fn apply(&self, place: usize, operation: &OwnedOperation, state: &mut State) -> Applied {
         let entry = match &state.record {
             Some(Record {
                 version,
@@ -249,7 +268,7 @@ impl Circumstances<'_> {
             content: made,
         });
         state.left_ms = ttl_ms;
-        state.is_changed = true;
+        state.changed_by = Some(place);
         Applied {
             reply,
             version,
@@ -287,7 +306,7 @@ impl Circumstances<'_> {
         let Some((record, is)) = &seen.record else {
             return Decision::Ended(nothing);
         };
-        let is_over = self.sights.left_ms(key, *is, self.stamps.now) == Some(0);
+        let is_over = self.remaining(key, record, *is) == Remaining::Ms(0);
         if *is != revision || !is_over {
             return Decision::Ended(nothing);
         }
@@ -318,17 +337,13 @@ pub(super) fn look(
 ) -> Option<End> {
     let mut entry = None;
     if let Some((record, revision)) = &seen.record
-        && let Content::Entry {
-            value,
-            token,
-            expiry,
-        } = &record.content
+        && let Content::Entry { value, token, .. } = &record.content
     {
-        let mut expires_in_ms = None;
-        if expiry.is_some() {
-            let left_ms = sights.left_ms(key, *revision, now);
-            expires_in_ms = Some(left_ms.filter(|ms| *ms > 0)?);
-        }
+        let expires_in_ms = match sights.remaining(key, (record, *revision), now) {
+            Remaining::Endless => None,
+            Remaining::Ms(0) | Remaining::Unknown => return None,
+            Remaining::Ms(ms) => Some(ms),
+        };
         entry = Some(rules::Entry {
             value,
             version: record.version,

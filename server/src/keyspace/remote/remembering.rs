@@ -1,7 +1,7 @@
 //! What is remembered of keys, and the reads that are answered from that: those who ask for no more.
 //!
 //! Such an answer is a state that the key had, and never older than what this node has answered or told of the key before.
-//! There is none unless all changes are known as they come, the watch has spoken lately, and the key was looked at lately;
+//! There is none unless the watch was certainly not behind a moment ago and the key was looked at lately;
 //! then the read goes to the engine like any other.
 use super::Remote;
 use super::engine::{AskId, Link, Revision, Seen, UNKNOWN_FLOOR};
@@ -28,9 +28,9 @@ impl<L: Link> Remote<L> {
         else {
             return None;
         };
-        // A watch that has been silent may be behind, though nobody has noticed yet: this process may have stood still.
-        let silent_ms = now.mono_ms.saturating_sub(self.heard_ms);
-        if !self.is_live() || silent_ms > self.config.trust_ms {
+        // A watch may be behind, though it tells changes: they may be old ones.
+        let age_ms = now.mono_ms.saturating_sub(self.complete_ms);
+        if !self.is_live() || age_ms > self.config.trust_ms {
             return None;
         }
         let seen = self.guesses.look(key)?;
@@ -81,29 +81,31 @@ impl<L: Link> Remote<L> {
 mod tests {
     use super::*;
     use crate::keyspace::remote::scripted::{KEY, Node, VALUE, now, record, seen, value};
+    use crate::keyspace::remote::sights::Remaining;
     use crate::keyspace::remote::{Ask, BUCKETS, Content, News, Place, Revision, Verdict};
     use crate::keyspace::{Asked, Keyspace, RequestDigest, Ticket};
     use crate::storage::Expiry;
     use smallvec::smallvec;
     use statestore_protocol::Reply;
+    use std::time::Duration;
 
     #[test]
-    fn what_is_remembered_is_good_for_ten_seconds_after_a_word_of_the_watch() {
+    fn what_is_remembered_is_good_for_ten_seconds_after_all_changes_were_certainly_known() {
         let mut node = Node::new();
         assert_eq!(node.get(10_000), Some(value(4, &VALUE)));
         assert_eq!(node.get(10_001), None);
-        // That it has no changes to tell is a word, and a change of another key is.
-        let of_another_watch = News::Watching(AskId(node.watch.0 + 100));
+        let of_another_watch = News::Watching(AskId(node.watch.0 + 100), Duration::ZERO);
         node.advance(10_002, [of_another_watch]);
         assert_eq!(node.get(10_002), None);
-        node.advance(10_003, [News::Watching(node.watch)]);
+        let two_seconds_ago = News::Watching(node.watch, Duration::from_secs(2));
+        node.advance(12_003, [two_seconds_ago]);
         assert_eq!(node.get(20_003), Some(value(4, &VALUE)));
         assert_eq!(node.get(20_004), None);
+        // A change may have been made long ago.
         let other = (Bytes::from_static(b"other"), Some(record(6, &VALUE)));
         let change = News::Changes(node.watch, Revision(6), vec![other]);
         node.advance(20_005, [change]);
-        assert_eq!(node.get(30_005), Some(value(4, &VALUE)));
-        assert_eq!(node.get(30_006), None);
+        assert_eq!(node.get(20_005), None);
     }
 
     #[test]
@@ -142,7 +144,7 @@ mod tests {
         node.advance(10_002, [News::Read(read, Err(None))]);
         // Long after that, something is asked again.
         node.advance(20_000, []);
-        let ended = node.advance(20_000, [News::Watching(node.watch)]);
+        let ended = node.advance(20_000, [News::Watching(node.watch, Duration::ZERO)]);
         assert_eq!(ended, []);
     }
 
@@ -258,10 +260,14 @@ mod tests {
                 expiry: Some(expiry),
             };
         }
+        let ending = seen.record.clone().unwrap().0;
         let answer = News::Read(read, Ok(vec![seen]));
         assert_eq!(node.advance(10_001, [answer]), [value(6, &VALUE)]);
         // Those two minutes, and one that is allowed for.
-        let left = node.remote.sights.left_ms(&KEY, Revision(6), now(10_001));
-        assert_eq!(left, Some(180_000));
+        let left = node
+            .remote
+            .sights
+            .remaining(&KEY, (&ending, Revision(6)), now(10_001));
+        assert_eq!(left, Remaining::Ms(180_000));
     }
 }

@@ -1,10 +1,12 @@
 //! A server's side of an engine, for tests that say what the engine says.
 use super::clocks::FoundClocks;
-use super::engine::{Ask, AskId, BUCKETS, News, Revision, Seen};
+use super::engine::{Ask, AskId, BUCKETS, Found, FoundPage, News, Revision, Seen, bucket_of};
 use super::record::{Content, Record};
 use super::{End, Link, Remote, RemoteConfig, WriteId};
 use crate::clock::Now;
-use crate::keyspace::{Asked, Changed, Keyspace, Operation, RequestDigest, Ticket, Told};
+use crate::keyspace::{
+    Asked, Changed, Keyspace, Operation, PageRequest, RequestDigest, Ticket, Told,
+};
 use bytes::Bytes;
 use smallvec::smallvec;
 use statestore_protocol::{Hlc, Reply, SetOptions};
@@ -23,6 +25,10 @@ pub(super) struct Script {
 }
 
 impl Link for Script {
+    fn store_secret(&self) -> &[u8] {
+        b"secret"
+    }
+
     fn ask(&mut self, id: AskId, ask: Ask) {
         self.asks.push((id, ask));
     }
@@ -135,6 +141,32 @@ impl Node {
     pub(super) fn follow(&mut self, mono_ms: u64) -> Option<End> {
         let asked = asked(mono_ms, self.request);
         self.remote.follow(&asked, &KEY)
+    }
+
+    /// A page of the records that the engine has.
+    pub(super) fn page(&mut self, request: &PageRequest, records: &[Found]) -> End {
+        let asked = asked(0, None);
+        if let Some(end) = self.remote.page(&asked, request, &mut Ear::default()) {
+            return end;
+        }
+        loop {
+            let Some((id, Ask::Page { after, most })) = self.remote.link.asks.pop() else {
+                panic!("no page is asked for");
+            };
+            let position = |found: &Found| (bucket_of(&found.key), found.key.clone());
+            let behind = |found: &&Found| after.as_ref().is_none_or(|it| position(found) > *it);
+            let mut found: Vec<_> = records.iter().filter(behind).cloned().collect();
+            found.sort_by_key(position);
+            let has_more = found.len() > most;
+            found.truncate(most);
+            let page = FoundPage {
+                records: found,
+                has_more,
+            };
+            if let Some(end) = self.advance(0, [News::Page(id, Ok(page))]).pop() {
+                return end;
+            }
+        }
     }
 
     /// A read of what the key holds now.

@@ -27,6 +27,17 @@ pub(super) enum Age {
     By(u64),
 }
 
+/// How much time a record has left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Remaining {
+    /// It does not end.
+    Endless,
+    /// So many milliseconds; none if its time is over.
+    Ms(u64),
+    /// It ends, but was not seen here yet, or a later one was: what the key holds has to be read again.
+    Unknown,
+}
+
 /// Records that end some day: entries by their time, tombstones when they are purged.
 #[derive(Debug, Default)]
 pub(super) struct Sights {
@@ -124,10 +135,22 @@ impl Sights {
             .map(|(key, _)| key)
     }
 
-    /// In how many milliseconds the record of this revision ends; `None` if it does not, or was not seen.
-    pub(super) fn left_ms(&self, key: &[u8], revision: Revision, now: Now) -> Option<u64> {
-        let sight = self.by_key.get(key).filter(|it| it.revision == revision)?;
-        Some(sight.ends_ms.saturating_sub(now.mono_ms))
+    /// How much time the record of a key has left that has this revision.
+    pub(super) fn remaining(
+        &self,
+        key: &[u8],
+        (record, revision): (&Record, Revision),
+        now: Now,
+    ) -> Remaining {
+        if record.is_entry() && record.expiry().is_none() {
+            return Remaining::Endless;
+        }
+        match self.by_key.get(key) {
+            Some(sight) if sight.revision == revision => {
+                Remaining::Ms(sight.ends_ms.saturating_sub(now.mono_ms))
+            }
+            _ => Remaining::Unknown,
+        }
     }
 
     /// Whether the last record that was seen of this key has time left, as far as this node knows.
@@ -200,15 +223,17 @@ mod tests {
             mono_ms: 50,
         };
         let mut sights = Sights::new(0, 0);
-        let mut left_ms = |age| {
+        let mut remaining = |age| {
             sights.saw(&key, &record, revision, now, age);
-            sights.left_ms(&key, revision, now)
+            sights.remaining(&key, (&record, revision), now)
         };
-        assert_eq!(left_ms(Age::Unknown), Some(ttl_ms));
-        assert_eq!(left_ms(Age::Unknown), Some(ttl_ms));
-        assert_eq!(left_ms(Age::By(WALL_MS)), Some(1_000 + SKEW_MS));
+        assert_eq!(remaining(Age::Unknown), Remaining::Ms(ttl_ms));
+        assert_eq!(remaining(Age::Unknown), Remaining::Ms(ttl_ms));
+        assert_eq!(remaining(Age::By(WALL_MS)), Remaining::Ms(1_000 + SKEW_MS));
         // By then it is known, and keeps its time.
-        assert_eq!(left_ms(Age::Unknown), Some(1_000 + SKEW_MS));
-        assert_eq!(left_ms(Age::By(0)), Some(1_000 + SKEW_MS));
+        assert_eq!(remaining(Age::Unknown), Remaining::Ms(1_000 + SKEW_MS));
+        assert_eq!(remaining(Age::By(0)), Remaining::Ms(1_000 + SKEW_MS));
+        let other = sights.remaining(&key, (&record, Revision(6)), now);
+        assert_eq!(other, Remaining::Unknown);
     }
 }

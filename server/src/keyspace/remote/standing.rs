@@ -121,6 +121,8 @@ pub(super) struct Standing {
     figures: EngineFigures,
     /// Since when nothing has come but the lack of answers.
     silent_since_ms: Option<u64>,
+    /// When requests were refused for that last.
+    gave_up_ms: u64,
     /// Why it takes no changes.
     unwritable: Option<Trouble>,
     is_replaced: bool,
@@ -164,7 +166,9 @@ impl Standing {
                 (Kind::Commit, Result::Refused)
             }
             News::Committed(_, Verdict::Failed(error)) => (Kind::Commit, self.failed(error)),
-            News::Committed(_, Verdict::Unclear) => (Kind::Commit, Result::Unanswered),
+            News::Committed(_, Verdict::Unclear | Verdict::Unsent) => {
+                (Kind::Commit, Result::Unanswered)
+            }
             News::Page(_, Ok(_)) => (Kind::Page, Result::Done),
             News::Page(_, Err(Some(error))) => (Kind::Page, self.failed(error)),
             News::Page(_, Err(None)) => (Kind::Page, Result::Unanswered),
@@ -176,7 +180,7 @@ impl Standing {
                 return;
             }
             // It says nothing of whether requests are answered.
-            News::Watching(_) => return,
+            News::Watching(..) => return,
             News::Reverted => {
                 self.figures.reversions += 1;
                 self.silent_since_ms = None;
@@ -247,6 +251,22 @@ impl Standing {
             .silent_since_ms
             .map(|since| now.mono_ms.saturating_sub(since));
         silent_ms.is_some_and(|ms| ms >= AWAY_MS)
+    }
+
+    /// Whether the last that came is the lack of an answer.
+    pub(super) fn is_silent(&self) -> bool {
+        self.silent_since_ms.is_some()
+    }
+
+    /// Requests are refused, as the engine is away.
+    pub(super) fn gave_up(&mut self, now: Now) {
+        self.gave_up_ms = now.mono_ms;
+    }
+
+    /// When requests are refused next, whether something comes or not.
+    pub(super) fn gives_up_ms(&self) -> Option<u64> {
+        let since_ms = self.silent_since_ms?.max(self.gave_up_ms);
+        Some(since_ms + AWAY_MS)
     }
 
     /// Takes notice of what has changed.

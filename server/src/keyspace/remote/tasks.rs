@@ -126,15 +126,14 @@ impl Tasks {
         self.to_ask.extend(self.held.drain(..));
     }
 
-    /// What a task has to ask now. There are no guesses unless all changes are known.
+    /// What a task has to ask now. `is_live`: all changes are known, or will be.
     pub(super) fn next_ask(
         &mut self,
-        may_commit: bool,
+        (may_commit, is_live): (bool, bool),
         mut guesses: Option<&mut Guesses>,
         sights: &Sights,
         stamps: Stamps,
     ) -> Option<(TaskId, Ask)> {
-        let is_live = guesses.is_some();
         while let Some(id) = self.to_ask.pop_front() {
             if let Some(guesses) = &mut guesses {
                 self.guess(id, guesses, sights, stamps);
@@ -269,8 +268,8 @@ impl Tasks {
                 self.end(id, end.unwrap_or_else(|error| refusal(&error)));
             }
             Verdict::Failed(error) if !attempt.is_open => self.end(id, refusal(&error)),
-            Verdict::Failed(_) | Verdict::Unclear => {
-                attempt.is_open = true;
+            Verdict::Failed(_) | Verdict::Unclear | Verdict::Unsent => {
+                attempt.is_open |= verdict != Verdict::Unsent;
                 let at_ms = stamps.now.mono_ms + attempt.pause_ms;
                 attempt.pause_ms = (2 * attempt.pause_ms).min(MOST_PAUSE_MS);
                 self.put_stage(id, Stage::CommitLater(attempt));
@@ -380,8 +379,8 @@ impl Tasks {
     pub(super) fn give_up(&mut self) {
         let unsent = self.by_id.iter().filter(|(_, task)| match &task.stage {
             Stage::Behind | Stage::ToRead | Stage::Reading | Stage::ReadLater => true,
-            Stage::ToCommit(attempt) => !attempt.is_open,
-            Stage::Committing(_) | Stage::CommitLater(_) | Stage::Settling(..) => false,
+            Stage::ToCommit(attempt) | Stage::CommitLater(attempt) => !attempt.is_open,
+            Stage::Committing(_) | Stage::Settling(..) => false,
         });
         let mut unsent: Vec<_> = unsent.map(|(id, _)| *id).collect();
         // In an order that is the same in each run of a seed.
@@ -403,8 +402,8 @@ impl Tasks {
             if task.deadline_ms <= now.mono_ms {
                 let may_happen = match &task.stage {
                     Stage::Behind | Stage::ToRead | Stage::Reading | Stage::ReadLater => false,
-                    Stage::ToCommit(attempt) => attempt.is_open,
-                    Stage::Committing(_) | Stage::CommitLater(_) | Stage::Settling(..) => true,
+                    Stage::ToCommit(attempt) | Stage::CommitLater(attempt) => attempt.is_open,
+                    Stage::Committing(_) | Stage::Settling(..) => true,
                 };
                 self.end(
                     id,

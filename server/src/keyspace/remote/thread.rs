@@ -12,6 +12,12 @@ pub(super) struct Ends {
     pub(super) tell: mpsc::UnboundedSender<News>,
 }
 
+/// A store that was found or made at the start.
+pub(super) trait StoreSecret {
+    /// As of [`Link::store_secret`].
+    fn store_secret(&self) -> &[u8];
+}
+
 /// What somebody wants to know of some keys.
 #[derive(Debug)]
 pub(super) struct Question {
@@ -54,6 +60,7 @@ pub struct ThreadLink {
     /// What [`poll_news`](Link::poll_news) has found, and what a thread that has ended does not answer.
     next: VecDeque<News>,
     is_dead: bool,
+    store_secret: Vec<u8>,
     sends_once: bool,
     counts_revisions: bool,
 }
@@ -70,6 +77,7 @@ impl ThreadLink {
     ) -> Result<Self, Error>
     where
         Error: From<std::io::Error> + Send + 'static,
+        Begun: StoreSecret,
         Beginning: Future<Output = Result<Begun, Error>>,
         Working: Future<Output = ()>,
     {
@@ -94,7 +102,8 @@ impl ThreadLink {
                     match begin().await {
                         Err(error) => drop(report.send(Err(error))),
                         Ok(found) => {
-                            if report.send(Ok(())).is_ok() {
+                            let secret = found.store_secret().to_vec();
+                            if report.send(Ok(secret)).is_ok() {
                                 work(found, Ends { asked, tell }).await;
                             }
                         }
@@ -102,7 +111,7 @@ impl ThreadLink {
                 });
             })?;
         let ended = |_| std::io::Error::other("it has ended");
-        started.await.map_err(ended)??;
+        let store_secret = started.await.map_err(ended)??;
         Ok(Self {
             engine,
             asks,
@@ -110,18 +119,19 @@ impl ThreadLink {
             news,
             next: VecDeque::new(),
             is_dead: false,
+            store_secret,
             sends_once: false,
             counts_revisions: false,
         })
     }
 }
 
-/// What is told of a question that nobody answers.
+/// What is told of a question that was not sent.
 pub(super) fn unanswered(id: AskId, ask: &Ask) -> News {
     match ask {
         Ask::Read(_) | Ask::Look(_) => News::Read(id, Err(None)),
         Ask::Revision => News::Revision(id, Err(None)),
-        Ask::Commit(_) => News::Committed(id, Verdict::Unclear),
+        Ask::Commit(_) => News::Committed(id, Verdict::Unsent),
         Ask::Page { .. } => News::Page(id, Err(None)),
         Ask::Watch => News::WatchLost(id, None),
         Ask::Clocks { .. } => News::Clocks(id, Err(None)),
@@ -145,6 +155,10 @@ impl ThreadLink {
 }
 
 impl Link for ThreadLink {
+    fn store_secret(&self) -> &[u8] {
+        &self.store_secret
+    }
+
     fn ask(&mut self, id: AskId, ask: Ask) {
         self.unsent.push((id, ask));
         if self.unsent.len() >= MOST_UNSENT {
@@ -226,11 +240,19 @@ mod tests {
         }
     }
 
+    struct Noting(mpsc::UnboundedSender<AskId>);
+
+    impl StoreSecret for Noting {
+        fn store_secret(&self) -> &[u8] {
+            b"secret"
+        }
+    }
+
     /// To an engine that says of each watch that it is lost, and what it was asked.
     async fn link() -> (ThreadLink, mpsc::UnboundedReceiver<AskId>) {
         let (note, noted) = mpsc::unbounded_channel();
-        let begin = || async { Ok::<_, Failure>(note) };
-        let work = |note: mpsc::UnboundedSender<AskId>, mut ends: Ends| async move {
+        let begin = || async { Ok::<_, Failure>(Noting(note)) };
+        let work = |Noting(note): Noting, mut ends: Ends| async move {
             while let Some((ask, _)) = ends.asked.recv().await {
                 let _ = note.send(ask);
                 let _ = ends.tell.send(News::WatchLost(ask, None));

@@ -63,7 +63,7 @@ impl<L: Link> Remote<L> {
             Verdict::Refused(seen) => self.saw_keys(ask, &self.tasks.keys_of(ask), seen, now),
             // It tells of a change whose record was not seen.
             Verdict::Answered(_) => self.guesses.doubt(&self.tasks.keys_of(ask)),
-            Verdict::Failed(_) | Verdict::Unclear => {}
+            Verdict::Failed(_) | Verdict::Unclear | Verdict::Unsent => {}
         }
         let known = self.known();
         let is_own = self.link.sends_once();
@@ -83,6 +83,11 @@ impl<L: Link> Remote<L> {
             }
             _ => self.untold.ready.extend(ended),
         }
+    }
+
+    /// Whether there is anything to be told that has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.tasks.has_ended() || self.untold.has_ready() || self.following.has_released()
     }
 
     /// What has waited long enough for the watch to tell it is to be answered.

@@ -166,7 +166,6 @@ impl<L: Link> Remote<L> {
             return;
         }
         *known = at;
-        self.heard_ms = now.mono_ms;
         for (key, record) in changes {
             let Some(record) = record else {
                 self.sights.saw_none(&key, at);
@@ -243,7 +242,7 @@ impl<L: Link> Remote<L> {
             at,
             is_broken: false,
         };
-        self.heard_ms = now.mono_ms;
+        self.complete_ms = now.mono_ms;
         // What was answered until now may have been changed before the snapshot.
         self.guesses.clear();
         let known: Vec<_> = self.sights.until(at).cloned().collect();

@@ -61,10 +61,11 @@ pub(in crate::listeners) fn identity(
     Ok(identity)
 }
 
-/// When a certificate ends, in seconds since 1970.
-pub(super) fn end_s(der: &CertificateDer<'_>) -> Option<i64> {
+/// Returns the subject of a certificate, and its end in seconds since 1970.
+pub(super) fn end(der: &CertificateDer<'_>) -> Option<(String, i64)> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
-    Some(certificate.validity().not_after.timestamp())
+    let end_s = certificate.validity().not_after.timestamp();
+    Some((name(certificate.subject()), end_s))
 }
 
 /// A distinguished name as in RFC 4514.

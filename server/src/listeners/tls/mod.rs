@@ -3,12 +3,17 @@ mod client;
 mod error;
 mod files;
 mod identity;
+mod key_kind;
+mod refusal;
 mod renewal;
 
 pub(crate) use client::client_tls;
 pub use error::TlsError;
-use identity::end_s;
+use identity::end;
 pub(super) use identity::identity;
+use key_kind::key_kind;
+use refusal::VERSION_1;
+pub(super) use refusal::explained;
 pub(super) use renewal::renew;
 
 use crate::config::{ClientCertificates, TlsFiles};
@@ -40,8 +45,8 @@ struct Read {
     files: TlsFiles,
     /// What the files were when they were read.
     stamps: Vec<Stamp>,
-    /// The end of the server's certificate, in seconds since 1970; `None` if it cannot be read.
-    ends_s: Option<i64>,
+    /// The subjects and ends of the server's certificate and of those behind it, in seconds since 1970.
+    ends: Vec<(String, i64)>,
     mqtt: Arc<ServerConfig>,
     http: Arc<ServerConfig>,
 }
@@ -56,19 +61,19 @@ impl Tls {
         let stamps = files::stamps(&files);
         let mqtt = configuration(&files)?;
         let chain = certificates(&files.certificate)?;
-        let ends_s = chain.first().and_then(end_s);
+        let ends = chain.iter().filter_map(end).collect();
         let mut http = mqtt.clone();
         http.alpn_protocols = vec![HTTP.into()];
         Ok(Self(Arc::new(Read {
             files,
             stamps,
-            ends_s,
+            ends,
             mqtt: Arc::new(mqtt),
             http: Arc::new(http),
         })))
     }
 
-    /// Says in the log if clients do not trust the server's certificate any more, or soon will not.
+    /// Reports in the log if clients do not trust the server's certificate, or one behind it, any more, or soon will not.
     pub(super) fn warn_of_its_end(&self) {
         const DAY_S: i64 = 24 * 3600;
         let now_s = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -76,15 +81,24 @@ impl Tls {
             i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
         });
         let file = self.0.files.certificate.display();
-        match self.0.ends_s.map(|ends_s| ends_s - now_s) {
-            Some(left_s) if left_s <= 0 => {
-                tracing::error!(%file, "the server's certificate has expired: clients do not trust it");
+        for (number, (subject, ends_s)) in self.0.ends.iter().enumerate() {
+            let left_s = ends_s - now_s;
+            let days = left_s / DAY_S;
+            match (number, left_s) {
+                (_, left_s) if left_s >= DAYS_OF_WARNING * DAY_S => {}
+                (0, ..=0) => {
+                    tracing::error!(%file, "the server's certificate has expired: clients do not trust it");
+                }
+                (0, _) => {
+                    tracing::warn!(%file, days, "the server's certificate will expire soon");
+                }
+                (_, ..=0) => {
+                    tracing::error!(%file, %subject, "a certificate between the server's and its authority has expired: clients do not trust the server's");
+                }
+                _ => {
+                    tracing::warn!(%file, %subject, days, "a certificate between the server's and its authority will expire soon");
+                }
             }
-            Some(left_s) if left_s < DAYS_OF_WARNING * DAY_S => {
-                let days = left_s / DAY_S;
-                tracing::warn!(%file, days, "the server's certificate will expire soon");
-            }
-            _ => {}
         }
     }
 
@@ -163,8 +177,14 @@ fn own_identity(certificate: &Path, key_file: &Path) -> Result<CertifiedKey, Tls
     let chain = certificates(certificate)?;
     let key = private_key(key_file)?;
     let key = rustls::crypto::ring::sign::any_supported_type(&key).map_err(|error| {
-        let problem =
-            format!("holds a key that cannot be used (RSA, ECDSA and Ed25519 can): {error}");
+        let kind = chain.first().and_then(key_kind);
+        let kind = kind.map_or_else(
+            || error.to_string(),
+            |kind| format!("that of the certificate is {kind}"),
+        );
+        let problem = format!(
+            "holds a key that cannot be used ({kind}): make one of RSA with 2048 to 4096 bits, ECDSA over P-256 or P-384, or Ed25519"
+        );
         TlsError::file(key_file, problem)
     })?;
     let identity = CertifiedKey::new(chain, key);
@@ -178,7 +198,11 @@ fn own_identity(certificate: &Path, key_file: &Path) -> Result<CertifiedKey, Tls
             Err(TlsError::file(key_file, problem))
         }
         Err(error) => {
-            let problem = format!("begins with a certificate that cannot be used: {error}");
+            let problem = if refusal::is_of_version_1(&error) {
+                format!("begins with a certificate {VERSION_1}")
+            } else {
+                format!("begins with a certificate that cannot be used: {error}")
+            };
             Err(TlsError::file(certificate, problem))
         }
     }

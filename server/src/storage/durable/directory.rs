@@ -230,7 +230,7 @@ pub(super) fn write_manifest(
         file.write_all(manifest.to_text().as_bytes())?;
         file.sync_all()
     };
-    write().map_err(StorageError::io_or_full(|| {
+    write().map_err(StorageError::io_or_postponed(|| {
         format!("cannot write {}", new.display())
     }))?;
     let renamed = disk.rename(&new, &path);

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use statestore_protocol::{Reply, SetOptions};
 use statestored::keyspace::remote::{Remote, RemoteConfig};
 use statestored::keyspace::rules::{Operation, Version};
-use statestored::keyspace::{self, Changed, End, Keyspace, Ticket, Told};
+use statestored::keyspace::{self, Changed, End, Keyspace, PageRequest, Ticket, Told};
 use statestored::service::Now;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -281,8 +281,11 @@ impl Node {
                 self.remote.transact(&of, &operations, &mut ear)
             }
             What::Page(after) => {
-                let all = Bytes::from_static(b"*");
-                self.remote.page(&of, &all, after.as_ref(), &mut ear)
+                let request = PageRequest {
+                    token: after.clone(),
+                    ..PageRequest::all(Bytes::from_static(b"*"))
+                };
+                self.remote.page(&of, &request, &mut ear)
             }
         }
     }

@@ -1,10 +1,11 @@
 //! Pages of keys, each from where another one ended, whichever node gave that and whatever was changed since.
 use super::truth::{States, Truth};
+use super::way::STORE_SECRET;
 use super::{Asked, What};
 use bytes::Bytes;
 use statestore_protocol::Reply;
-use statestored::keyspace::End;
 use statestored::keyspace::remote::{Record, bucket_of};
+use statestored::keyspace::{End, PageTokens};
 
 /// Records that a node looks at for one page: some pages have no key at all.
 pub(super) const LOOKED_AT: usize = 2;
@@ -47,9 +48,11 @@ impl<'a> Page<'a> {
         token: Option<&Bytes>,
         keys: &'a [Bytes],
     ) -> Result<Self, String> {
+        let tokens = PageTokens::new(STORE_SECRET);
         let key = |token: &Bytes| {
-            let key = token.strip_prefix(b"+").ok_or("a token of another form")?;
-            Ok::<_, String>(place(&Bytes::copy_from_slice(key)))
+            let position = tokens.open(token).ok_or("a token of another store")?;
+            let (bucket, key) = position.split_first_chunk().ok_or("a short token")?;
+            Ok::<_, String>((u16::from_be_bytes(*bucket), Bytes::copy_from_slice(key)))
         };
         Ok(Self {
             after: after.map(key).transpose()?,

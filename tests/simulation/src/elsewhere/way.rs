@@ -8,6 +8,7 @@ use statestored::keyspace::remote::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// After so long without an answer the one who asked is told that there will be none.
 const TIMEOUT_MS: u64 = 300;
@@ -341,7 +342,7 @@ impl Way {
             && !self.is_broken
             && self.spoken_ms + SILENCE_MS <= now_ms
         {
-            self.told.push(News::Watching(id));
+            self.told.push(News::Watching(id, Duration::ZERO));
             self.spoken_ms = now_ms;
         }
         let Some(logged) = next.filter(|_| next_ms <= now_ms && !self.is_cut) else {
@@ -411,6 +412,9 @@ impl Way {
     }
 }
 
+/// The secret of the store that all nodes share.
+pub(super) const STORE_SECRET: &[u8] = b"simulation";
+
 /// What a node holds of its way.
 #[derive(Debug, Clone)]
 pub(crate) struct Shared(pub(crate) Arc<Mutex<Way>>);
@@ -422,6 +426,10 @@ impl Shared {
 }
 
 impl Link for Shared {
+    fn store_secret(&self) -> &[u8] {
+        STORE_SECRET
+    }
+
     fn ask(&mut self, id: AskId, ask: Ask) {
         self.lock().ask(id, ask);
     }
@@ -432,7 +440,7 @@ impl Link for Shared {
         let last = way.heard.last().map_or(Revision(0), |(_, at)| *at);
         let heard = match news {
             News::Synced(_, at, _) | News::Changes(_, at, _) => Some(at),
-            News::Watching(_) => Some(last),
+            News::Watching(..) => Some(last),
             _ => None,
         };
         let now_ms = way.engine.lock().unwrap().now_ms;

@@ -137,7 +137,7 @@ impl World {
                 client_id: "store".into(),
                 ..BrokerTerms::default()
             }),
-            client_id_seed: self.server.run,
+            client_id_seed: Some(self.server.run),
             ..HubConfig::default()
         };
         self.note(|| {

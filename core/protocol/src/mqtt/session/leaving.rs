@@ -12,8 +12,11 @@ pub(super) enum Leaving {
 
 impl<T: Copy> Session<T> {
     /// The same, but messages are not acknowledged by themselves: the owner does so with
-    /// [`acknowledge`](Self::acknowledge), in the order in which they came [MQTT-4.6.0-2]. A broker that sends more than
-    /// the Receive Maximum of them meanwhile breaks the protocol.
+    /// [`acknowledge`](Self::acknowledge), in the order in which they came [MQTT-4.6.0-2].
+    ///
+    /// A broker that exceeds the Receive Maximum is tolerated: brokers do so in bursts, and a disconnection would lose requests of
+    /// clients that have done nothing wrong. The owner bounds the memory of what waits. More messages than there are packet
+    /// identifiers end the connection.
     #[must_use]
     pub fn acknowledged_by_owner(mut self) -> Self {
         self.unanswered_messages = Some(0);

@@ -278,11 +278,15 @@ impl<T: Copy> Session<T> {
         }
         // A broker that takes nothing may not make our answers to it pile up.
         if packet_id.is_some() {
-            let count = match &mut self.unanswered_messages {
-                Some(count) => count,
-                None => &mut self.untaken_pubacks,
+            let (count, most) = match &mut self.unanswered_messages {
+                // Mosquitto exceeds the Receive Maximum in bursts. There are no more than this many packet identifiers.
+                Some(count) => (count, u16::MAX),
+                None => (
+                    &mut self.untaken_pubacks,
+                    self.config.connect.limits.receive_maximum,
+                ),
             };
-            if *count == self.config.connect.limits.receive_maximum {
+            if *count == most {
                 return Err(SessionError::TooManyMessages);
             }
             *count += 1;

@@ -1,4 +1,5 @@
 //! What the wall clocks of the nodes show. etcd has none of its own that it would tell.
+use super::members::Members;
 use super::store::Store;
 use super::{REQUEST_TIMEOUT, transactions};
 use crate::keyspace::remote::{AskId, CLOCK_LIFETIME, EngineError, FoundClocks, News};
@@ -6,7 +7,6 @@ use etcd_client::{Client, Error, GetOptions, PutOptions};
 use std::sync::Arc;
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::time::timeout;
 
 /// The lease under which this process tells what its clock shows; none before it has told, and after it was not heard. To keep one alive
 /// costs etcd no consensus, as another one each time would.
@@ -14,21 +14,23 @@ pub(super) type OwnLease = Arc<Mutex<Option<i64>>>;
 
 /// Looks what the others have told, and tells what the clock of this process shows.
 pub(super) async fn compare(
-    client: Client,
+    members: Arc<Members>,
     store: Arc<Store>,
     lease: OwnLease,
     ask: AskId,
     (process, shown_ms): (u128, u64),
     tell: UnboundedSender<News>,
 ) {
-    let found = look(&client, &store).await;
+    let found = look(&members, &store).await;
     // Nobody may listen any more.
     let _ = tell.send(News::Clocks(ask, found));
     // Others do without if etcd takes no writes.
-    let telling = tell_own(&client, &store, &lease, process, shown_ms);
-    let taken = match timeout(REQUEST_TIMEOUT, telling).await {
-        Ok(Ok(true)) => Ok(()),
-        Ok(Err(error)) if transactions::is_full(&error) => Err(EngineError::Full),
+    let telling = members.ask_at_length(REQUEST_TIMEOUT, |client| async move {
+        tell_own(&client, &store, &lease, process, shown_ms).await
+    });
+    let taken = match telling.await {
+        Ok(true) => Ok(()),
+        Err(error) if transactions::is_full(&error) => Err(EngineError::Full),
         result => {
             tracing::debug!(?result, "etcd was not told what the clock shows");
             return;
@@ -37,13 +39,16 @@ pub(super) async fn compare(
     let _ = tell.send(News::Writable(taken));
 }
 
-async fn look(client: &Client, store: &Store) -> Result<FoundClocks, Option<EngineError>> {
+async fn look(members: &Members, store: &Store) -> Result<FoundClocks, Option<EngineError>> {
     store.check()?;
     let names = store.names();
     let all = GetOptions::new().with_prefix();
     let latest = store.latest();
-    let mut kv = transactions::kv(client);
-    let Ok(Ok(response)) = timeout(REQUEST_TIMEOUT, kv.get(names.clocks(), Some(all))).await else {
+    let asking = members.ask(|client| async move {
+        let mut kv = transactions::kv(&client);
+        kv.get(names.clocks(), Some(all)).await
+    });
+    let Ok(response) = asking.await else {
         return Err(None);
     };
     store.look_at(response.header(), latest)?;

@@ -6,6 +6,8 @@
 //!
 //! Whoever etcd does not allow to compact takes no turn any more: others may be allowed to. Releases differ in whom they allow it. What
 //! else is not allowed, that key among it, may be again in the next turn.
+use super::members::Members;
+use super::ranges::is_late;
 use super::store::Store;
 use super::{REQUEST_TIMEOUT, connecting, transactions};
 use etcd_client::{
@@ -13,7 +15,7 @@ use etcd_client::{
 };
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 /// What the key held when this server looked last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,35 +26,32 @@ struct Turn {
     up_to: i64,
 }
 
-/// Why a turn came to nothing.
-enum Failure {
+/// What became of a turn.
+enum Taken {
+    Turn(Turn),
     /// This server may not compact.
     NotAllowed(Error),
-    Other(Error),
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Self::Other(error)
-    }
 }
 
 /// The code of gRPC for what somebody has no right to.
 const PERMISSION_DENIED: i32 = 7;
 
 /// Compacts again and again; history is kept for so long, and at most twice as long.
-pub(super) async fn compact(client: Client, store: Arc<Store>, keeps: Duration) {
+pub(super) async fn compact(members: Arc<Members>, store: Arc<Store>, keeps: Duration) {
     let mut last = None;
     let mut is_told = false;
     loop {
-        let turn = take_turn(&client, &store, last);
-        match timeout(2 * REQUEST_TIMEOUT, turn).await {
-            Ok(Ok(turn)) => {
+        let turn = members.ask_at_length(2 * REQUEST_TIMEOUT, |client| {
+            let store = Arc::clone(&store);
+            async move { take_turn(&client, &store, last).await }
+        });
+        match turn.await {
+            Ok(Taken::Turn(turn)) => {
                 // The first look tries nothing, and nothing is compacted before there is something old enough.
                 is_told &= last.is_none_or(|last: Turn| last.up_to == 0);
                 last = Some(turn);
             }
-            Ok(Err(Failure::NotAllowed(error))) => {
+            Ok(Taken::NotAllowed(error)) => {
                 tracing::warn!(
                     error = connecting::describe(&error),
                     "this server may not compact etcd, and does not try again: former values take its space until somebody does it. Have \
@@ -60,30 +59,30 @@ pub(super) async fn compact(client: Client, store: Arc<Store>, keeps: Duration) 
                 );
                 return;
             }
-            Ok(Err(Failure::Other(error))) if !std::mem::replace(&mut is_told, true) => {
+            Err(error) if !is_late(&error) && !std::mem::replace(&mut is_told, true) => {
                 tracing::warn!(
                     error = connecting::describe(&error),
                     "etcd was not compacted: former values take its space until somebody does it"
                 );
             }
             // It is tried again.
-            Ok(Err(Failure::Other(_))) | Err(_) => {}
+            Err(_) => {}
         }
         sleep(keeps).await;
     }
 }
 
 /// What is to be compared next time.
-async fn take_turn(client: &Client, store: &Store, last: Option<Turn>) -> Result<Turn, Failure> {
+async fn take_turn(client: &Client, store: &Store, last: Option<Turn>) -> Result<Taken, Error> {
     let name = store.names().compaction();
     let mut kv = transactions::kv(client);
     let Some(last) = last else {
         let found = kv.get(name, None).await?;
-        return Ok(turn_of(found.kvs().first()));
+        return Ok(Taken::Turn(turn_of(found.kvs().first())));
     };
     // In another store this would compact what is not known; commits notice that.
     if store.check().is_err() {
-        return Ok(last);
+        return Ok(Taken::Turn(last));
     }
     let latest = store.latest();
     let is_ours = Compare::mod_revision(name.clone(), CompareOp::Equal, last.at);
@@ -97,19 +96,19 @@ async fn take_turn(client: &Client, store: &Store, last: Option<Turn>) -> Result
             TxnOpResponse::Get(found) => Some(turn_of(found.kvs().first())),
             _ => None,
         });
-        return Ok(found.unwrap_or(last));
+        return Ok(Taken::Turn(found.unwrap_or(last)));
     }
     if last.up_to > 0 {
         match kv.compact(last.up_to, None).await {
             Ok(_) => tracing::debug!(revision = last.up_to, "etcd was compacted"),
             // By etcd itself, or by another program.
             Err(Error::GRpcStatus(status)) if status.message().contains("has been compacted") => {}
-            Err(error) if is_denied(&error) => return Err(Failure::NotAllowed(error)),
-            Err(error) => return Err(error.into()),
+            Err(error) if is_denied(&error) => return Ok(Taken::NotAllowed(error)),
+            Err(error) => return Err(error),
         }
     }
     let at = response.header().map_or(0, ResponseHeader::revision);
-    Ok(Turn { at, up_to: latest })
+    Ok(Taken::Turn(Turn { at, up_to: latest }))
 }
 
 fn is_denied(error: &Error) -> bool {

@@ -1,14 +1,18 @@
 //! Connecting, and making what has to be there at the first start.
+use super::members::Members;
+use super::names::Names;
 use super::store::{BeginError, Store};
 use super::{EngineTls, EtcdConfig, EtcdError, REQUEST_TIMEOUT, releases};
+use crate::keyspace::remote::thread::StoreSecret;
 use crate::keyspace::remote::tls::may_lack_a_certificate;
 use etcd_client::{Certificate, Client, ConnectOptions, Error, Identity, TlsOptions};
 use std::error::Error as StdError;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
+use tonic::{Code, ConnectError};
 
 /// For how long an etcd that does not answer yet is asked again at the start.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
@@ -16,27 +20,45 @@ const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long it is left in peace in between.
 const AGAIN: Duration = Duration::from_millis(250);
 
+/// Why there is no connection to a member.
+pub(super) enum Unconnected {
+    File(PathBuf, std::io::Error),
+    Etcd(Error),
+}
+
+impl From<Error> for Unconnected {
+    fn from(error: Error) -> Self {
+        Self::Etcd(error)
+    }
+}
+
+impl StoreSecret for (Arc<Members>, Arc<Store>) {
+    fn store_secret(&self) -> &[u8] {
+        self.1.secret()
+    }
+}
+
 /// Connects, and makes what has to be there.
-pub(super) async fn begin(config: &EtcdConfig) -> Result<(Client, Arc<Store>), EtcdError> {
+pub(super) async fn begin(config: &EtcdConfig) -> Result<(Arc<Members>, Arc<Store>), EtcdError> {
     let place = config.endpoints.join(",");
-    let options = options(config)?;
     let end = Instant::now() + START_TIMEOUT;
     let mut is_told = false;
     loop {
-        let left = end.saturating_duration_since(Instant::now());
-        let once = connect_once(config, &options);
-        let error = match timeout(left.max(REQUEST_TIMEOUT), once).await {
-            Ok(Ok((client, store))) => return Ok((client, Arc::new(store))),
-            Ok(Err(BeginError::Foreign(what))) => return Err(EtcdError::Foreign(place, what)),
-            Ok(Err(BeginError::Release(place, release, objection))) => {
+        let error = match connect_once(config, end).await {
+            Ok((members, store)) => return Ok((Arc::new(members), Arc::new(store))),
+            Err(Unbegun::Late) => None,
+            Err(Unbegun::File(file, error)) => return Err(EtcdError::File(file, error)),
+            Err(Unbegun::Store(BeginError::Foreign(what))) => {
+                return Err(EtcdError::Foreign(place, what));
+            }
+            Err(Unbegun::Store(BeginError::Release(place, release, objection))) => {
                 return Err(EtcdError::Release(place, release, objection));
             }
-            Ok(Err(BeginError::Etcd(error))) if !may_pass(&error) => {
+            Err(Unbegun::Store(BeginError::Etcd(error))) if !may_pass(&error) => {
                 let text = explained(&error, config);
                 return Err(EtcdError::Refused(place, text));
             }
-            Ok(Err(BeginError::Etcd(error))) => Some(explained(&error, config)),
-            Err(_) => None,
+            Err(Unbegun::Store(BeginError::Etcd(error))) => Some(explained(&error, config)),
         };
         if end <= Instant::now() + AGAIN {
             return Err(match error {
@@ -53,46 +75,94 @@ pub(super) async fn begin(config: &EtcdConfig) -> Result<(Client, Arc<Store>), E
     }
 }
 
-async fn connect_once(
-    config: &EtcdConfig,
-    options: &ConnectOptions,
-) -> Result<(Client, Store), BeginError> {
-    let mut client = Client::connect(&config.endpoints, Some(options.clone())).await?;
-    let mut members = JoinSet::new();
-    for endpoint in &config.endpoints {
-        members.spawn(release_of(endpoint.clone(), options.clone()));
-    }
-    while let Some(member) = members.join_next().await {
-        if let Ok((endpoint, Some(release))) = member
-            && let Some(objection) = releases::objection(&release)
-        {
-            return Err(BeginError::Release(endpoint, release, objection));
-        }
-    }
-    let store = Store::find_or_make(&mut client, &config.prefix).await?;
-    Ok((client, store))
+/// Why nothing was begun.
+enum Unbegun {
+    Late,
+    File(PathBuf, std::io::Error),
+    Store(BeginError),
 }
 
-/// Which release a member is of, if it says so.
-async fn release_of(endpoint: String, options: ConnectOptions) -> (String, Option<String>) {
-    let asking = async {
-        let mut client = Client::connect([&endpoint], Some(options)).await?;
-        client.status().await
+async fn connect_once(config: &EtcdConfig, end: Instant) -> Result<(Members, Store), Unbegun> {
+    let manifest = Names::new(&config.prefix).manifest();
+    let mut asked = JoinSet::new();
+    for index in 0..config.endpoints.len() {
+        let (config, manifest) = (config.clone(), manifest.clone());
+        asked.spawn(async move {
+            let meeting = meet(&config, &config.endpoints[index], manifest);
+            (index, timeout(REQUEST_TIMEOUT, meeting).await)
+        });
+    }
+    let mut clients = vec![None; config.endpoints.len()];
+    // The one whose answer came first makes the store: another one may not answer at all.
+    let mut first = None;
+    let mut failure = Unbegun::Late;
+    while let Some(met) = asked.join_next().await {
+        let Ok((index, met)) = met else { continue };
+        match met {
+            Ok(Ok((client, release))) => {
+                if let Some(release) = release
+                    && let Some(objection) = releases::objection(&release)
+                {
+                    let endpoint = config.endpoints[index].clone();
+                    let release = BeginError::Release(endpoint, release, objection);
+                    return Err(Unbegun::Store(release));
+                }
+                first.get_or_insert_with(|| client.clone());
+                clients[index] = Some(client);
+            }
+            Ok(Err(Unconnected::File(file, error))) => return Err(Unbegun::File(file, error)),
+            Ok(Err(Unconnected::Etcd(error))) => {
+                // What does not pass by itself says more.
+                let is_better = match &failure {
+                    Unbegun::Store(BeginError::Etcd(other)) => may_pass(other) && !may_pass(&error),
+                    _ => true,
+                };
+                if is_better {
+                    failure = Unbegun::Store(BeginError::Etcd(error));
+                }
+            }
+            Err(_) => {}
+        }
+    }
+    let Some(mut client) = first else {
+        return Err(failure);
     };
-    let release = match timeout(REQUEST_TIMEOUT, asking).await {
-        Ok(Ok(status)) => Some(status.version().to_owned()),
-        // It may come later, or may not say it to everybody.
-        Ok(Err(error)) => {
+    let left = end.saturating_duration_since(Instant::now());
+    let store = Store::find_or_make(&mut client, &config.prefix);
+    match timeout(left.max(REQUEST_TIMEOUT), store).await {
+        Ok(Ok(store)) => Ok((Members::new(config.clone(), manifest, clients), store)),
+        Ok(Err(error)) => Err(Unbegun::Store(error)),
+        Err(_) => Err(Unbegun::Late),
+    }
+}
+
+/// A client of a member that has answered a read, and the release of the member, if it says so.
+async fn meet(
+    config: &EtcdConfig,
+    endpoint: &str,
+    manifest: Vec<u8>,
+) -> Result<(Client, Option<String>), Unconnected> {
+    let mut client = connect(config, endpoint).await?;
+    client.get(manifest, None).await?;
+    let release = match client.status().await {
+        Ok(status) => Some(status.version().to_owned()),
+        // It may not say it to everybody.
+        Err(error) => {
             let error = describe(&error);
             tracing::debug!(endpoint, error, "the release of a member is not known");
             None
         }
-        Err(_) => None,
     };
-    (endpoint, release)
+    Ok((client, release))
 }
 
-fn options(config: &EtcdConfig) -> Result<ConnectOptions, EtcdError> {
+/// A client of one member. Password and certificates are read anew.
+pub(super) async fn connect(config: &EtcdConfig, endpoint: &str) -> Result<Client, Unconnected> {
+    let options = options(config)?;
+    Ok(Client::connect([endpoint], Some(options)).await?)
+}
+
+fn options(config: &EtcdConfig) -> Result<ConnectOptions, Unconnected> {
     let mut options = ConnectOptions::new()
         .with_connect_timeout(REQUEST_TIMEOUT)
         .with_keep_alive(Duration::from_secs(5), Duration::from_secs(5))
@@ -104,7 +174,7 @@ fn options(config: &EtcdConfig) -> Result<ConnectOptions, EtcdError> {
     if let Some((user, file)) = &config.user {
         let password = String::from_utf8(read(file)?).map_err(|error| {
             let error = std::io::Error::new(std::io::ErrorKind::InvalidData, error);
-            EtcdError::File(file.clone(), error)
+            Unconnected::File(file.clone(), error)
         })?;
         // As other programs write such files, with a line's end.
         let password = password.trim_end_matches(['\r', '\n']);
@@ -115,7 +185,7 @@ fn options(config: &EtcdConfig) -> Result<ConnectOptions, EtcdError> {
     Ok(options)
 }
 
-fn tls_options(tls: &EngineTls) -> Result<TlsOptions, EtcdError> {
+fn tls_options(tls: &EngineTls) -> Result<TlsOptions, Unconnected> {
     let options = match &tls.ca {
         Some(file) => TlsOptions::new().ca_certificate(Certificate::from_pem(read(file)?)),
         None => TlsOptions::new().with_native_roots(),
@@ -128,29 +198,71 @@ fn tls_options(tls: &EngineTls) -> Result<TlsOptions, EtcdError> {
     })
 }
 
-fn read(file: &Path) -> Result<Vec<u8>, EtcdError> {
-    std::fs::read(file).map_err(|error| EtcdError::File(file.to_owned(), error))
+fn read(file: &Path) -> Result<Vec<u8>, Unconnected> {
+    std::fs::read(file).map_err(|error| Unconnected::File(file.to_owned(), error))
 }
 
 /// Whether it may be another answer in a moment.
 fn may_pass(error: &Error) -> bool {
-    use tonic_code::{CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE, UNKNOWN};
     match error {
         Error::GRpcStatus(status) => {
             // What the connection met on its way has other causes than etcd.
-            [CANCELLED, UNAVAILABLE, DEADLINE_EXCEEDED, UNKNOWN].contains(&i32::from(status.code()))
+            let passing = [
+                Code::Cancelled,
+                Code::Unavailable,
+                Code::DeadlineExceeded,
+                Code::Unknown,
+            ];
+            passing.contains(&status.code())
         }
         Error::TransportError(_) | Error::IoError(_) => true,
         _ => false,
     }
 }
 
-/// The codes of gRPC.
-mod tonic_code {
-    pub(super) const CANCELLED: i32 = 1;
-    pub(super) const UNKNOWN: i32 = 2;
-    pub(super) const DEADLINE_EXCEEDED: i32 = 4;
-    pub(super) const UNAVAILABLE: i32 = 14;
+/// Whether etcd has another leader from now on, which all members say.
+pub(super) fn is_passing(error: &Error) -> bool {
+    matches!(error, Error::GRpcStatus(status) if status.message().contains("leader changed"))
+}
+
+/// Whether the member is of no use for other requests either.
+pub(super) fn is_of_the_member(error: &Error) -> bool {
+    !is_passing(error) && (may_pass(error) || is_login_refused(error))
+}
+
+/// Whether etcd does not accept the user, or not any more.
+fn is_login_refused(error: &Error) -> bool {
+    let Error::GRpcStatus(status) = error else {
+        return false;
+    };
+    let texts = [
+        "authentication failed",
+        "invalid auth token",
+        "revision in header is old",
+    ];
+    status.code() == Code::Unauthenticated
+        || texts.iter().any(|text| status.message().contains(text))
+}
+
+/// Whether no member was sent the request: there was no connection.
+pub(super) fn is_unsent(error: &Error) -> bool {
+    match error {
+        Error::IoError(error) => error.kind() == std::io::ErrorKind::NotConnected,
+        Error::GRpcStatus(status) => is_from_connecting(status),
+        Error::TransportError(error) => is_from_connecting(error),
+        _ => false,
+    }
+}
+
+fn is_from_connecting(error: &(dyn StdError + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.is::<ConnectError>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// What went wrong, and behind it what was at the bottom of it.
@@ -171,7 +283,7 @@ pub(super) fn describe(error: &Error) -> String {
 }
 
 /// The same, with what there is to do.
-fn explained(error: &Error, config: &EtcdConfig) -> String {
+pub(super) fn explained(error: &Error, config: &EtcdConfig) -> String {
     let text = describe(error);
     let advice = if text.contains("user name is empty") {
         "it asks for a user: say who with --etcd-user and --etcd-password-file".to_owned()

@@ -1,7 +1,9 @@
 //! Under which lease answers are put: etcd removes all of a lease together when it ends. It may do that late, for instance after another
 //! member leads; not before its time.
+use super::members::Members;
+use super::ranges::late;
 use crate::keyspace::remote::ANSWER_LIFETIME;
-use etcd_client::{Client, Error, LeaseClient};
+use etcd_client::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
@@ -16,14 +18,14 @@ const SLACK: Duration = Duration::from_secs(60);
 /// The lease of this server. Each has one of its own.
 #[derive(Clone)]
 pub(super) struct Leases {
-    client: LeaseClient,
+    members: Arc<Members>,
     current: Arc<Mutex<Option<(i64, Instant)>>>,
 }
 
 impl Leases {
-    pub(super) fn new(client: &Client) -> Self {
+    pub(super) fn new(members: Arc<Members>) -> Self {
         Self {
-            client: client.lease_client(),
+            members,
             current: Arc::new(Mutex::new(None)),
         }
     }
@@ -33,9 +35,8 @@ impl Leases {
     /// # Errors
     /// etcd gives none.
     pub(super) async fn current(&self) -> Result<i64, Error> {
-        let late = |_| Err(Error::IoError(std::io::ErrorKind::TimedOut.into()));
         let current = timeout(super::REQUEST_TIMEOUT, self.used_or_granted());
-        current.await.unwrap_or_else(late)
+        current.await.unwrap_or_else(|_| Err(late()))
     }
 
     /// etcd does not know this one any more.
@@ -57,7 +58,11 @@ impl Leases {
         }
         let lasts = ANSWER_LIFETIME + USED_FOR + SLACK;
         let seconds = i64::try_from(lasts.as_secs()).unwrap_or(i64::MAX);
-        let granted = self.client.clone().grant(seconds, None).await?;
+        let granting = self.members.ask(|client| async move {
+            let mut leases = client.lease_client();
+            leases.grant(seconds, None).await
+        });
+        let granted = granting.await?;
         *current = Some((granted.id(), now));
         Ok(granted.id())
     }

@@ -1,12 +1,13 @@
 //! etcd as the engine: names and values of its keys, transactions, and the watch.
 //!
-//! One thread of its own has the connection; the keyspace talks to it through channels. Commits that wait while others are under
+//! One thread of its own has the connections, one to each member; the keyspace talks to it through channels. Commits that wait while others are under
 //! way go in one transaction: all or none, or else as nested ones, each with its own compares and its own refusal.
 //!
 //! | key | value |
 //! |---|---|
 //! | `PREFIX/m` | format of all of this |
 //! | `PREFIX/e/BUCKET/KEY` | a [record](super::Record) |
+//! | `PREFIX/k` | 32 random bytes: the [secret](super::Link::store_secret) of the store |
 //! | `PREFIX/x` | nothing: left by a server that found another store where its own was |
 //! | `PREFIX/r/DIGEST` | the [answer](super::Place::Answer) to a request, under a lease that ends some time later |
 //! | `PREFIX/c` | up to which revision etcd may be compacted next time, in decimal digits |
@@ -21,7 +22,9 @@ mod connecting;
 mod habit;
 mod leases;
 mod limits;
+mod members;
 mod names;
+mod progress;
 mod ranges;
 mod releases;
 mod store;
@@ -94,6 +97,6 @@ impl From<std::io::Error> for EtcdError {
 pub async fn connect(config: EtcdConfig) -> Result<ThreadLink, EtcdError> {
     let history = config.history;
     let begin = || async move { connecting::begin(&config).await };
-    let work = move |(client, store), ends: Ends| worker::work(client, store, history, ends);
+    let work = move |(members, store), ends: Ends| worker::work(members, store, history, ends);
     ThreadLink::start("etcd", begin, work).await
 }

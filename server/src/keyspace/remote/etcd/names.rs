@@ -27,6 +27,11 @@ impl Names {
         self.below(b"/m")
     }
 
+    /// The secret of the store.
+    pub(super) fn secret(&self) -> Vec<u8> {
+        self.below(b"/k")
+    }
+
     /// What a server leaves that found another store where its own was.
     pub(super) fn mark(&self) -> Vec<u8> {
         self.below(b"/x")
@@ -70,10 +75,11 @@ impl Names {
     /// Everything below the prefix that no server ever puts there, as such ranges.
     pub(super) fn gaps(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         // What begins with the first and ends before the second is a kind's; `0` comes behind `/`.
-        let kinds: [(&[u8], &[u8]); 7] = [
+        let kinds: [(&[u8], &[u8]); 8] = [
             (b"/c", b"/c\0"),
             (b"/e/", b"/e0"),
             (b"/f/", b"/f0"),
+            (b"/k", b"/k\0"),
             (b"/m", b"/m\0"),
             (b"/n/", b"/n0"),
             (b"/r/", b"/r0"),

@@ -1,17 +1,18 @@
 //! Records in the order of their names, as many at once as make an answer of some size.
 use super::REQUEST_TIMEOUT;
 use super::limits::says_too_much;
+use super::members::Members;
 use super::names::Names;
 use super::store::Store;
-use super::transactions::{record_of, revision_of};
+use super::transactions::{self, record_of, revision_of};
 use crate::keyspace::remote::portion::Portion;
 use crate::keyspace::remote::{AskId, EngineError, Found, FoundPage, News};
 use bytes::Bytes;
-use etcd_client::{Error, GetOptions, GetResponse, KeyValue, KvClient};
+use etcd_client::{Error, GetOptions, GetResponse, KeyValue};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 /// Most records of one answer.
 pub(super) const AT_ONCE: usize = 1_000;
@@ -48,7 +49,7 @@ impl Range {
     /// As many as make an answer of some size.
     pub(super) async fn ask(
         &self,
-        kv: &mut KvClient,
+        members: &Members,
         store: &Store,
         portion: &Portion,
         patience: Duration,
@@ -60,7 +61,11 @@ impl Range {
                 .with_revision(self.at)
                 .with_limit(i64::try_from(limit).unwrap_or(i64::MAX));
             let begun = Instant::now();
-            let error = match soon(patience, kv.get(self.from.clone(), Some(options))).await {
+            let asking = members.ask_at_length(patience, |client| async move {
+                let mut kv = transactions::kv(&client);
+                kv.get(self.from.clone(), Some(options)).await
+            });
+            let error = match asking.await {
                 Ok(response) => {
                     let sizes = response
                         .kvs()
@@ -86,16 +91,12 @@ impl Range {
     }
 }
 
-/// An answer that does not come in time would keep the watch from being begun at another member.
-pub(super) async fn soon<T>(
-    patience: Duration,
-    asking: impl Future<Output = Result<T, Error>>,
-) -> Result<T, Error> {
-    let late = |_| Err(Error::IoError(std::io::ErrorKind::TimedOut.into()));
-    timeout(patience, asking).await.unwrap_or_else(late)
+/// The error of a request whose answer is not waited for any longer.
+pub(super) fn late() -> Error {
+    Error::IoError(std::io::ErrorKind::TimedOut.into())
 }
 
-fn is_late(error: &Error) -> bool {
+pub(super) fn is_late(error: &Error) -> bool {
     matches!(error, Error::IoError(error) if error.kind() == std::io::ErrorKind::TimedOut)
 }
 
@@ -111,19 +112,19 @@ fn prefix_end(prefix: &[u8]) -> Vec<u8> {
 
 /// Records behind a key.
 pub(super) async fn page(
-    mut kv: KvClient,
+    members: Arc<Members>,
     store: Arc<Store>,
     ask: AskId,
     after: Option<(u16, Bytes)>,
     (most, portion): (usize, Arc<Portion>),
     tell: UnboundedSender<News>,
 ) {
-    let page = page_behind(&mut kv, &store, after, most, &portion).await;
+    let page = page_behind(&members, &store, after, most, &portion).await;
     let _ = tell.send(News::Page(ask, page));
 }
 
 async fn page_behind(
-    kv: &mut KvClient,
+    members: &Members,
     store: &Store,
     after: Option<(u16, Bytes)>,
     most: usize,
@@ -137,7 +138,7 @@ async fn page_behind(
     };
     let range = Range { from, at: 0, most };
     let latest = store.latest();
-    let asking = range.ask(kv, store, portion, REQUEST_TIMEOUT);
+    let asking = range.ask(members, store, portion, REQUEST_TIMEOUT);
     let Ok(response) = asking.await else {
         return Err(None);
     };

@@ -21,6 +21,9 @@ const FORMAT: u32 = 1;
 /// Most operations of a transaction that makes the floors.
 const FLOORS_AT_ONCE: usize = 20;
 
+/// Bytes of the secret of a store.
+const SECRET_BYTES: usize = 32;
+
 /// Why a store cannot be begun with.
 pub(super) enum BeginError {
     Etcd(Error),
@@ -38,6 +41,8 @@ impl From<Error> for BeginError {
 #[derive(Debug)]
 pub(super) struct Store {
     names: Names,
+    /// Random bytes that all servers of the store read from it.
+    secret: Vec<u8>,
     /// The revision of the manifest.
     manifest: i64,
     cluster: u64,
@@ -92,6 +97,7 @@ impl Store {
         match objection(manifest.value()) {
             Some(objection) => Err(BeginError::Foreign(objection)),
             None => Ok(Self {
+                secret: find_or_make_secret(client, &names).await?,
                 manifest: manifest.mod_revision(),
                 cluster: header.cluster_id(),
                 latest: AtomicI64::new(header.revision()),
@@ -99,6 +105,11 @@ impl Store {
                 names,
             }),
         }
+    }
+
+    /// Random bytes that all servers of the store read from it.
+    pub(super) fn secret(&self) -> &[u8] {
+        &self.secret
     }
 
     pub(super) fn names(&self) -> &Names {
@@ -293,6 +304,29 @@ async fn make(client: &mut Client, names: &Names) -> Result<(), Error> {
     let manifest = create(names.manifest(), manifest_of(FORMAT));
     client.txn(manifest).await?;
     Ok(())
+}
+
+/// Reads the secret of the store. The first server makes it.
+async fn find_or_make_secret(client: &mut Client, names: &Names) -> Result<Vec<u8>, BeginError> {
+    let name = names.secret();
+    let value_of = |found: &GetResponse| found.kvs().first().map(|found| found.value().to_vec());
+    // Without a put, which an etcd without space refuses even if it is not carried out.
+    if let Some(secret) = value_of(&client.get(name.clone(), None).await?) {
+        return Ok(secret);
+    }
+    let mut secret = vec![0; SECRET_BYTES];
+    getrandom::fill(&mut secret).map_err(|error| Error::IoError(std::io::Error::other(error)))?;
+    let absent = Compare::mod_revision(name.clone(), CompareOp::Equal, 0);
+    let make = Txn::new()
+        .when([absent])
+        .and_then([TxnOp::put(name.clone(), secret.clone(), None)])
+        .or_else([TxnOp::get(name, None)]);
+    let response = client.txn(make).await?;
+    let made_before = match response.op_responses().first() {
+        Some(TxnOpResponse::Get(found)) => value_of(found),
+        _ => None,
+    };
+    Ok(made_before.unwrap_or(secret))
 }
 
 #[cfg(test)]

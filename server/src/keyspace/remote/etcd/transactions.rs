@@ -1,8 +1,11 @@
 //! Reads and commits as etcd's transactions.
+use super::connecting::is_unsent;
 use super::habit::Habit;
 use super::leases::Leases;
 use super::limits::{is_refused_as_too_much, says_too_much};
+use super::members::Members;
 use super::names::{Names, decode_floor, encode_floor};
+use super::ranges::is_late;
 use super::store::Store;
 use super::{MAX_MESSAGE_BYTES, REQUEST_TIMEOUT};
 use crate::keyspace::remote::portion::Portion;
@@ -18,7 +21,7 @@ use etcd_client::{
 };
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 /// Most operations along a path of nested transactions; etcd takes 128.
 pub(super) const MOST_OPERATIONS: usize = 120;
@@ -31,6 +34,13 @@ pub(super) fn kv(client: &Client) -> KvClient {
     client
         .kv_client()
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
+}
+
+/// Has one member make a transaction.
+async fn txn(members: &Members, txn: Txn) -> Result<TxnResponse, Error> {
+    members
+        .ask(|client| async move { kv(&client).txn(txn).await })
+        .await
 }
 
 fn get(names: &Names, key: &Bytes) -> TxnOp {
@@ -115,13 +125,13 @@ fn all_seen(responses: &[TxnOpResponse]) -> Result<Vec<Seen>, EngineError> {
 
 /// Reads what some questions are about, all at one moment.
 pub(super) async fn read(
-    kv: KvClient,
+    members: Arc<Members>,
     store: Arc<Store>,
     asked: Vec<Question>,
     portion: Arc<Portion>,
     tell: UnboundedSender<News>,
 ) {
-    let responses = ask_for(kv, &store, &asked, &portion).await;
+    let responses = ask_for(&members, &store, &asked, &portion).await;
     let mut rest = responses.as_deref().unwrap_or_default();
     for question in asked {
         let found = match (&responses, rest.split_at_checked(gets_of(&question))) {
@@ -139,7 +149,7 @@ pub(super) async fn read(
 
 /// What is answered to [`gets_for`] all of these; no error if nothing is.
 async fn ask_for(
-    mut kv: KvClient,
+    members: &Members,
     store: &Store,
     asked: &[Question],
     portion: &Portion,
@@ -152,18 +162,16 @@ async fn ask_for(
     let count = all.len();
     let latest = store.latest();
     let begun = Instant::now();
-    match timeout(REQUEST_TIMEOUT, kv.txn(store.only_here(all))).await {
-        Ok(Ok(response)) => {
+    let error = match txn(members, store.only_here(all)).await {
+        Ok(response) => {
             portion.came(count, begun.elapsed());
             return Ok(store.answers(&response, latest)?);
         }
-        Ok(Err(error)) => {
-            tracing::debug!(%error, "etcd did not answer a read");
-            if says_too_much(&error) {
-                portion.was_too_much(count);
-            }
-        }
-        Err(_) => portion.was_too_much(count),
+        Err(error) => error,
+    };
+    tracing::debug!(%error, "etcd did not answer a read");
+    if says_too_much(&error) || is_late(&error) {
+        portion.was_too_much(count);
     }
     Err(None)
 }
@@ -262,7 +270,7 @@ pub(super) fn is_too_large(unit: &Unit) -> bool {
 
 /// Commits several units, each by itself.
 pub(super) async fn commit(
-    kv: KvClient,
+    members: Arc<Members>,
     store: Arc<Store>,
     leases: Leases,
     asked: Vec<(AskId, Arc<Unit>)>,
@@ -275,7 +283,7 @@ pub(super) async fn commit(
     while !rest.is_empty() {
         let some = &rest[..many.min(rest.len())];
         let begun = Instant::now();
-        let verdicts = commit_all(kv.clone(), &store, leases.clone(), some, &habit).await;
+        let verdicts = commit_all(&members, &store, &leases, some, &habit).await;
         match verdicts {
             // Nothing of it was made, and less of it may be.
             Err(Verdict::Failed(EngineError::TooMuch)) if some.len() > 1 => {
@@ -304,16 +312,20 @@ pub(super) async fn commit(
 
 /// A verdict for each, or one for all.
 async fn commit_all(
-    mut kv: KvClient,
+    members: &Members,
     store: &Store,
-    leases: Leases,
+    leases: &Leases,
     units: &[Arc<Unit>],
     habit: &Habit,
 ) -> Result<Vec<Verdict>, Verdict> {
     store.check().map_err(Verdict::Failed)?;
     let lease = if units.iter().any(|unit| unit.request().is_some()) {
         let lease = leases.current().await;
-        lease.map_err(|error| verdict_of_error(&error))?
+        // Nothing of the commits was sent so far.
+        lease.map_err(|error| match verdict_of_error(&error) {
+            Verdict::Unclear => Verdict::Unsent,
+            verdict => verdict,
+        })?
     } else {
         0
     };
@@ -321,9 +333,9 @@ async fn commit_all(
     if fits_as_one(units) && habit.is_as_one() {
         let txn = TxnOp::txn(as_one(store.names(), units, lease));
         let txn = store.written_only_here(vec![txn]);
-        let response = match make(&mut kv, &leases, lease, txn).await {
+        let response = match make(members, leases, lease, txn).await {
             Ok(response) => response,
-            Err(Unmade::Full) => return without_room(kv, store, units).await,
+            Err(Unmade::Full) => return without_room(members, store, units).await,
             Err(Unmade::Is(verdict)) => return Err(verdict),
         };
         let verdicts = verdicts_of(store, &response, latest)?;
@@ -337,9 +349,9 @@ async fn commit_all(
         .iter()
         .map(|unit| TxnOp::txn(txn_of(store.names(), unit, lease)));
     let txn = store.written_only_here(nested.collect());
-    match make(&mut kv, &leases, lease, txn).await {
+    match make(members, leases, lease, txn).await {
         Ok(response) => verdicts_of(store, &response, latest),
-        Err(Unmade::Full) => without_room(kv, store, units).await,
+        Err(Unmade::Full) => without_room(members, store, units).await,
         Err(Unmade::Is(verdict)) => Err(verdict),
     }
 }
@@ -352,33 +364,31 @@ enum Unmade {
 }
 
 async fn make(
-    kv: &mut KvClient,
+    members: &Members,
     leases: &Leases,
     lease: i64,
     txn: Txn,
 ) -> Result<TxnResponse, Unmade> {
-    let error = match timeout(REQUEST_TIMEOUT, kv.txn(txn)).await {
-        Ok(Ok(response)) => return Ok(response),
-        Ok(Err(error)) if is_full(&error) => return Err(Unmade::Full),
-        result => result.ok().and_then(Result::err),
+    let error = match self::txn(members, txn).await {
+        Ok(response) => return Ok(response),
+        Err(error) if is_full(&error) => return Err(Unmade::Full),
+        Err(error) => error,
     };
     tracing::debug!(?error, "etcd did not answer a commit");
     let is_lease_gone = matches!(
         &error,
-        Some(Error::GRpcStatus(status)) if status.message().contains("requested lease not found")
+        Error::GRpcStatus(status) if status.message().contains("requested lease not found")
     );
     if is_lease_gone {
         leases.forget(lease).await;
     }
-    Err(Unmade::Is(
-        error.as_ref().map_or(Verdict::Unclear, verdict_of_error),
-    ))
+    Err(Unmade::Is(verdict_of_error(&error)))
 }
 
 /// What became of units for which etcd has no room. It looks for room before it puts a transaction into its log, and again when it makes
 /// it: if there is none only by then, it makes it all the same and says that it did not. Reads go on, and show which of the two it was.
 async fn without_room(
-    mut kv: KvClient,
+    members: &Members,
     store: &Store,
     units: &[Arc<Unit>],
 ) -> Result<Vec<Verdict>, Verdict> {
@@ -386,8 +396,8 @@ async fn without_room(
         .iter()
         .map(|unit| TxnOp::txn(comparing(store.names(), unit, Vec::new())));
     let latest = store.latest();
-    let asked = kv.txn(store.only_here(nested.collect()));
-    let Ok(Ok(response)) = timeout(REQUEST_TIMEOUT, asked).await else {
+    let asked = txn(members, store.only_here(nested.collect()));
+    let Ok(response) = asked.await else {
         return Err(Verdict::Unclear);
     };
     let found = verdicts_of(store, &response, latest)?.into_iter();
@@ -456,6 +466,8 @@ fn verdict_of_error(error: &Error) -> Verdict {
     }
     if is_refused_as_too_much(error) {
         Verdict::Failed(EngineError::TooMuch)
+    } else if is_unsent(error) {
+        Verdict::Unsent
     } else {
         Verdict::Unclear
     }

@@ -1,9 +1,11 @@
 //! A snapshot, and the changes behind it.
 use super::connecting;
+use super::members::{Member, Members};
 use super::names::{Names, decode_floor};
-use super::ranges::{AT_ONCE, Range, found, key_of, soon};
+use super::progress::{Certainty, Progress, read_manifest};
+use super::ranges::{AT_ONCE, Range, found, key_of};
 use super::store::Store;
-use super::transactions::record_of;
+use super::transactions::{self, record_of};
 use super::{MAX_MESSAGE_BYTES, REQUEST_TIMEOUT};
 use crate::keyspace::remote::portion::Portion;
 use crate::keyspace::remote::said::Said;
@@ -11,15 +13,15 @@ use crate::keyspace::remote::{AskId, BUCKETS, EngineError, News, Record, Revisio
 use crate::keyspace::rules::Version;
 use bytes::Bytes;
 use etcd_client::{
-    Client, Error, EventType, GetOptions, KeyValue, ResponseHeader, WatchOptions, WatchResponse,
-    WatchStream,
+    Client, Error, EventType, GetOptions, GetResponse, KeyValue, ResponseHeader, WatchOptions,
+    WatchResponse, WatchStream,
 };
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, sleep, timeout};
 
-/// After so long without a word a watch is asked for one, and then counts as broken.
+/// How long a part of a snapshot may take.
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// For so long a watch that broke is tried to be taken up where it was, at any member; then all is read anew.
@@ -30,7 +32,7 @@ const AGAIN: Duration = Duration::from_millis(100);
 
 /// Tells a snapshot and all changes behind it, and then that some may be missed.
 pub(super) async fn watch(
-    client: Client,
+    members: Arc<Members>,
     store: Arc<Store>,
     ask: AskId,
     portion: Arc<Portion>,
@@ -38,8 +40,9 @@ pub(super) async fn watch(
     tell: UnboundedSender<News>,
 ) {
     let watching = Watching {
-        client: &client,
+        members: &members,
         store: &store,
+        certain: Certainty::begin(&members, &store),
         ask,
         tell: &tell,
         said: &said,
@@ -92,8 +95,9 @@ type Change = (Bytes, Option<Record>);
 
 /// A watch, from its snapshot until changes are missed.
 struct Watching<'a> {
-    client: &'a Client,
-    store: &'a Store,
+    members: &'a Arc<Members>,
+    store: &'a Arc<Store>,
+    certain: Certainty,
     ask: AskId,
     tell: &'a UnboundedSender<News>,
     said: &'a Said,
@@ -116,10 +120,7 @@ impl Watching<'_> {
     async fn follow(mut self, portion: &Portion) -> Broken {
         let stream = match self.begin(portion).await {
             Ok(stream) => stream,
-            Err(broken) => {
-                self.refresh_token(&broken).await;
-                return broken;
-            }
+            Err(broken) => return broken,
         };
         let mut broken = self.listen(stream).await;
         loop {
@@ -143,7 +144,7 @@ impl Watching<'_> {
         }
     }
 
-    async fn begin(&mut self, portion: &Portion) -> Result<WatchStream, Broken> {
+    async fn begin(&mut self, portion: &Portion) -> Result<Opened, Broken> {
         let (at, floors) = self.snapshot(portion).await?;
         self.told = at;
         let stream = self.open().await?;
@@ -154,32 +155,45 @@ impl Watching<'_> {
     }
 
     /// All changes behind those that were told.
-    async fn open(&self) -> Result<WatchStream, Broken> {
+    async fn open(&self) -> Result<Opened, Broken> {
         // In pieces: changes that were waited for may be far more than fit one message.
         let options = WatchOptions::new()
             .with_prefix()
             .with_fragment()
             .with_start_revision(self.told.saturating_add(1));
-        let mut watch = self
-            .client
+        let (member, client) = self
+            .members
+            .choose()
+            .ok_or_else(|| passing("there is no connection to any member"))?;
+        let mut watch = client
             .watch_client()
             .max_decoding_message_size(MAX_MESSAGE_BYTES);
         let opening = watch.watch(self.store.names().all(), Some(options));
-        match timeout(REQUEST_TIMEOUT, opening).await {
-            Ok(opened) => Ok(opened?),
-            Err(_) => Err(passing("it does not answer")),
+        let broken = match timeout(REQUEST_TIMEOUT, opening).await {
+            Ok(Ok(stream)) => {
+                return Ok(Opened {
+                    member,
+                    client,
+                    stream,
+                });
+            }
+            Ok(Err(error)) => error.into(),
+            Err(_) => passing("it does not answer"),
+        };
+        if let Broken::Passing(reason) = &broken {
+            member.put_aside(reason);
         }
+        Err(broken)
     }
 
     /// The same, tried for some time after something was heard last: this broke it.
-    async fn resume(&mut self, mut broken: Broken) -> Result<WatchStream, Broken> {
+    async fn resume(&mut self, mut broken: Broken) -> Result<Opened, Broken> {
         let is_first = self.broken_since.is_none();
         let until = *self.broken_since.get_or_insert_with(Instant::now) + RESUMED_WITHIN;
         if !is_first {
             sleep(AGAIN).await;
         }
         while Instant::now() < until {
-            self.refresh_token(&broken).await;
             broken = match self.open_again().await {
                 Err(broken @ Broken::Passing(_)) => broken,
                 result => return result,
@@ -190,55 +204,59 @@ impl Watching<'_> {
     }
 
     /// The same, once it is clear that the store is the one that it was, and has all that was told.
-    async fn open_again(&self) -> Result<WatchStream, Broken> {
+    async fn open_again(&self) -> Result<Opened, Broken> {
         let latest = self.store.latest();
-        let mut kv = self.client.kv_client();
-        let asking = kv.get(self.store.names().manifest(), None);
-        let found = match timeout(REQUEST_TIMEOUT, asking).await {
-            Ok(found) => found?,
-            Err(_) => return Err(passing("it does not answer")),
-        };
+        let found = read_manifest(self.members, self.store).await?;
         self.store.look_at(found.header(), latest)?;
         self.store.look_at_manifest(&found)?;
         self.open().await
     }
 
-    /// A token of a user is good for some minutes.
-    async fn refresh_token(&self, broken: &Broken) {
-        if matches!(broken, Broken::Passing(text) if text.contains("invalid auth token"))
-            && let Err(error) = self.client.refresh_token().await
-        {
-            tracing::warn!(
-                error = connecting::describe(&error),
-                "etcd does not accept the user any more"
-            );
-        }
-    }
-
-    /// Tells what comes, until nothing does: says why.
-    async fn listen(&mut self, mut stream: WatchStream) -> Broken {
-        let mut is_asked = false;
+    /// Tells what comes, until nothing does, or what comes is behind: says why.
+    async fn listen(&mut self, opened: Opened) -> Broken {
+        let Opened {
+            member,
+            client,
+            mut stream,
+        } = opened;
+        let given_up = member.given_up();
+        let mut given_up = std::pin::pin!(given_up);
+        let mut progress = Progress::begin(self.told);
         loop {
-            let response = match timeout(SILENCE, stream.message()).await {
-                Ok(Ok(Some(response))) => response,
-                Ok(Ok(None)) => return passing("it has ended"),
-                Ok(Err(error)) => return error.into(),
-                Err(_) if is_asked => return passing("it has been silent"),
-                Err(_) => {
-                    is_asked = true;
-                    if let Err(error) = stream.request_progress().await {
+            let response = tokio::select! {
+                response = stream.message() => response,
+                () = &mut given_up => return passing("its member is avoided"),
+                certain = self.certain.next() => {
+                    progress.is_certain(certain);
+                    // Only one that is not behind answers. More may come before its answer.
+                    if progress.is_behind() && let Err(error) = stream.request_progress().await {
                         return error.into();
                     }
+                    self.tell_if_certain(&mut progress);
                     continue;
                 }
+                reason = progress.ends() => {
+                    member.put_aside(reason);
+                    return passing(reason);
+                }
             };
-            is_asked = false;
+            let response = match response {
+                Ok(Some(response)) => response,
+                Ok(None) => return passing("it has ended"),
+                Err(error) => return error.into(),
+            };
             let is_word = !response.created() && !response.canceled();
             if is_word && self.broken_since.take().is_some() {
                 self.said.forget();
             }
             if response.canceled() {
                 let reason = format!("it was cancelled: {}", response.cancel_reason());
+                // A token of a user is good for some minutes.
+                if reason.contains("invalid auth token")
+                    && let Err(error) = client.refresh_token().await
+                {
+                    member.put_aside(&connecting::describe(&error));
+                }
                 return match response.compact_revision() {
                     0 => Broken::Passing(reason),
                     _ => Broken::Gap(reason),
@@ -247,16 +265,27 @@ impl Watching<'_> {
             if let Err(error) = self.tell_changes(&response) {
                 return error.into();
             }
+            // In front of what a watch has to catch up with stands the latest revision as well.
+            let is_progress = response.events().is_empty() && !response.created();
+            let at = response.header().map_or(0, ResponseHeader::revision);
+            progress.reached(if is_progress {
+                at.max(self.told)
+            } else {
+                self.told
+            });
+            self.tell_if_certain(&mut progress);
+        }
+    }
+
+    fn tell_if_certain(&self, progress: &mut Progress) {
+        if let Some(since) = progress.take_certain() {
+            self.tell(News::Watching(self.ask, since.elapsed()));
         }
     }
 
     /// Tells the changes of each revision, as soon as it is whole.
     fn tell_changes(&mut self, response: &WatchResponse) -> Result<(), EngineError> {
         let events = response.events();
-        // That a watch was created says nothing of how far it is behind.
-        if events.is_empty() && !response.created() {
-            self.tell(News::Watching(self.ask));
-        }
         let revision = |event: &etcd_client::Event| event.kv().map_or(0, KeyValue::mod_revision);
         for group in events.chunk_by(|a, b| revision(a) == revision(b)) {
             let at = group.first().map_or(0, revision);
@@ -291,7 +320,6 @@ impl Watching<'_> {
         store.check()?;
         let names = store.names();
         let latest = store.latest();
-        let mut kv = super::transactions::kv(self.client);
         let mut from = names.entries();
         let mut at = 0;
         loop {
@@ -300,7 +328,7 @@ impl Watching<'_> {
                 at,
                 most: AT_ONCE,
             };
-            let response = range.ask(&mut kv, store, portion, SILENCE).await?;
+            let response = range.ask(self.members, store, portion, SILENCE).await?;
             store.look_at(response.header(), latest)?;
             if at == 0 {
                 at = response.header().map_or(0, ResponseHeader::revision);
@@ -315,10 +343,10 @@ impl Watching<'_> {
             }
         }
         let options = GetOptions::new().with_revision(at);
-        let manifest = soon(SILENCE, kv.get(names.manifest(), Some(options))).await?;
+        let manifest = self.get(names.manifest(), options).await?;
         store.look_at_manifest(&manifest)?;
         let options = GetOptions::new().with_prefix().with_revision(at);
-        let response = soon(SILENCE, kv.get(names.floors(), Some(options))).await?;
+        let response = self.get(names.floors(), options).await?;
         let floors: Option<Vec<_>> = response
             .kvs()
             .iter()
@@ -328,6 +356,20 @@ impl Watching<'_> {
         let missing = || EngineError::Foreign("floors are missing: data was lost".into());
         Ok((at, floors.ok_or_else(missing)?))
     }
+
+    async fn get(&self, name: Vec<u8>, options: GetOptions) -> Result<GetResponse, Error> {
+        let asking = self.members.ask_at_length(SILENCE, |client| async move {
+            transactions::kv(&client).get(name, Some(options)).await
+        });
+        asking.await
+    }
+}
+
+/// A watch, and the member that it is at.
+struct Opened {
+    member: Arc<Member>,
+    client: Client,
+    stream: WatchStream,
 }
 
 /// Names that are no records'.

@@ -3,6 +3,7 @@ use super::clocks;
 use super::compacting;
 use super::habit::Habit;
 use super::leases::Leases;
+use super::members::Members;
 use super::ranges;
 use super::store::Store;
 use super::transactions::{self, MOST_OPERATIONS};
@@ -11,7 +12,6 @@ use crate::keyspace::remote::portion::Portion;
 use crate::keyspace::remote::said::Said;
 use crate::keyspace::remote::thread::{Ends, Question, unanswered};
 use crate::keyspace::remote::{Ask, AskId, EngineError, News, Place, Unit, Verdict};
-use etcd_client::Client;
 use foldhash::quality;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -33,13 +33,12 @@ const MOST_BYTES: usize = 1_000_000;
 const AT_ONCE: usize = 512;
 
 pub(super) async fn work(
-    client: Client,
+    members: Arc<Members>,
     store: Arc<Store>,
     history: Option<Duration>,
     Ends { mut asked, tell }: Ends,
 ) {
-    let kv = transactions::kv(&client);
-    let leases = Leases::new(&client);
+    let leases = Leases::new(Arc::clone(&members));
     let habit = Arc::new(Habit::default());
     let readable = Arc::new(Portion::new(MOST_OPERATIONS));
     let scannable = Arc::new(Portion::new(ranges::AT_ONCE));
@@ -50,18 +49,19 @@ pub(super) async fn work(
     let (mut reading, mut committing, mut others) =
         (JoinSet::new(), JoinSet::new(), JoinSet::new());
     let mut watches = JoinSet::new();
-    // It ends with this set.
-    let mut compacting = JoinSet::new();
+    // They end with this set.
+    let mut lasting = JoinSet::new();
+    lasting.spawn(Arc::clone(&members).keep());
     if let Some(history) = history {
-        let (client, store) = (client.clone(), Arc::clone(&store));
-        compacting.spawn(compacting::compact(client, store, history));
+        let (members, store) = (Arc::clone(&members), Arc::clone(&store));
+        lasting.spawn(compacting::compact(members, store, history));
     }
     let mut some = Vec::with_capacity(AT_ONCE);
     loop {
         while reading.len() < UNDER_WAY && !reads.is_empty() {
             let group = gather_reads(&mut reads, readable.now());
             reading.spawn(transactions::read(
-                kv.clone(),
+                Arc::clone(&members),
                 Arc::clone(&store),
                 group,
                 Arc::clone(&readable),
@@ -71,7 +71,7 @@ pub(super) async fn work(
         while may_begin(committing.len(), commits.len()) {
             let group = gather_commits(&mut commits, habit.portion.now());
             committing.spawn(transactions::commit(
-                kv.clone(),
+                Arc::clone(&members),
                 Arc::clone(&store),
                 leases.clone(),
                 group,
@@ -100,21 +100,21 @@ pub(super) async fn work(
                         }
                         Ask::Commit(unit) => commits.push_back((id, unit)),
                         Ask::Page { after, most } => {
-                            let (kv, store) = (kv.clone(), Arc::clone(&store));
+                            let (members, store) = (Arc::clone(&members), Arc::clone(&store));
                             let portion = Arc::clone(&scannable);
-                            others.spawn(ranges::page(kv, store, id, after, (most, portion), tell.clone()));
+                            others.spawn(ranges::page(members, store, id, after, (most, portion), tell.clone()));
                         }
                         Ask::Clocks { process, shown_ms } => {
-                            let (client, store) = (client.clone(), Arc::clone(&store));
+                            let (members, store) = (Arc::clone(&members), Arc::clone(&store));
                             let lease = Arc::clone(&clock_lease);
-                            others.spawn(clocks::compare(client, store, lease, id, (process, shown_ms), tell.clone()));
+                            others.spawn(clocks::compare(members, store, lease, id, (process, shown_ms), tell.clone()));
                         }
                         Ask::Watch => {
                             // There is one at a time.
                             watches.abort_all();
-                            let (client, store) = (client.clone(), Arc::clone(&store));
+                            let (members, store) = (Arc::clone(&members), Arc::clone(&store));
                             let portion = Arc::clone(&scannable);
-                            watches.spawn(watch::watch(client, store, id, portion, said.clone(), tell.clone()));
+                            watches.spawn(watch::watch(members, store, id, portion, said.clone(), tell.clone()));
                         }
                     }
                 }

@@ -44,13 +44,13 @@ struct Floor {
 #[derive(Debug)]
 pub(super) struct Commit {
     pub(super) ask: AskId,
-    /// Those that are compared come first.
+    /// Those that are changed come first, in the order in which the changes are told.
     entries: SmallVec<[Entry; 1]>,
     floors: Vec<Floor>,
     /// What the request is answered, unless it was answered before.
     answer: Option<(RequestDigest, Bytes)>,
-    /// How many entries are compared.
-    pub(super) compared: usize,
+    /// Which of the entries are compared, in the order of the unit.
+    pub(super) compared: SmallVec<[usize; 1]>,
     /// Roughly how many bytes it has.
     pub(super) bytes: usize,
 }
@@ -75,7 +75,7 @@ impl Commit {
                 Place::Answer(_) => {}
             }
         }
-        let compared = entries.len();
+        let compared: SmallVec<[Bytes; 1]> = entries.iter().map(|it| it.key.clone()).collect();
         let mut answer = None;
         let mut bytes = 0;
         for (place, put) in &unit.puts {
@@ -118,6 +118,18 @@ impl Commit {
                 (Place::Floor(_) | Place::Answer(_), _) => {}
             }
         }
+        if entries.len() > 1 {
+            let put = |key: &Bytes| {
+                let mut puts = unit.puts.iter();
+                puts.position(|(place, _)| matches!(place, Place::Entry(of) if of == key))
+            };
+            entries.sort_by_key(|entry| put(&entry.key).unwrap_or(usize::MAX));
+        }
+        let compared = compared.iter().filter_map(|key| {
+            let mut entries = entries.iter();
+            entries.position(|entry| entry.key == key)
+        });
+        let compared = compared.collect();
         Self {
             ask,
             entries,
@@ -457,6 +469,6 @@ mod tests {
         assert_eq!((commit.entries.len(), commit.floors.len()), (1, 1));
         assert!(matches!(commit.entries[0].change, Some(Change::Purge)));
         assert_eq!(commit.floors[0].version.as_deref(), Some("1:0"));
-        assert_eq!(commit.compared, 1);
+        assert_eq!(commit.compared[..], [0]);
     }
 }

@@ -2,6 +2,7 @@
 use super::names::{Names, SHELVES, number};
 use super::{REQUEST_TIMEOUT, RedisConfig, RedisError};
 use crate::keyspace::remote::BUCKETS;
+use crate::keyspace::remote::thread::StoreSecret;
 use crate::keyspace::remote::tls::may_lack_a_certificate;
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{
@@ -40,6 +41,13 @@ const READ: &str = include_str!("read.lua");
 pub(super) struct Reached {
     pub(super) connection: MultiplexedConnection,
     pub(super) session: Arc<Session>,
+}
+
+impl StoreSecret for Reached {
+    /// The id of the store: random, and known to servers alone.
+    fn store_secret(&self) -> &[u8] {
+        self.session.store.as_bytes()
+    }
 }
 
 /// What holds for all that is asked through a connection.

@@ -389,7 +389,7 @@ fn verdicts_of(answer: Option<Value>, layout: &Layout<'_>, group: &[Commit]) -> 
             Some(outcomes) => {
                 let outcomes = outcomes.iter().zip(group);
                 let verdicts =
-                    outcomes.map(|(outcome, commit)| verdict_of(outcome, commit.compared));
+                    outcomes.map(|(outcome, commit)| verdict_of(outcome, &commit.compared));
                 verdicts.collect()
             }
             None => unclear(),
@@ -399,7 +399,7 @@ fn verdicts_of(answer: Option<Value>, layout: &Layout<'_>, group: &[Commit]) -> 
     }
 }
 
-fn verdict_of(outcome: &Value, compared: usize) -> Verdict {
+fn verdict_of(outcome: &Value, compared: &[usize]) -> Verdict {
     match outcome {
         Value::BulkString(revision) => match number(revision) {
             Some(revision) => Verdict::Done(Revision(revision)),
@@ -409,8 +409,11 @@ fn verdict_of(outcome: &Value, compared: usize) -> Verdict {
             if let [Value::BulkString(answer)] = &found[..] {
                 return Verdict::Answered(Bytes::copy_from_slice(answer));
             }
-            let own = found.get(..2 * compared).unwrap_or_default();
-            match all_seen(own) {
+            let own: Option<Vec<_>> = compared
+                .iter()
+                .map(|entry| found.get(2 * entry..2 * entry + 2))
+                .collect();
+            match all_seen(&own.unwrap_or_default().concat()) {
                 Ok(seen) => Verdict::Refused(seen),
                 Err(error) => Verdict::Failed(error),
             }

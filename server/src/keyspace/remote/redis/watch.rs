@@ -143,14 +143,24 @@ impl Watching<'_> {
             self.telling.due().await;
             let at = self.telling.known(self.ask);
             let at = at.ok_or_else(|| passing("another watch has begun"))?;
+            let begun = Instant::now();
+            let most = self.portions.items.now();
             let items = self.items_behind(at, Some(WAIT)).await?;
-            if items.is_empty() {
-                let _ = self.tell.send(News::Watching(self.ask));
-            }
+            // There are no others, or there were none when Redis had waited.
+            let waited = if items.is_empty() {
+                WAIT
+            } else {
+                Duration::ZERO
+            };
+            let is_all = items.len() < most;
+            let ago = begun.elapsed().saturating_sub(waited);
             for Item { at, changes } in items {
                 if self.telling.read(self.ask, at, changes, self.tell) == Lies::Ahead {
                     return Err(passing("some were not there any more"));
                 }
+            }
+            if is_all {
+                let _ = self.tell.send(News::Watching(self.ask, ago));
             }
         }
     }

@@ -174,7 +174,7 @@ async fn serve(
     let reads = reads.into_iter();
     let reads = reads.map(|question| News::Read(question.ask, Err(None)));
     let commits = commits.into_iter();
-    let commits = commits.map(|commit| News::Committed(commit.ask, Verdict::Unclear));
+    let commits = commits.map(|commit| News::Committed(commit.ask, Verdict::Unsent));
     for news in reads.chain(commits) {
         let _ = tell.send(news);
     }

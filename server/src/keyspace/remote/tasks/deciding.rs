@@ -29,7 +29,7 @@ impl Tasks {
         };
         let (unit, end) = match self.decision(task, &seen, sights, stamps) {
             // A guess is no answer.
-            Decision::Ended(_) => return,
+            Decision::Ended(_) | Decision::ReadAgain => return,
             Decision::Commit(unit, end) => (unit, Some(end)),
             Decision::Expire(unit) => (unit, None),
         };
@@ -45,6 +45,7 @@ impl Tasks {
         };
         let (unit, end) = match self.decision(task, seen, sights, stamps) {
             Decision::Ended(end) => return self.end(id, end),
+            Decision::ReadAgain => return self.put_stage(id, Stage::ToRead),
             Decision::Commit(unit, end) => (unit, Some(end)),
             Decision::Expire(unit) => (unit, None),
         };

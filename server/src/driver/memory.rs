@@ -1,0 +1,217 @@
+//! The memory of the process beside what is counted: moves entries together when there are holes in the heap, and refuses growth before
+//! the process has more than it was promised, or when the system refuses an allocation.
+use super::Driver;
+use crate::clock::Now;
+use crate::heap::Heap;
+use crate::hub::Hub;
+use crate::resident_memory::ResidentMemory;
+use crate::storage::Committer;
+use tokio::task::{JoinHandle, spawn_blocking};
+
+/// Resident memory is read after so many bytes of input, and at most so long after any.
+const CHECK_BYTES: usize = 4 << 20;
+const CHECK_MS: u64 = 100;
+
+/// What the process may have besides its budgets; `docs/server.md` promises it.
+const ALLOWANCE_BYTES: u64 = 64 << 20;
+
+/// Growth is refused so far below the limit, since the next check comes later; and allowed again when so much less is resident.
+const MARGIN_BYTES: u64 = 8 << 20;
+
+/// Holes of the heap that are left alone, besides an eighth of what is counted, but at most so much.
+const HOLES_BYTES: u64 = 16 << 20;
+const MOST_PROPORTIONAL_HOLES: u64 = 128 << 20;
+
+/// Time between two slices of a pass over the entries, and between two passes while memory is short.
+const SLICE_MS: u64 = 1;
+const PASS_MS: u64 = 1_000;
+
+/// Sessions and connections may hold that much, however short memory is, so that requests still get their answers.
+const LEAST_SESSION_BYTES: usize = 8 << 20;
+
+/// Watches the memory of a process that has no other uses for it.
+#[derive(Debug)]
+pub(super) struct MemoryMonitor {
+    heap: &'static dyn Heap,
+    resident: ResidentMemory,
+    /// The configured budgets.
+    max_entry_bytes: u64,
+    max_session_bytes: u64,
+    checked_ms: u64,
+    /// Input since the last check; at least 1 if there was any.
+    unchecked_bytes: usize,
+    /// A pass over the entries is under way.
+    is_relocating: bool,
+    sliced_ms: u64,
+    /// Free pages go back to the system after a pass.
+    trim: Option<JoinHandle<()>>,
+    passed_ms: u64,
+    /// What the last pass could not give back.
+    settled_bytes: u64,
+    /// What sessions may hold while memory is short, and whether a pass has ended since.
+    shortage: Option<Shortage>,
+}
+
+#[derive(Debug)]
+struct Shortage {
+    session_limit: usize,
+    has_passed: bool,
+}
+
+impl MemoryMonitor {
+    fn is_due(&self, now_ms: u64) -> bool {
+        self.unchecked_bytes >= CHECK_BYTES
+            || (self.is_pending() && now_ms >= self.checked_ms + CHECK_MS)
+    }
+
+    /// Whether another check is due without further input.
+    fn is_pending(&self) -> bool {
+        self.unchecked_bytes > 0 || self.trim.is_some() || self.shortage.is_some()
+    }
+
+    /// When there is something to do next.
+    fn next_ms(&self, now_ms: u64) -> Option<u64> {
+        if self.is_relocating {
+            return Some(now_ms.max(self.sliced_ms + SLICE_MS));
+        }
+        self.is_pending().then_some(self.checked_ms + CHECK_MS)
+    }
+
+    /// Compares what is resident with what is counted.
+    fn check(&mut self, hub: &mut Hub, committer: &Committer, now: Now) {
+        self.checked_ms = now.mono_ms;
+        self.unchecked_bytes = 0;
+        let resident = self.resident.read().unwrap_or_default();
+        let size = hub.service().size();
+        let storage_bytes = committer.memory_bytes(size.keys);
+        let counted = size.bytes + hub.held_bytes() as u64 + storage_bytes;
+        let budgets = self.max_entry_bytes.max(size.bytes) + self.max_session_bytes + storage_bytes;
+        let limit = budgets.saturating_add(ALLOWANCE_BYTES - MARGIN_BYTES);
+        let is_exhausted = self.heap.is_exhausted() && !self.heap.refill();
+        if is_exhausted || resident.bytes > limit {
+            self.set_short(hub, now);
+        } else if self.shortage.is_some() && resident.bytes + MARGIN_BYTES <= limit {
+            self.shortage = None;
+            hub.set_memory_short(None, now);
+            tracing::info!("there is memory again: the store takes larger entries");
+        }
+        let holes = resident.anonymous_bytes.saturating_sub(counted);
+        if self.trim.take_if(|trim| trim.is_finished()).is_some() {
+            self.settled_bytes = holes;
+        }
+        self.settled_bytes = self.settled_bytes.min(holes);
+        let proportional = (counted / 8).min(MOST_PROPORTIONAL_HOLES);
+        let has_holes = holes > self.settled_bytes + HOLES_BYTES + proportional;
+        let is_urgent = self.shortage.is_some() && now.mono_ms >= self.passed_ms + PASS_MS;
+        if self.trim.is_none() && (has_holes || is_urgent) {
+            self.is_relocating = true;
+        }
+    }
+
+    /// Memory is short: nothing may grow, and if that does not help in the time of a pass, sessions have to give memory back.
+    fn set_short(&mut self, hub: &mut Hub, now: Now) {
+        let held = hub.held_bytes();
+        let session_limit = match &self.shortage {
+            None => {
+                tracing::warn!(
+                    "the process has no memory left: SETs that make the store larger are refused until there is some again; \
+                     lower --max-bytes or --max-session-bytes, or allow the process more memory"
+                );
+                held
+            }
+            Some(shortage) if shortage.has_passed => shortage.session_limit.min(held) / 8 * 7,
+            Some(shortage) => shortage.session_limit,
+        };
+        let session_limit = session_limit.max(LEAST_SESSION_BYTES);
+        self.shortage = Some(Shortage {
+            session_limit,
+            has_passed: false,
+        });
+        hub.set_memory_short(Some(session_limit), now);
+    }
+
+    /// Moves the next entries; at the end of the pass, free pages go back to the system.
+    fn relocate(&mut self, hub: &mut Hub, now: Now) {
+        self.sliced_ms = now.mono_ms;
+        self.is_relocating = hub.relocate();
+        if self.is_relocating {
+            return;
+        }
+        self.passed_ms = now.mono_ms;
+        if let Some(shortage) = &mut self.shortage {
+            shortage.has_passed = true;
+        }
+        let heap = self.heap;
+        self.trim = Some(spawn_blocking(|| heap.trim()));
+    }
+}
+
+impl Driver {
+    /// Has it watch the memory of the process.
+    pub(crate) fn with_heap(
+        self,
+        heap: Option<&'static dyn Heap>,
+        max_entry_bytes: u64,
+        max_session_bytes: usize,
+    ) -> Self {
+        let monitor = heap.map(|heap| MemoryMonitor {
+            heap,
+            resident: ResidentMemory::open(),
+            max_entry_bytes,
+            max_session_bytes: max_session_bytes as u64,
+            checked_ms: 0,
+            unchecked_bytes: 0,
+            is_relocating: false,
+            sliced_ms: 0,
+            trim: None,
+            passed_ms: 0,
+            settled_bytes: 0,
+            shortage: None,
+        });
+        self.memory.replace(monitor);
+        self
+    }
+
+    /// The budgets from now on.
+    pub(super) fn set_budgets(&self, max_entry_bytes: u64, max_session_bytes: usize) {
+        if let Some(memory) = &mut *self.memory.borrow_mut() {
+            memory.max_entry_bytes = max_entry_bytes;
+            memory.max_session_bytes = max_session_bytes as u64;
+        }
+    }
+
+    /// Some bytes of input came, or something else has happened that takes or frees memory. If the system has refused an allocation
+    /// meanwhile, nothing grows from the next request on.
+    pub(super) fn note_input(&self, bytes: usize, now: Now) {
+        let mut memory = self.memory.borrow_mut();
+        let Some(memory) = &mut *memory else { return };
+        let before = memory.unchecked_bytes;
+        memory.unchecked_bytes = before + bytes.max(1);
+        let is_exhausted = memory.heap.is_exhausted() && memory.shortage.is_none();
+        if is_exhausted {
+            memory.set_short(&mut self.hub.borrow_mut(), now);
+        }
+        if is_exhausted || before == 0 || memory.unchecked_bytes >= CHECK_BYTES {
+            self.keeper.notify_one();
+        }
+    }
+
+    /// Does what is due. Returns when there is something to do next.
+    pub(super) fn watch_memory(&self, committer: &Committer) -> Option<u64> {
+        let mut memory = self.memory.borrow_mut();
+        let memory = memory.as_mut().filter(|_| !self.is_broken.get())?;
+        let now = self.clock.now();
+        let is_due = memory.is_due(now.mono_ms);
+        if is_due {
+            memory.check(&mut self.hub.borrow_mut(), committer, now);
+        }
+        if memory.is_relocating && now.mono_ms >= memory.sliced_ms + SLICE_MS {
+            memory.relocate(&mut self.hub.borrow_mut(), now);
+        }
+        if is_due {
+            // Sessions may have been evicted.
+            self.spread_word(None);
+        }
+        memory.next_ms(now.mono_ms)
+    }
+}

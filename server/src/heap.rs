@@ -1,0 +1,17 @@
+//! The heap of the process, as far as the server can influence it.
+use std::fmt::Debug;
+
+/// The allocator of a program that consists of one server.
+///
+/// A program that has other uses for its memory gives the server none: then the server neither measures the process nor moves its
+/// entries.
+pub trait Heap: Debug + Send + Sync {
+    /// Returns whether the system has refused an allocation since the reserve was last complete.
+    fn is_exhausted(&self) -> bool;
+
+    /// Completes the reserve, as far as the system allows it. Returns whether it is complete.
+    fn refill(&self) -> bool;
+
+    /// Returns free pages to the system. Other allocations wait meanwhile, which takes milliseconds.
+    fn trim(&self);
+}

@@ -1,0 +1,92 @@
+//! Nodes of the trees of filters.
+use super::Subscription;
+use crate::hub::few::Few;
+
+/// Subscriptions to one filter.
+pub(super) type Subscribers<S> = Few<S, Subscription>;
+
+#[derive(Debug)]
+pub(super) struct Node<S> {
+    children: Few<Box<str>, Box<Node<S>>>,
+    /// The `+` edge.
+    any: Option<Box<Node<S>>>,
+    /// Subscribers of the filter whose levels before its last one end here.
+    pub(super) here: Subscribers<S>,
+}
+
+impl<S> Default for Node<S> {
+    fn default() -> Self {
+        Self {
+            children: Few::default(),
+            any: None,
+            here: Few::default(),
+        }
+    }
+}
+
+impl<S: Ord + Copy> Node<S> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.children.is_empty() && self.any.is_none() && self.here.is_empty()
+    }
+
+    pub(super) fn insert(&mut self, levels: &[&str], subscriber: S, subscription: Subscription) {
+        let mut node = self;
+        for level in levels {
+            node = match *level {
+                "+" => node.any.get_or_insert_default(),
+                level => node.child(level),
+            };
+        }
+        node.here.insert(subscriber, subscription);
+    }
+
+    /// The node of a level that is no wildcard, made if there is none.
+    fn child(&mut self, level: &str) -> &mut Self {
+        if self.children.get(level).is_none() {
+            self.children.insert(level.into(), Box::default());
+        }
+        self.children
+            .get_mut(level)
+            .expect("it was there, or was inserted")
+    }
+
+    pub(super) fn remove(&mut self, levels: &[&str], subscriber: S) -> bool {
+        match levels {
+            [] => self.here.remove(&subscriber).is_some(),
+            ["+", rest @ ..] => {
+                let Some(node) = &mut self.any else {
+                    return false;
+                };
+                let removed = node.remove(rest, subscriber);
+                if node.is_empty() {
+                    self.any = None;
+                }
+                removed
+            }
+            [level, rest @ ..] => {
+                let Some(node) = self.children.get_mut(*level) else {
+                    return false;
+                };
+                let removed = node.remove(rest, subscriber);
+                if node.is_empty() {
+                    self.children.remove(*level);
+                }
+                removed
+            }
+        }
+    }
+
+    pub(super) fn at(&self, edge: Edge, level: &str) -> Option<&Self> {
+        match edge {
+            Edge::Literal => self.children.get(level).map(|node| &**node),
+            Edge::Any => self.any.as_deref(),
+        }
+    }
+}
+
+/// The edges that a level of a topic may follow, in the order in which they are walked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Edge {
+    Literal,
+    Any,
+}

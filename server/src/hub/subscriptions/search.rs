@@ -1,0 +1,128 @@
+//! Matching a topic, in slices.
+use super::node::{Edge, Node};
+use super::{Match, Subscription};
+use std::collections::BTreeMap;
+
+/// The trees that a topic is looked up in, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Filters with as many levels that end in the last level of the topic.
+    SameEnd,
+    /// Filters with as many levels that end in `+`.
+    AnyEnd,
+    /// Filters that end in `#`.
+    Below,
+}
+
+/// The progress of matching one topic.
+#[derive(Debug)]
+pub(crate) struct Search<S> {
+    /// The tree that is walked; `None` once all are.
+    pub(super) part: Option<Part>,
+    /// The edges to the node that is visited next.
+    pub(super) path: Vec<Edge>,
+    found: BTreeMap<S, Match<S>>,
+}
+
+impl<S: Ord + Copy> Search<S> {
+    pub(super) fn new() -> Self {
+        Self {
+            part: Some(Part::SameEnd),
+            path: Vec::new(),
+            found: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn add(&mut self, subscriber: S, options: Subscription, publisher: Option<S>) {
+        if options.no_local && Some(subscriber) == publisher {
+            return;
+        }
+        let found = self.found.entry(subscriber).or_insert_with(|| Match {
+            subscriber,
+            at_least_once: false,
+            identifiers: Vec::new(),
+        });
+        found.at_least_once |= options.at_least_once;
+        if let Some(identifier) = options.identifier
+            && let Err(place) = found.identifiers.binary_search(&identifier)
+        {
+            found.identifiers.insert(place, identifier);
+        }
+    }
+
+    /// Each subscriber that gets the message, in their order, once each.
+    pub(crate) fn into_matches(self) -> Vec<Match<S>> {
+        self.found.into_values().collect()
+    }
+}
+
+/// The place in one tree at which a slice of a search stands.
+pub(super) struct Walk<'a, S> {
+    levels: &'a [&'a str],
+    /// Whether a wildcard matches the first level: not if the topic begins with `$`.
+    is_wild: bool,
+    /// Number of levels to walk.
+    depth: usize,
+    pub(super) nodes: Vec<&'a Node<S>>,
+}
+
+impl<'a, S: Ord + Copy> Walk<'a, S> {
+    /// Returns to the node that is visited next. If it is gone by now, that is the one behind it; `None` if there is none.
+    pub(super) fn resume(
+        root: &'a Node<S>,
+        (levels, is_wild, depth): (&'a [&'a str], bool, usize),
+        path: &mut Vec<Edge>,
+    ) -> Option<Self> {
+        let nodes = vec![root];
+        let mut walk = Self {
+            levels,
+            is_wild,
+            depth,
+            nodes,
+        };
+        for at in 0..path.len() {
+            let node = walk.nodes[at].at(path[at], levels[at]);
+            let Some(node) = node else {
+                path.truncate(at + 1);
+                let edge = path.pop()?;
+                return (walk.follow_behind(edge, path) || walk.leave(path)).then_some(walk);
+            };
+            walk.nodes.push(node);
+        }
+        Some(walk)
+    }
+
+    fn follow(&mut self, edge: Edge, path: &mut Vec<Edge>) -> bool {
+        let at = path.len();
+        if at == self.depth || (edge == Edge::Any && at == 0 && !self.is_wild) {
+            return false;
+        }
+        let Some(node) = self.nodes[at].at(edge, self.levels[at]) else {
+            return false;
+        };
+        path.push(edge);
+        self.nodes.push(node);
+        true
+    }
+
+    /// Follows the edge behind this one.
+    fn follow_behind(&mut self, edge: Edge, path: &mut Vec<Edge>) -> bool {
+        edge == Edge::Literal && self.follow(Edge::Any, path)
+    }
+
+    /// Goes to the next node that is not below this one; returns whether there is one.
+    fn leave(&mut self, path: &mut Vec<Edge>) -> bool {
+        while let Some(edge) = path.pop() {
+            self.nodes.truncate(path.len() + 1);
+            if self.follow_behind(edge, path) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Goes to the next node; returns whether there is one.
+    pub(super) fn next(&mut self, path: &mut Vec<Edge>) -> bool {
+        self.follow(Edge::Literal, path) || self.follow(Edge::Any, path) || self.leave(path)
+    }
+}

@@ -1,0 +1,375 @@
+//! The members of etcd, each over a connection of its own, and the choice among them.
+//!
+//! A member is in service as long as it answers requests. A connection that stands says nothing: the kernel of a stopped process keeps it,
+//! and a member that has lost the others still answers pings. So every request compares itself with the others. If a request that was begun
+//! later has an answer from another member, its own member is put aside: no request goes there, and all that wait for it are given up.
+//! One task for each member then connects anew, and brings the member back once it has answered a read.
+use super::connecting::{self, Unconnected};
+use super::ranges::late;
+use super::{EtcdConfig, REQUEST_TIMEOUT, transactions};
+use crate::keyspace::remote::said::Said;
+use etcd_client::{Client, Error};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+/// Time after which a request without an answer compares itself with others.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// A request is overtaken if one was answered that was begun so much later.
+const OVERTAKEN_BY: Duration = Duration::from_millis(250);
+
+/// How often a request without an answer compares itself.
+const COMPARED_EVERY: Duration = Duration::from_millis(50);
+
+/// First and longest pause before a member that was put aside is tried again.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+
+/// A member that was in service for so long is tried again after the first pause.
+const STEADY_AFTER: Duration = Duration::from_secs(30);
+
+/// Within such a time half of what a member took for its answers is forgotten: a slow one is tried again.
+const HALF_FORGOTTEN: Duration = Duration::from_secs(2);
+
+/// All members that the configuration names.
+#[derive(Debug)]
+pub(super) struct Members {
+    config: EtcdConfig,
+    /// The key that is read to try a member.
+    tried_with: Vec<u8>,
+    all: Vec<Arc<Member>>,
+    turn: AtomicUsize,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub(super) struct Member {
+    endpoint: String,
+    health: Mutex<Health>,
+    /// Wakes all that wait for an answer when the member is put aside.
+    given_up: Notify,
+    /// Wakes the task that brings the member back.
+    put_aside: Notify,
+    said: Said,
+}
+
+#[derive(Default)]
+struct Health {
+    /// Kept while the member is aside: if no member is in service it is as good as another one.
+    client: Option<Client>,
+    is_aside: bool,
+    under_way: usize,
+    /// When the latest request was begun that has an answer.
+    answered: Option<Instant>,
+    /// How long answers took lately, in seconds, and when the last one came.
+    takes: f64,
+    took_at: Option<Instant>,
+}
+
+impl std::fmt::Debug for Health {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut fields = f.debug_struct("Health");
+        fields
+            .field("is_aside", &self.is_aside)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Health {
+    /// What one more request would cost, roughly.
+    fn cost(&self, now: Instant) -> f64 {
+        let idle = self.took_at.map_or(Duration::ZERO, |at| now - at);
+        let remembered = 0.5_f64.powf(idle.as_secs_f64() / HALF_FORGOTTEN.as_secs_f64());
+        let under_way = u32::try_from(self.under_way).unwrap_or(u32::MAX);
+        (self.takes * remembered + 0.000_1) * (f64::from(under_way) + 1.0)
+    }
+
+    fn took(&mut self, begun: Instant, now: Instant) {
+        self.answered = self.answered.max(Some(begun));
+        self.takes = 0.7 * self.takes + 0.3 * (now - begun).as_secs_f64();
+        self.took_at = Some(now);
+    }
+}
+
+impl Member {
+    fn new(endpoint: String, client: Option<Client>) -> Self {
+        let member = Self {
+            endpoint,
+            health: Mutex::new(Health {
+                is_aside: client.is_none(),
+                client,
+                ..Health::default()
+            }),
+            given_up: Notify::new(),
+            put_aside: Notify::new(),
+            said: Said::default(),
+        };
+        if member.health().is_aside {
+            member.put_aside.notify_one();
+        }
+        member
+    }
+
+    fn health(&self) -> MutexGuard<'_, Health> {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends as soon as the member is put aside. Counts from the call, not from when it is first awaited.
+    pub(super) fn given_up(&self) -> tokio::sync::futures::Notified<'_> {
+        self.given_up.notified()
+    }
+
+    /// Sends no more requests to it until it has answered one again.
+    pub(super) fn put_aside(&self, reason: &str) {
+        if std::mem::replace(&mut self.health().is_aside, true) {
+            return;
+        }
+        if self.said.is_new(reason) {
+            tracing::warn!(
+                endpoint = self.endpoint,
+                reason,
+                "a member of etcd is avoided until it answers again"
+            );
+        }
+        self.given_up.notify_waiters();
+        self.put_aside.notify_one();
+    }
+}
+
+/// Counts a request as under way, as long as it is there.
+struct UnderWay<'a>(&'a Member);
+
+impl<'a> UnderWay<'a> {
+    fn at(member: &'a Member) -> Self {
+        member.health().under_way += 1;
+        Self(member)
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.health().under_way -= 1;
+    }
+}
+
+impl Members {
+    /// Those that the configuration names, with the clients that are connected already, in the same order.
+    pub(super) fn new(
+        config: EtcdConfig,
+        tried_with: Vec<u8>,
+        clients: Vec<Option<Client>>,
+    ) -> Self {
+        let endpoints = config.endpoints.iter().cloned();
+        let all = endpoints
+            .zip(clients)
+            .map(|(endpoint, client)| Arc::new(Member::new(endpoint, client)));
+        Self {
+            all: all.collect(),
+            config,
+            tried_with,
+            turn: AtomicUsize::new(0),
+        }
+    }
+
+    /// The member to ask next: the one with the soonest answer among those in service, or each in turn if none is.
+    pub(super) fn choose(&self) -> Option<(Arc<Member>, Client)> {
+        let now = Instant::now();
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let mut best: Option<((bool, f64), Arc<Member>, Client)> = None;
+        for index in 0..self.all.len() {
+            let member = &self.all[(turn + index) % self.all.len()];
+            let health = member.health();
+            let Some(client) = &health.client else {
+                continue;
+            };
+            let cost = if health.is_aside {
+                0.0
+            } else {
+                health.cost(now)
+            };
+            let rank = (health.is_aside, cost);
+            if best.as_ref().is_none_or(|(other, ..)| rank < *other) {
+                best = Some((rank, Arc::clone(member), client.clone()));
+            }
+        }
+        best.map(|(_, member, client)| (member, client))
+    }
+
+    /// Asks one member for something that takes as long as another such request.
+    ///
+    /// # Errors
+    /// What etcd answers, or that it does not in time: see [`is_late`](super::ranges::is_late) and [`is_unsent`](connecting::is_unsent).
+    pub(super) async fn ask<T, Asking>(
+        &self,
+        asking: impl FnOnce(Client) -> Asking,
+    ) -> Result<T, Error>
+    where
+        Asking: Future<Output = Result<T, Error>>,
+    {
+        self.ask_within(REQUEST_TIMEOUT, PATIENCE, asking).await
+    }
+
+    /// The same for what may take as long as this while others have their answers.
+    ///
+    /// # Errors
+    /// The same.
+    pub(super) async fn ask_at_length<T, Asking>(
+        &self,
+        limit: Duration,
+        asking: impl FnOnce(Client) -> Asking,
+    ) -> Result<T, Error>
+    where
+        Asking: Future<Output = Result<T, Error>>,
+    {
+        self.ask_within(limit, limit, asking).await
+    }
+
+    async fn ask_within<T, Asking>(
+        &self,
+        limit: Duration,
+        patience: Duration,
+        asking: impl FnOnce(Client) -> Asking,
+    ) -> Result<T, Error>
+    where
+        Asking: Future<Output = Result<T, Error>>,
+    {
+        let (member, client) = self.choose().ok_or_else(unsent)?;
+        let given_up = std::pin::pin!(member.given_up());
+        let mut given_up = given_up;
+        let _under_way = UnderWay::at(&member);
+        let begun = Instant::now();
+        let end = begun + limit;
+        let mut compared = begun + patience;
+        let mut asking = std::pin::pin!(asking(client));
+        loop {
+            tokio::select! {
+                biased;
+                result = &mut asking => {
+                    self.answered(&member, begun, &result);
+                    return result;
+                }
+                () = &mut given_up => return Err(late()),
+                () = sleep_until(compared.min(end)) => {}
+            }
+            if Instant::now() >= end {
+                member.put_aside(&format!("it has not answered a request within {limit:?}"));
+                return Err(late());
+            }
+            compared += COMPARED_EVERY;
+            if !self.is_overtaken(begun) {
+                continue;
+            }
+            let is_own = member.health().answered >= Some(begun);
+            if !is_own {
+                member.put_aside("it does not answer while others do");
+            }
+            return Err(late());
+        }
+    }
+
+    fn answered<T>(&self, member: &Member, begun: Instant, result: &Result<T, Error>) {
+        match result {
+            Err(error) if connecting::is_of_the_member(error) => {
+                member.put_aside(&connecting::explained(error, &self.config));
+            }
+            Err(error) if connecting::is_passing(error) => {}
+            Ok(_) | Err(_) => member.health().took(begun, Instant::now()),
+        }
+    }
+
+    /// Whether a request was answered that was begun well after this moment.
+    fn is_overtaken(&self, begun: Instant) -> bool {
+        let later = begun + OVERTAKEN_BY;
+        let mut all = self.all.iter();
+        all.any(|member| member.health().answered >= Some(later))
+    }
+
+    /// Brings members back that were put aside, as long as it runs.
+    pub(super) async fn keep(self: Arc<Self>) {
+        let mut keeping = JoinSet::new();
+        for member in &self.all {
+            keeping.spawn(Arc::clone(&self).keep_one(Arc::clone(member)));
+        }
+        while keeping.join_next().await.is_some() {}
+    }
+
+    async fn keep_one(self: Arc<Self>, member: Arc<Member>) {
+        let mut pause = PAUSES.0;
+        let mut since = Instant::now();
+        loop {
+            member.put_aside.notified().await;
+            if since.elapsed() > STEADY_AFTER {
+                pause = PAUSES.0;
+            }
+            loop {
+                sleep(pause).await;
+                pause = (2 * pause).min(PAUSES.1);
+                let reason = match self.connect_anew(&member).await {
+                    Ok(client) => {
+                        self.bring_back(&member, client);
+                        break;
+                    }
+                    Err(reason) => reason,
+                };
+                if member.said.is_new(&reason) {
+                    tracing::warn!(
+                        endpoint = member.endpoint,
+                        reason,
+                        "a member of etcd is avoided until it answers again"
+                    );
+                }
+            }
+            since = Instant::now();
+        }
+    }
+
+    /// A client over a new connection, with the files read anew, that has an answer to a read.
+    async fn connect_anew(&self, member: &Member) -> Result<Client, String> {
+        let no_answer = |within| format!("it has not answered a request within {within:?}");
+        let connecting = connecting::connect(&self.config, &member.endpoint);
+        let client = match timeout(REQUEST_TIMEOUT, connecting).await {
+            Ok(Ok(client)) => client,
+            Ok(Err(Unconnected::Etcd(error))) => {
+                return Err(connecting::explained(&error, &self.config));
+            }
+            Ok(Err(Unconnected::File(file, error))) => {
+                return Err(format!("cannot read {}: {error}", file.display()));
+            }
+            Err(_) => return Err(no_answer(REQUEST_TIMEOUT)),
+        };
+        // One that is slow is better than none.
+        let is_needed = self.all.iter().all(|member| member.health().is_aside);
+        let limit = if is_needed { REQUEST_TIMEOUT } else { PATIENCE };
+        let mut kv = transactions::kv(&client);
+        match timeout(limit, kv.get(self.tried_with.clone(), None)).await {
+            Ok(Ok(_)) => Ok(client),
+            Ok(Err(error)) => Err(connecting::explained(&error, &self.config)),
+            Err(_) => Err(no_answer(limit)),
+        }
+    }
+
+    fn bring_back(&self, member: &Member, client: Client) {
+        {
+            let mut health = member.health();
+            *health = Health {
+                client: Some(client),
+                under_way: health.under_way,
+                ..Health::default()
+            };
+        }
+        member.said.forget();
+        let what = match (&self.config.user, &self.config.tls) {
+            (None, None) => "a member of etcd answers again",
+            _ => "a member of etcd answers again; password and certificates were read anew",
+        };
+        tracing::info!(endpoint = member.endpoint, "{what}");
+    }
+}
+
+/// The error of a request that no member was sent.
+fn unsent() -> Error {
+    Error::IoError(std::io::ErrorKind::NotConnected.into())
+}

@@ -1,0 +1,84 @@
+use crate::keyspace::remote::scripted::{Node, VALUE, record};
+use crate::keyspace::remote::{Found, Revision};
+use crate::keyspace::{End, KeyFilter, PageRequest};
+use bytes::Bytes;
+use statestore_protocol::{Reply, ServiceError};
+use std::sync::Arc;
+
+/// Allows the keys that begin with `own/`.
+#[derive(Debug)]
+struct Own;
+
+impl KeyFilter for Own {
+    fn allows(&self, key: &[u8]) -> bool {
+        key.starts_with(b"own/")
+    }
+}
+
+fn records(prefix: &str, count: usize) -> Vec<Found> {
+    let found = |key| Found {
+        key: format!("{prefix}/{key}").into(),
+        record: record(4, &VALUE),
+        revision: Revision(4),
+    };
+    (0..count).map(found).collect()
+}
+
+fn request(token: Option<Bytes>) -> PageRequest {
+    PageRequest {
+        token,
+        filter: Some(Arc::new(Own)),
+        ..PageRequest::all(Bytes::from_static(b"*"))
+    }
+}
+
+/// All pages, each from another server.
+fn pages(records: &[Found]) -> Vec<(Vec<Bytes>, Option<Bytes>)> {
+    let mut pages = Vec::new();
+    let mut token = None;
+    loop {
+        let End::Answered {
+            reply: Reply::Page { keys, token: next },
+            ..
+        } = Node::new().page(&request(token), records)
+        else {
+            panic!("not a page");
+        };
+        pages.push((keys, next.clone()));
+        token = next;
+        if token.is_none() {
+            return pages;
+        }
+    }
+}
+
+#[test]
+fn keys_that_a_client_may_not_read_change_no_page_and_no_token() {
+    let own = records("own", 35);
+    let without = pages(&own);
+    let sizes: Vec<_> = without.iter().map(|(keys, _)| keys.len()).collect();
+    assert_eq!(sizes, [10, 10, 10, 5]);
+    for count in [1, 10, 500] {
+        let mut all = records("foreign", count);
+        all.extend(own.iter().cloned());
+        assert_eq!(pages(&all), without, "{count} foreign keys");
+    }
+}
+
+#[test]
+fn forged_tokens_are_refused() {
+    let own = records("own", 35);
+    let (_, token) = pages(&own).swap_remove(0);
+    let token = token.unwrap();
+    let mut forged: Vec<Vec<u8>> = vec![vec![], b"+own/1".to_vec(), b"own/1".to_vec()];
+    for at in 0..token.len() {
+        let mut changed = token.to_vec();
+        changed[at] ^= 1;
+        forged.push(changed);
+    }
+    for token in forged {
+        let end = Node::new().page(&request(Some(token.clone().into())), &own);
+        let refused = End::reply(Reply::Error(ServiceError::Syntax));
+        assert_eq!(end, refused, "{token:?}");
+    }
+}

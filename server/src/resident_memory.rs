@@ -1,0 +1,66 @@
+//! The memory of the process that is resident, as the system counts it.
+#[cfg(target_os = "linux")]
+use std::fs::File;
+
+/// Bytes of resident memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Resident {
+    /// All of it.
+    pub(crate) bytes: u64,
+    /// The part that no file backs: heap and stacks.
+    pub(crate) anonymous_bytes: u64,
+}
+
+/// Reads the resident memory of this process. The file stays open, so that it takes no descriptor when there is none.
+#[derive(Debug)]
+pub(crate) struct ResidentMemory {
+    #[cfg(target_os = "linux")]
+    statm: Option<File>,
+}
+
+impl ResidentMemory {
+    pub(crate) fn open() -> Self {
+        Self {
+            #[cfg(target_os = "linux")]
+            statm: File::open("/proc/self/statm").ok(),
+        }
+    }
+
+    /// Returns what is resident now, `None` on systems that do not tell. Takes some microseconds.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn read(&self) -> Option<Resident> {
+        use std::os::unix::fs::FileExt;
+        let mut text = [0; 128];
+        let length = self.statm.as_ref()?.read_at(&mut text, 0).ok()?;
+        // proc_pid_statm(5): size, resident, shared, in pages.
+        let text = std::str::from_utf8(&text[..length]).ok()?;
+        let mut pages = text.split(' ').skip(1).map_while(|it| it.parse().ok());
+        let (resident, shared): (u64, u64) = (pages.next()?, pages.next()?);
+        let page = rustix::param::page_size() as u64;
+        Some(Resident {
+            bytes: resident * page,
+            anonymous_bytes: resident.saturating_sub(shared) * page,
+        })
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn read(&self) -> Option<Resident> {
+        None
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_allocation_becomes_resident_when_it_is_written() {
+        let memory = ResidentMemory::open();
+        let before = memory.read().unwrap();
+        let block = std::hint::black_box(vec![1_u8; 64 << 20]);
+        let after = memory.read().unwrap();
+        assert!(after.anonymous_bytes > before.anonymous_bytes + (32 << 20));
+        assert!(after.bytes >= after.anonymous_bytes);
+        drop(block);
+    }
+}

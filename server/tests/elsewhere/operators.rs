@@ -1,0 +1,98 @@
+//! The lists, entries and deletions of operators, over an engine that servers share.
+use super::{Engine, block_on, client_of};
+use serde_json::Value;
+use statestore::SetOptions;
+use statestored::RunningServer;
+use statestored::admin::{AdminConfig, Token};
+use statestored::config::Config;
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+const TOKEN: &str = "a-token-that-nobody-guesses";
+
+/// More than one part of a list.
+const KEYS: usize = 450;
+
+fn asked(server: &RunningServer, head: &str, body: &str) -> (String, Value) {
+    let address = server.http_address().unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    let length = body.len();
+    let request = format!(
+        "{head} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: {length}\r\n\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let value = serde_json::from_str(body).unwrap_or(Value::Null);
+    (head.to_owned(), value)
+}
+
+/// All items of a list that comes in parts.
+fn listed(server: &RunningServer, path: &str) -> Vec<Value> {
+    let mut items = Vec::new();
+    let mut next = Some(String::new());
+    while let Some(cursor) = next {
+        let (head, mut part) = asked(server, &format!("GET {path}&cursor={cursor}"), "");
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}: {part}");
+        items.append(part["items"].as_array_mut().unwrap());
+        next = part["next"].as_str().map(str::to_owned);
+    }
+    items
+}
+
+pub(crate) fn operators_see_what_there_is_and_delete_it<E: Engine>() {
+    let engine = E::start();
+    let token = Token::new(TOKEN).unwrap();
+    let admin = AdminConfig::new("http://127.0.0.1:0".parse().unwrap(), Some(token)).unwrap();
+    let server = RunningServer::start(Config {
+        admin: Some(admin),
+        ..engine.config("test")
+    });
+    let server = server.unwrap();
+    block_on(async {
+        let client = client_of(&server).await;
+        let keys: Vec<_> = (0..KEYS).map(|number| format!("key-{number}")).collect();
+        for key in &keys {
+            client.set(key, "value").await.unwrap();
+        }
+        let ends = SetOptions::new().expires_in(Duration::from_secs(600));
+        client.set_with("ends", "soon", &ends).await.unwrap();
+        let guard = client.lock("door").await.unwrap();
+
+        let found = listed(&server, "/api/keys?match=key-*");
+        let found: BTreeSet<_> = found
+            .iter()
+            .map(|key| key["text"].as_str().unwrap())
+            .collect();
+        assert_eq!(found.len(), KEYS);
+        let (head, error) = asked(&server, "GET /api/keys?cursor=zz.", "");
+        assert!(head.starts_with("HTTP/1.1 400"), "{head}: {error}");
+
+        let (_, ends) = asked(&server, "GET /api/key?key=ends", "");
+        assert_eq!(ends["entry"]["value"]["text"], "soon", "{ends}");
+        assert!(ends["entry"]["expires_in_ms"].as_u64() > Some(0), "{ends}");
+        let (_, absent) = asked(&server, "GET /api/key?key=absent", "");
+        assert!(absent["entry"].is_null(), "{absent}");
+
+        let locks = listed(&server, "/api/locks?match=*");
+        let names: Vec<_> = locks.iter().map(|lock| &lock["key"]["text"]).collect();
+        assert_eq!(names, ["door"]);
+        drop(guard);
+
+        let delete = |key: &str| {
+            let body = format!("{{\"key\": {key:?}}}");
+            asked(&server, "POST /api/delete", &body).1["deleted"].clone()
+        };
+        assert_eq!(delete("ends"), 1);
+        assert_eq!(delete("ends"), 0);
+        assert_eq!(client.get("ends").await.unwrap(), None);
+
+        let (_, status) = asked(&server, "GET /api/status?", "");
+        assert!(status["counts"]["keys"].is_null(), "{status}");
+        assert!(status["counts"]["sessions"].is_u64(), "{status}");
+    });
+    server.stop().unwrap();
+}

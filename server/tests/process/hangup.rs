@@ -1,0 +1,118 @@
+//! SIGHUP while the process begins.
+use crate::peer::{PATIENCE, statestored};
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+
+/// A process that is killed at the end of the test.
+struct Starting {
+    child: Child,
+    log: Receiver<String>,
+}
+
+impl Starting {
+    fn new(arguments: &[&str]) -> Self {
+        let mut child = statestored(arguments)
+            .args(["--storage", "memory", "--log", "info"])
+            .args(["--listen", "tcp://127.0.0.1:0"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (lines, log) = channel();
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                // The test may have ended.
+                let _ = lines.send(line);
+            }
+        });
+        Self { child, log }
+    }
+
+    fn hang_up(&self) {
+        let id = self.child.id().to_string();
+        let status = Command::new("kill").args(["-HUP", &id]).status().unwrap();
+        assert!(status.success());
+    }
+
+    /// Waits until it listens.
+    fn listens(&mut self) {
+        let mut line = String::new();
+        let stdout = self.child.stdout.take().unwrap();
+        BufReader::new(stdout).read_line(&mut line).unwrap();
+        assert!(line.starts_with("listening on "), "{line:?}");
+    }
+
+    fn until_logged(&self, text: &str) {
+        loop {
+            let line = self.log.recv_timeout(PATIENCE);
+            let line = line.unwrap_or_else(|error| panic!("no {text:?} is logged: {error}"));
+            if line.contains(text) {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn pipe(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+/// Opens a pipe once the process reads it.
+fn read_by_it(path: &Path) -> File {
+    OpenOptions::new().write(true).open(path).unwrap()
+}
+
+#[test]
+fn a_hangup_while_files_are_read_at_start_is_a_reload() {
+    let folder = tempfile::tempdir().unwrap();
+    for (option, content) in [
+        ("--config", "max-keys = 1000\n"),
+        ("--users-file", "ann:secret\n"),
+    ] {
+        let path = folder.path().join(option);
+        pipe(&path);
+        let mut process = Starting::new(&[option, path.to_str().unwrap()]);
+        let mut file = read_by_it(&path);
+        process.hang_up();
+        // It may be gone.
+        let _ = file.write_all(content.as_bytes());
+        drop(file);
+        process.listens();
+        read_by_it(&path).write_all(content.as_bytes()).unwrap();
+        process.until_logged("read again");
+    }
+}
+
+#[test]
+fn a_tool_ends_at_a_hangup() {
+    let mut tool = statestored(&["passwd", "--stdin", "/nowhere/users", "ann"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let id = tool.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-HUP", &id])
+            .status()
+            .unwrap()
+            .success()
+    );
+    // It waits for a password until then.
+    let status = tool.wait().unwrap();
+    assert_eq!(
+        std::os::unix::process::ExitStatusExt::signal(&status),
+        Some(1)
+    );
+}

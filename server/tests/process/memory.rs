@@ -1,0 +1,153 @@
+//! What the process takes of memory, and what happens when it gets no more.
+use crate::peer::{Daemon, PATIENCE, Peer, encode_request};
+use bytes::BytesMut;
+use statestore_protocol::mqtt::{Packet, ReasonCode};
+use std::io::Write;
+use std::time::Instant;
+
+const MIB: u64 = 1 << 20;
+const OK: &[u8] = b"+OK\r\n";
+const QUOTA: &[u8] = b"-ERR the quota has been exceeded\r\n";
+
+/// Sends requests in one piece, and returns their answers.
+fn exchange(peer: &mut Peer, requests: &[Vec<Vec<u8>>]) -> Vec<Vec<u8>> {
+    let mut batch = BytesMut::new();
+    for (number, parts) in (0..).zip(requests) {
+        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+        encode_request(number, &parts, &mut batch).unwrap();
+    }
+    peer.stream.write_all(&batch).unwrap();
+    let mut answers = Vec::new();
+    while answers.len() < requests.len() {
+        match peer.receive() {
+            Some(Packet::PubAck(puback)) => assert_eq!(puback.reason, ReasonCode::SUCCESS),
+            Some(Packet::Publish(response)) => {
+                peer.acknowledge(response.packet_id().unwrap());
+                answers.push(response.payload_bytes().to_vec());
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    answers
+}
+
+fn key(stage: usize, number: usize) -> Vec<u8> {
+    format!("{stage}-{number}").into_bytes()
+}
+
+/// Sets keys of a stage until one is refused. Returns how many are there.
+fn fill(peer: &mut Peer, stage: usize, value_bytes: usize) -> usize {
+    let in_batch = (1_000_000 / value_bytes).clamp(1, 200);
+    let mut count = 0;
+    loop {
+        let set = |number| {
+            let value = vec![b'v'; value_bytes];
+            vec![b"SET".to_vec(), key(stage, number), value]
+        };
+        let requests: Vec<_> = (count..count + in_batch).map(set).collect();
+        let answers = exchange(peer, &requests);
+        let done = answers.iter().filter(|it| *it == OK).count();
+        count += done;
+        if done < in_batch {
+            let refused = answers.iter().find(|it| *it != OK).unwrap();
+            let text = String::from_utf8_lossy(refused);
+            assert_eq!(refused, QUOTA, "{text}");
+            return count;
+        }
+    }
+}
+
+/// Deletes all keys of a stage but each of so many.
+fn thin_out(peer: &mut Peer, stage: usize, count: usize, each: usize) {
+    let gone: Vec<_> = (0..count).filter(|number| number % each != 0).collect();
+    for numbers in gone.chunks(200) {
+        let del = |number: &usize| vec![b"DEL".to_vec(), key(stage, *number)];
+        exchange(peer, &numbers.iter().map(del).collect::<Vec<_>>());
+    }
+}
+
+/// Fills the store three times with ever larger values. Each time, what stays of the former ones keeps the memory between them from being
+/// one piece. Returns the largest resident memory.
+fn make_holes(daemon: &Daemon, peer: &mut Peer) -> u64 {
+    let mut most = 0;
+    for (stage, (value_bytes, each)) in [(1_000, 24), (28_000, 4), (100_000, 1)]
+        .into_iter()
+        .enumerate()
+    {
+        let count = fill(peer, stage, value_bytes);
+        let resident = resident_bytes(daemon);
+        println!(
+            "{count} values of {value_bytes} bytes: {} MiB resident",
+            resident / MIB
+        );
+        most = most.max(resident);
+        thin_out(peer, stage, count, each);
+        most = most.max(resident_bytes(daemon));
+    }
+    most
+}
+
+fn resident_bytes(daemon: &Daemon) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.unwrap().trim().strip_suffix(" kB").unwrap();
+    kib.parse::<u64>().unwrap() * 1024
+}
+
+#[test]
+fn resident_memory_stays_within_the_budgets_whatever_is_deleted() {
+    let (entries, sessions) = (60 * MIB, 16 * MIB);
+    let daemon = Daemon::start(&[
+        "--storage",
+        "memory",
+        "--max-bytes",
+        &entries.to_string(),
+        "--max-session-bytes",
+        &sessions.to_string(),
+    ]);
+    let mut peer = daemon.connect("peer");
+    let most = make_holes(&daemon, &mut peer);
+    let promised = entries + sessions + 64 * MIB;
+    assert!(most <= promised, "{most} bytes of {promised}");
+}
+
+/// Starts it with a limit of memory in MiB that the system refuses to exceed.
+fn start_limited(mib: u64, arguments: &[&str]) -> Daemon {
+    let script = format!("ulimit -d {}; exec \"$0\" \"$@\"", mib * 1024);
+    Daemon::start_through(&["sh", "-c", &script], arguments)
+}
+
+#[test]
+fn writes_within_the_quota_do_not_end_a_process_with_limited_memory() {
+    let daemon = start_limited(128, &["--storage", "memory"]);
+    let mut peer = daemon.connect("peer");
+    make_holes(&daemon, &mut peer);
+    assert_eq!(peer.request(1, &[b"GET", b"none"]), b"$-1\r\n");
+}
+
+#[test]
+fn a_process_without_memory_refuses_writes_until_there_is_some() {
+    let quota = (1024 * MIB).to_string();
+    let daemon = start_limited(96, &["--storage", "memory", "--max-bytes", &quota]);
+    let mut peer = daemon.connect("peer");
+    for value_bytes in [1_000, 30_000, 1_500_000] {
+        let count = fill(&mut peer, 0, value_bytes);
+        assert!(count > 10, "{count} values of {value_bytes} bytes");
+        // Reads go on, and so do writes that make nothing larger.
+        assert_eq!(peer.request(1, &[b"GET", b"none"]), b"$-1\r\n");
+        let shrunk = peer.request(2, &[b"SET", b"0-0", b"small"]);
+        assert_eq!(shrunk, OK, "{:?}", String::from_utf8_lossy(&shrunk));
+        daemon.connect("another").assert_alive();
+        thin_out(&mut peer, 0, count, usize::MAX);
+        let begin = Instant::now();
+        while peer.request(3, &[b"SET", b"0-0", &vec![b'v'; 1_000]]) != OK {
+            assert!(begin.elapsed() < PATIENCE, "still refused");
+        }
+        peer.request(4, &[b"DEL", b"0-0"]);
+    }
+    daemon.signal("-TERM");
+    let output = daemon.wait();
+    assert!(output.status.success(), "{output:?}");
+    let log = String::from_utf8(output.stderr).unwrap();
+    assert!(log.contains("the process has no memory left"), "{log}");
+}

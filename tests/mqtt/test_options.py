@@ -1,0 +1,159 @@
+"""Every option of the server has its effect, whether it is given by a flag, by a variable of the environment or in a file."""
+
+import re
+import subprocess
+from functools import cached_property
+from types import SimpleNamespace
+
+import pytest
+
+pytest.register_assert_rewrite("local_options", "access_options", "engine_options")
+
+import access_options
+import engine
+import engine_options
+import local_options
+from authority import Authority, Signer
+from disk import Disk, library
+from optioned import WAYS, Served, clean_environment, run
+from server import GUARD, binary
+
+GROUPS = [*local_options.GROUPS, *access_options.GROUPS, *engine_options.GROUPS]
+# Options that are not valid in a file; each has its own test below.
+RUNS = {"config", "check", "help", "version"}
+
+
+def options():
+    """The options that the program lists."""
+    text = subprocess.run([binary(), "--help"], check=True, capture_output=True, text=True, timeout=GUARD).stdout
+    return re.findall(r"^ {2}(?:-\w, | {4})--([a-z-]+)", text, re.MULTILINE)
+
+
+def effects(group):
+    """The options whose effects a group asserts."""
+    return [name.replace("_", "-") for name in dir(group) if hasattr(getattr(group, name), "is_effect")]
+
+
+TABLE = [(group, way, option) for group in GROUPS for way in WAYS for option in effects(group)]
+
+
+def test_every_option_has_a_row():
+    rows = [option for _, way, option in TABLE if way == WAYS[0]] + sorted(RUNS)
+    assert sorted(rows) == sorted(options())
+
+
+class Tools:
+    """Certificates, keys, engines and brokers of the servers, each created at its first use."""
+
+    def __init__(self, folder):
+        self._folder, self._engines = folder, []
+
+    def _made(self, name):
+        folder = self._folder / name
+        folder.mkdir()
+        return folder
+
+    def _begun(self, one):
+        self._engines.append(one)
+        return one
+
+    @cached_property
+    def certificates(self):
+        """An authority, and certificates of a server, of a client, and of one that is revoked."""
+        authority = Authority(self._made("authority"))
+        server, client, revoked = (authority.issue(name) for name in ("localhost", "pump-7", "pump-8"))
+        authority.revoke(revoked[0])
+        return SimpleNamespace(authority=authority, server=server, client=client, revoked=revoked)
+
+    @cached_property
+    def signer(self):
+        return Signer(self._made("signer"))
+
+    @cached_property
+    def stranger(self):
+        return Signer(self._made("stranger"))
+
+    @cached_property
+    def _disk_library(self):
+        return library(self._folder)
+
+    def disk(self, folder):
+        return Disk(self._disk_library, folder)
+
+    @cached_property
+    def redis(self):
+        return self._begun(engine.Redis())
+
+    @cached_property
+    def secure_redis(self):
+        return self._begun(engine_options.SecureRedis(self.certificates))
+
+    @cached_property
+    def secure_etcd(self):
+        return self._begun(engine_options.SecureEtcd(self.certificates))
+
+    @cached_property
+    def mosquitto(self):
+        return self._begun(engine_options.GuardedMosquitto(self.certificates))
+
+    def end(self):
+        for one in self._engines:
+            one.kill() if one is self.__dict__.get("mosquitto") else one.end()
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory):
+    tools = Tools(tmp_path_factory.mktemp("tools"))
+    yield tools
+    tools.end()
+
+
+@pytest.fixture(scope="module")
+def group(request, tools, tmp_path_factory):
+    kind, way = request.param
+    group = kind(way, tmp_path_factory.mktemp(f"{kind.__name__}-{way}"), tools)
+    yield group
+    group.end()
+
+
+@pytest.mark.parametrize(
+    "group, option",
+    [((group, way), option) for group, way, option in TABLE],
+    indirect=["group"],
+    scope="module",
+    ids=[f"{option}-{way}" for _, way, option in TABLE],
+)
+def test_an_option_has_its_effect(group, option):
+    getattr(group, option.replace("-", "_"))()
+    group.settle()
+
+
+@pytest.mark.parametrize("way", ["flag", "variable"])
+def test_the_file_of_config_is_read(way, tmp_path):
+    file = tmp_path / "other.toml"
+    file.write_text('storage = "memory"\nlisten = ["tcp://127.0.0.1:0"]\nmax-packet-bytes = 2_000\n')
+    server = Served(way, {"config": file, "listen": ["tcp://127.0.0.1:0"]}, tmp_path)
+    try:
+        assert server.peer("client").connack.MaximumPacketSize == 2_000
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize("way", ["flag", "variable"])
+def test_check_ends_without_serving(way, tmp_path):
+    ended = run(way, {"check": True, "storage": "memory"}, tmp_path)
+    assert (ended.returncode, ended.stdout) == (0, "the configuration can be used\n")
+
+
+@pytest.mark.parametrize("option, begin", [("--help", "A state store"), ("--version", "statestored ")])
+def test_help_and_version_are_printed(option, begin, tmp_path):
+    ended = subprocess.run([binary(), option], env=clean_environment(tmp_path), capture_output=True, text=True, timeout=GUARD)
+    assert ended.returncode == 0 and ended.stdout.startswith(begin)
+
+
+@pytest.mark.parametrize("option", sorted(RUNS))
+def test_a_file_cannot_have_options_of_the_command_line(option, tmp_path):
+    file = tmp_path / "options.toml"
+    file.write_text(f"{option} = true\n")
+    ended = run("flag", {"config": file}, tmp_path)
+    assert ended.returncode == 1 and f"there is no option `{option}`" in ended.stderr
