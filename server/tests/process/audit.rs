@@ -352,3 +352,55 @@ fn what_is_logged_changes_while_the_server_runs() {
     server.event(&[("action", "reload"), ("origin", "signal")]);
     assert!(filter(&server).contains("warn"), "{}", filter(&server));
 }
+
+#[test]
+fn a_refusal_that_is_held_back_is_logged_once_with_its_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let users = folder.path().join("users");
+    std::fs::write(&users, "ann:secret\n").unwrap();
+    let server = Audited::start(&["--users-file", users.to_str().unwrap()]);
+    // More than 20 from one address: further refusals are held back.
+    for number in 0..22 {
+        let connect = Connect {
+            client_id: format!("client {number}"),
+            user_name: Some(format!("nobody {number}")),
+            password: Some("wrong".into()),
+            ..Connect::default()
+        };
+        let refused = Peer::join(server.daemon.address, &connect).err();
+        assert_eq!(refused, Some(ReasonCode::BAD_USER_NAME_OR_PASSWORD));
+    }
+    let reasons: Vec<_> = ["client 0", "client 21"]
+        .map(|client| server.event(&[("event", "refused"), ("client", client)])["why"].clone())
+        .into();
+    assert_eq!(reasons[0], reasons[1]);
+    let (_, refusals) = server.get("/api/refusals");
+    let refusals: Value = serde_json::from_str(&refusals).unwrap();
+    let items = refusals["items"].as_array().unwrap();
+    let of_last = items.iter().filter(|item| item["client"] == "client 21");
+    let counts: Vec<_> = of_last.map(|item| &item["count"]).collect();
+    assert_eq!(counts, [1]);
+    assert_eq!(server.ended("connect_refused"), 22.0);
+}
+
+#[test]
+fn lines_have_the_address_that_a_trusted_proxy_passes_on() {
+    let server = Audited::start(&["--trusted-proxy", "127.0.0.1"]);
+    let mut peer = Peer::open(server.daemon.address);
+    let header = b"PROXY TCP4 198.51.100.7 127.0.0.1 50000 1883\r\n";
+    peer.stream.write_all(header).unwrap();
+    let connect = Connect {
+        client_id: "far".into(),
+        ..Connect::default()
+    };
+    peer.send(|out| connect.encode(MAX, out));
+    let connected = server.event(&[("event", "connected"), ("client", "far")]);
+    assert_eq!(connected["peer"], "198.51.100.7:50000");
+    let listener = format!("tcp://{}", server.daemon.address);
+    assert_eq!(connected["listener"], listener);
+    let mut broken = Peer::open(server.daemon.address);
+    broken.stream.write_all(b"PROXY TCP9\r\n").unwrap();
+    let ended = server.event(&[("event", "disconnected"), ("reason", "handshake_failed")]);
+    assert_eq!(ended["peer"], address_of(&broken));
+    assert_eq!(server.ended("handshake_failed"), 1.0);
+}
