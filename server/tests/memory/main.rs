@@ -129,7 +129,8 @@ fn filters_are_counted_as_large_as_they_are() {
     for (levels, end, excess) in [
         (1, "", 5),
         (100, "", 5),
-        (1, "/+", 5),
+        // Filters with the same last level share its tree; each is counted as if it had a tree of its own.
+        (1, "/+", 6),
         (4, "/+", 5),
         (100, "/#", 5),
     ] {

@@ -96,7 +96,12 @@ fn a_hangup_while_files_are_read_at_start_is_a_reload() {
 
 #[test]
 fn a_tool_ends_at_a_hangup() {
-    let mut tool = statestored(&["passwd", "--stdin", "/nowhere/users", "ann"])
+    let passwd = statestored(&["passwd", "--stdin", "/nowhere/users", "ann"]);
+    // The test may have been started with the signal ignored, as by nohup.
+    let mut tool = Command::new("env")
+        .arg("--default-signal=HUP")
+        .arg(passwd.get_program())
+        .args(passwd.get_args())
         .stdin(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
