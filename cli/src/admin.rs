@@ -1,5 +1,8 @@
 //! `statestore admin`.
-use crate::{arguments::Global, exit::Exit, failure::Failure, key, output::Output, port::Port};
+use crate::{
+    arguments::Global, escape::escape, exit::Exit, failure::Failure, key, output::Output,
+    port::Port,
+};
 use bytes::Bytes;
 use clap::{Args, Subcommand};
 use hyper::Method;
@@ -29,6 +32,7 @@ Examples:
   statestore admin --token-file token reload                 have the configuration read again
   statestore admin --token-file token backup store.backup    write all of the store to a file
   statestore admin --token-file token disconnect gateway-1   end a client's connection; it may come back
+  statestore admin --token-file token log info,statestored::hub=debug   log more, until the next reload
   STATESTORE_ADMIN=http://edge:9883 statestore admin status";
 
 #[derive(Debug, Subcommand)]
@@ -55,6 +59,12 @@ enum Task {
         #[arg(long, value_name = "TOKEN")]
         fence: Option<String>,
     },
+    /// Print what the server logs, or change it until the next reload
+    Log {
+        /// The filter: a level, and levels of targets, such as info,statestored::audit=debug
+        #[allow(clippy::doc_markdown, reason = "help is plain text")]
+        filter: Option<String>,
+    },
 }
 
 impl Admin {
@@ -68,15 +78,9 @@ impl Admin {
             }
             Task::Reload => {
                 let done = self.change("/api/reload", &Value::Null, global).await?;
-                match &done["users"] {
-                    Value::Null => {
-                        format!("reloaded; {} clients disconnected\n", done["disconnected"])
-                    }
-                    users => format!(
-                        "reloaded; {users} users; {} clients disconnected\n",
-                        done["disconnected"]
-                    ),
-                }
+                let (line, exit) = reloaded(&done);
+                stdout.print(line.as_bytes()).await?;
+                return Ok(exit);
             }
             Task::Disconnect { client } => {
                 let asked = json!({ "client": client });
@@ -94,6 +98,16 @@ impl Admin {
                     return Ok(key::absent(&key));
                 }
                 "deleted\n".into()
+            }
+            Task::Log { filter } => {
+                let document = match filter {
+                    Some(filter) => {
+                        let asked = json!({ "filter": filter });
+                        self.change("/api/log", &asked, global).await?
+                    }
+                    None => self.port.document("/api/log", global.timeout).await?,
+                };
+                format!("{}\n", document["filter"].as_str().unwrap_or_default())
             }
             Task::Backup { file } => {
                 let bytes = self.backup(file, global).await?;
@@ -143,6 +157,30 @@ impl Admin {
         named.sync_all().await.map_err(failed)?;
         Ok(bytes)
     }
+}
+
+/// What a reload did, and whether all of it took effect.
+fn reloaded(done: &Value) -> (String, Exit) {
+    let users = match &done["users"] {
+        Value::Null => String::new(),
+        users => format!("{users} users; "),
+    };
+    let line = format!(
+        "reloaded; {users}{} clients disconnected\n",
+        done["disconnected"]
+    );
+    let needs_restart = done["needs_restart"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
+    if needs_restart.is_empty() {
+        return (line, Exit::Done);
+    }
+    let options = needs_restart.iter().filter_map(Value::as_str);
+    let options = escape(options.collect::<Vec<_>>().join(", ").as_bytes());
+    (
+        format!("{line}needs a restart: {options}\n"),
+        Exit::Negative,
+    )
 }
 
 /// Where the name of a file is.

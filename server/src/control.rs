@@ -9,9 +9,10 @@
 //!          ◀────────────── answer, through a channel of its own ──────────┘
 //! ```
 use crate::access::{AccessError, Authenticator, Policy, Users};
+use crate::admin::Token;
 use crate::backup::Backup;
 use crate::clock::Now;
-use crate::config::{ConfigError, Source};
+use crate::config::{ConfigError, Options, Source};
 use crate::hub::{Hub, HubLimits, Statistics};
 use crate::listeners::Tls;
 use crate::reading::Reading;
@@ -73,6 +74,8 @@ pub(crate) struct Change {
     pub(crate) tls: Option<Tls>,
     /// How much there may be; `None` if nothing changes.
     pub(crate) limits: Option<(HubLimits, ServiceConfig)>,
+    /// Names of options that were changed and need a restart.
+    pub(crate) needs_restart: Vec<String>,
 }
 
 /// Where that comes from.
@@ -82,8 +85,8 @@ pub(crate) enum Origin {
     Nowhere,
     /// Only who may connect changes, what they may do does not.
     Access(Box<Authenticator>, Option<Arc<Policy>>),
-    /// The whole configuration is read again.
-    Config(Source),
+    /// The whole configuration is read again. The server runs with these options and this token of its HTTP port.
+    Config(Source, Box<(Options, Option<Token>)>),
 }
 
 impl Origin {
@@ -95,15 +98,28 @@ impl Origin {
                 authenticator: authenticator.read_again()?,
                 policy: policy.clone(),
                 limits: None,
+                needs_restart: Vec::new(),
                 tls: None,
             }),
-            Self::Config(source) => {
+            Self::Config(source, started) => {
                 let config = source.read()?;
                 config.check()?;
+                let (options, token) = &**started;
+                let mut needs_restart = options.needing_restart(&config.options);
+                let is_same_token = match (token, config.admin.and_then(|admin| admin.token)) {
+                    (Some(token), Some(other)) => token.is_same(&other),
+                    (None, None) => true,
+                    _ => false,
+                };
+                let name = "http-token-file";
+                if !is_same_token && !needs_restart.iter().any(|it| it == name) {
+                    needs_restart.push(name.into());
+                }
                 Some(Change {
                     authenticator: config.authenticator,
                     policy: config.policy,
                     limits: Some((config.limits, config.service)),
+                    needs_restart,
                     tls: config.doors.tls,
                 })
             }
@@ -117,7 +133,7 @@ impl Origin {
 pub struct Stopped;
 
 /// What was read again.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reloaded {
     /// How many users there are now; `None` if there are none, or they come from no file.
@@ -125,6 +141,8 @@ pub struct Reloaded {
     /// How many clients were disconnected, since their user is gone or has another password, or the policy does not allow what they
     /// have any more.
     pub disconnected: usize,
+    /// Names of options that were changed since the start and take effect at the next start only.
+    pub needs_restart: Vec<String>,
 }
 
 /// Why nothing was read again. What was in force before still is.
@@ -228,13 +246,15 @@ impl Control {
         let Some(change) = read.map_err(|_| Stopped)?? else {
             return Ok(Reloaded::default());
         };
-        let users = change.users();
+        let (users, needs_restart) = (change.users(), change.needs_restart.clone());
+        warn_of_restart(&needs_restart);
         let (reply, answer) = oneshot::channel();
         let command = Command::Change(Box::new(change), reply);
         let disconnected = self.tell(command, answer).await?;
         Ok(Reloaded {
             users,
             disconnected,
+            needs_restart,
         })
     }
 
@@ -264,13 +284,15 @@ impl Control {
         let Some(change) = read.map_err(|_| Stopped)?? else {
             return Ok(Reloaded::default());
         };
-        let users = change.users();
+        let (users, needs_restart) = (change.users(), change.needs_restart.clone());
+        warn_of_restart(&needs_restart);
         let (reply, answer) = oneshot::channel();
         let command = Command::Change(Box::new(change), reply);
         let disconnected = self.tell_blocking(command, answer)?;
         Ok(Reloaded {
             users,
             disconnected,
+            needs_restart,
         })
     }
 
@@ -408,6 +430,16 @@ fn tell_of_wait(reading: &Reading) {
         "a reload waits for {reading}, which does not come to its end; it is given up after {} s more",
         PATIENCE.as_secs()
     );
+}
+
+/// Warns of options that take effect at the next start only.
+fn warn_of_restart(options: &[String]) {
+    if !options.is_empty() {
+        let options = options.join(", ");
+        tracing::warn!(
+            "options were changed that need a restart: {options}; all others are in force"
+        );
+    }
 }
 
 impl Change {

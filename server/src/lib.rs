@@ -7,6 +7,7 @@
 pub mod access;
 pub mod admin;
 mod attached;
+pub mod audit;
 mod available_memory;
 mod backup;
 mod budget;

@@ -2,15 +2,15 @@
 mod lines;
 
 use lines::Lines;
-use statestored::config::LogFormat;
+use statestored::config::{LogFilter, LogFormat};
 use std::error::Error;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::time::Duration;
-use tracing::level_filters::LevelFilter;
 use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::format::{Format, Full, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::layer::SubscriberExt;
@@ -39,14 +39,25 @@ impl Drop for Log {
     }
 }
 
-/// What is logged, to be changed while the process runs.
-pub(crate) struct LogLevel(Handle<LevelFilter, Registry>);
+/// The filter of the log, which can be changed while the process runs.
+#[derive(Clone)]
+pub(crate) struct FilterHandle(Handle<Targets, Registry>);
 
-impl LogLevel {
-    pub(crate) fn set(&self, level: LevelFilter) {
-        // It only fails when nobody logs any more.
-        let _ = self.0.reload(level);
+impl FilterHandle {
+    pub(crate) fn set(&self, filter: &LogFilter) {
+        // It only fails when nothing is logged any more.
+        let _ = self.0.reload(targets(filter));
     }
+
+    /// Returns the filter that is in force.
+    pub(crate) fn get(&self) -> String {
+        self.0.with_current(Targets::to_string).unwrap_or_default()
+    }
+}
+
+fn targets(filter: &LogFilter) -> Targets {
+    // Every filter is one of targets.
+    filter.to_string().parse().unwrap_or_default()
 }
 
 /// Lines that begin with their priority, as the journal of systemd reads it from standard error (sd-daemon(3)).
@@ -83,8 +94,8 @@ fn is_plain_wanted() -> bool {
 ///
 /// # Errors
 /// There can be no more files or threads.
-pub(crate) fn begin(level: LevelFilter, format: LogFormat) -> io::Result<(Log, LogLevel)> {
-    let (filter, handle) = reload::Layer::new(level);
+pub(crate) fn begin(filter: &LogFilter, format: LogFormat) -> io::Result<(Log, FilterHandle)> {
+    let (filter, handle) = reload::Layer::new(targets(filter));
     // Not behind the lock of `std::io::stderr`, which is held as long as nobody reads, and which a panic would wait for.
     let output = File::from(io::stderr().as_fd().try_clone_to_owned()?);
     let lines = Lines::to(output)?;
@@ -105,5 +116,5 @@ pub(crate) fn begin(level: LevelFilter, format: LogFormat) -> io::Result<(Log, L
         .with(filter)
         .with(layer)
         .init();
-    Ok((Log(lines), LogLevel(handle)))
+    Ok((Log(lines), FilterHandle(handle)))
 }

@@ -9,10 +9,10 @@ mod signals;
 mod supervisor;
 
 use hangup::Hangup;
-use log::LogLevel;
+use log::FilterHandle;
 use reserving_allocator::ReservingAllocator;
-use statestored::config::{Arguments, ConfigError, Layers, LayersError, Source};
-use statestored::{Control, Reloaded, Server};
+use statestored::config::{Arguments, ConfigError, Layers, LayersError, LogControl, Source};
+use statestored::{Control, Server, audit};
 use std::convert::Infallible;
 use std::error::Error;
 use std::io::Write;
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         Err(LayersError::CommandLine(error)) => error.exit(),
         Err(error) => return fail(&error),
     };
-    let (log, level) = match log::begin(arguments.log_level(), arguments.log_format()) {
+    let (log, filter) = match log::begin(arguments.log_filter(), arguments.log_format()) {
         Ok(begun) => begun,
         Err(error) => return fail(&error),
     };
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
         hangup.release();
         check(arguments)
     } else {
-        run(arguments, layers, level, &hangup)
+        run(arguments, layers, filter, &hangup)
     };
     ended.unwrap_or_else(|error| {
         log.say(&*error);
@@ -75,7 +75,7 @@ fn check(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
 fn run(
     arguments: Arguments,
     layers: Layers,
-    level: LogLevel,
+    filter: FilterHandle,
     early: &Hangup,
 ) -> Result<ExitCode, Box<dyn Error>> {
     if !arguments.keeps_core_dumps() {
@@ -85,14 +85,19 @@ fn run(
     ALLOCATOR.set_up(statestored::available_memory());
     let mut config = arguments.into_config()?;
     config.heap = Some(&ALLOCATOR);
+    if let Some(admin) = &mut config.admin {
+        let (get, set) = (filter.clone(), filter.clone());
+        let log = LogControl::new(move || get.get(), move |filter| set.set(filter));
+        admin.log = Some(log);
+    }
     config.source = Some(Source::new(move || {
         let arguments = layers.read().map_err(ConfigError::from)?;
-        let asked = arguments.log_level();
-        let config = arguments.into_config()?;
-        level.set(asked);
+        let asked = arguments.log_filter().clone();
+        let mut config = arguments.into_config()?;
+        filter.set(&asked);
+        config.limits.max_connections = open_files::raise_limit(config.limits.max_connections);
         Ok(config)
     }));
-    // It stays when the configuration is read again: the server keeps the number of connections of its start.
     config.limits.max_connections = open_files::raise_limit(config.limits.max_connections);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -125,7 +130,7 @@ fn run(
         if let Some(broker) = server.broker() {
             writeln!(stdout, "attaching to {broker}")?;
         }
-        if let Some(address) = server.http_address() {
+        for address in server.http_addresses() {
             writeln!(stdout, "http on http://{address}")?;
         }
         stdout.flush()?;
@@ -156,16 +161,26 @@ async fn reload_at(mut signals: Signal, early: &Hangup, control: &Control) -> In
 
 async fn reload(control: &Control) {
     match control.reload().await {
-        Ok(Reloaded {
-            users: Some(users),
-            disconnected,
-            ..
-        }) => tracing::info!(
-            users,
-            disconnected,
-            "the configuration and the users were read again"
+        Ok(reloaded) => {
+            let needs_restart = &reloaded.needs_restart;
+            let options = (!needs_restart.is_empty()).then(|| needs_restart.join(","));
+            tracing::info!(
+                target: audit::ADMIN,
+                event = "action",
+                action = "reload",
+                origin = "signal",
+                users = reloaded.users,
+                disconnected = reloaded.disconnected,
+                needs_restart = options,
+                "the configuration was read again"
+            );
+        }
+        Err(error) => tracing::error!(
+            target: audit::ADMIN,
+            event = "action",
+            action = "reload",
+            origin = "signal",
+            "cannot reload: {error}"
         ),
-        Ok(_) => tracing::info!("the configuration was read again"),
-        Err(error) => tracing::error!("cannot reload: {error}"),
     }
 }

@@ -45,7 +45,11 @@ impl RunningServer {
                     let server = Server::start(config).await?;
                     // Who started it may have given up.
                     let listening = server.listening().to_vec();
-                    let _ = report.send((listening, server.http_address(), server.control()));
+                    let _ = report.send((
+                        listening,
+                        server.http_addresses().first().copied(),
+                        server.control(),
+                    ));
                     drop(report);
                     server.run(async { drop(stopped.await) }).await
                 });

@@ -1,6 +1,7 @@
 //! A whole server: listeners, hub, service, keyspace and storage.
 use crate::admin::{self, Admin, Stage};
 use crate::attached::{AttachConfig, BrokerAddress, Dialer};
+use crate::audit::EndCounts;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::control::{self, Command, Control, Origin};
@@ -56,16 +57,23 @@ impl Server {
             tls: InForce::new(config.doors.tls),
             web_origins: config.doors.web_origins,
             trusted_proxies: config.doors.trusted_proxies,
+            ends: EndCounts::default(),
+            audit: config.limits.audit.clone(),
         };
-        let admin = config.admin.map(admin::Bound::new).transpose()?;
         let origin = match config.source {
-            Some(source) => Origin::Config(source),
+            Some(source) => {
+                let token = config.admin.as_ref().and_then(|admin| admin.token.clone());
+                Origin::Config(source, Box::new((config.options, token)))
+            }
             None if config.authenticator.has_files() => Origin::Access(
                 Box::new(config.authenticator.clone()),
                 config.policy.clone(),
             ),
             None => Origin::Nowhere,
         };
+        let admin = config.admin;
+        let admin = admin.map(|config| admin::Bound::new(config, &listening));
+        let admin = admin.transpose()?;
         let (control, commands) = control::channel(origin);
         let admin = admin
             .map(|bound| bound.start(control.clone(), &config.storage))
@@ -86,6 +94,7 @@ impl Server {
             policy: config.policy,
             persist_property: config.persist_property,
             broker: config.attach.as_ref().map(|attach| attach.terms.clone()),
+            ends: rules.ends.clone(),
             client_id_seed: None,
             anonymous_local_users: audience >= AnonymousAudience::LocalUsers,
         };
@@ -122,9 +131,14 @@ impl Server {
         })
     }
 
-    /// Where it is asked over HTTP, port resolved.
+    /// Returns the first address of its HTTP port, port resolved.
     pub fn http_address(&self) -> Option<SocketAddr> {
-        self.admin.as_ref().map(Admin::address)
+        self.http_addresses().first().copied()
+    }
+
+    /// Returns the addresses of its HTTP port, port resolved; none if it has no such port.
+    pub fn http_addresses(&self) -> &[SocketAddr] {
+        self.admin.as_ref().map_or(&[], Admin::addresses)
     }
 
     /// The addresses of networks that it listens on, ports resolved.
@@ -160,7 +174,7 @@ impl Server {
     async fn run_locally(mut self, shutdown: impl Future<Output = ()>) -> Result<(), ServerError> {
         let (accepted, streams) = tokio_mpsc::channel(64);
         let mut acceptors = JoinSet::new();
-        let tls = self.rules.tls.clone();
+        let (tls, places) = (self.rules.tls.clone(), self.rules.places.clone());
         let has_proxies = !self.rules.trusted_proxies.is_empty();
         let with_handshake = self.listeners.take_with_handshake(has_proxies);
         let with_handshake = with_handshake.map_err(ServerError::Runtime)?;
@@ -182,6 +196,7 @@ impl Server {
             listening: self.listening,
             unix_mode: self.unix_mode,
             tls,
+            places,
             attach: self.attach,
         };
         let admin = self.admin;
@@ -205,6 +220,7 @@ struct Arrivals<S> {
     listening: Vec<Listening>,
     unix_mode: u32,
     tls: InForce,
+    places: Places,
     attach: Option<AttachConfig>,
 }
 
@@ -246,16 +262,19 @@ async fn serve_all<S: AsyncRead + AsyncWrite + Unpin + 'static>(
                     return Err(ServerError::Panicked);
                 }
                 Some(mut command) = arrivals.commands.recv() => {
-                    if let Command::Change(change, _) = &mut command
-                        && let Some(tls) = change.tls.take()
-                    {
-                        let audience = AnonymousAudience::of_all(
-                            &arrivals.listening,
-                            Some(&tls),
-                            arrivals.unix_mode,
-                        );
-                        driver.serve_anonymous_local_users(audience >= AnonymousAudience::LocalUsers);
-                        arrivals.tls.set(tls);
+                    if let Command::Change(change, _) = &mut command {
+                        if let Some(tls) = change.tls.take() {
+                            let audience = AnonymousAudience::of_all(
+                                &arrivals.listening,
+                                Some(&tls),
+                                arrivals.unix_mode,
+                            );
+                            driver.serve_anonymous_local_users(audience >= AnonymousAudience::LocalUsers);
+                            arrivals.tls.set(tls);
+                        }
+                        if let Some((limits, _)) = &change.limits {
+                            arrivals.places.set_most(limits.max_connections);
+                        }
                     }
                     driver.obey(command);
                 }
@@ -399,6 +418,7 @@ mod tests {
             listening: Vec::new(),
             unix_mode: 0,
             tls: InForce::new(None),
+            places: places.clone(),
             attach: None,
         };
         let server = Box::pin(serve_all(

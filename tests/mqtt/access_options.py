@@ -24,10 +24,10 @@ class OneUser(Group):
         password, policy = self.folder / "password", self.folder / "policy.yaml"
         password.write_text("secret\n")
         policy.write_text(
-            "rules:\n- principals: {usernames: [ann]}\n  brokerResources: [{method: Connect}]\n"
+            "rules:\n- principals: {usernames: [ann]}\n  brokerResources: [{method: Connect}, {method: Subscribe, topics: ['#']}]\n"
             "  stateStoreResources: [{method: ReadWrite, keys: [open]}]\n"
         )
-        return {"user": "ann", "password-file": password, "policy-file": policy, "limit-user": ["* connections=9", "ann connections=1"]}
+        return {"user": "ann", "password-file": password, "policy-file": policy, "limit-user": ["* connections=9", "ann connections=1 subscriptions=1"]}
 
     @effect
     def user(self):
@@ -47,8 +47,10 @@ class OneUser(Group):
 
     @effect
     def limit_user(self):
-        self.server.peer("a", user="ann", password="secret")
+        peer = self.server.peer("a", user="ann", password="secret")
         assert refusal(lambda: self.server.peer("b", user="ann", password="secret")) == QUOTA_EXCEEDED
+        assert peer.subscribe("one/+") == 1
+        assert peer.subscribe("two/+") == QUOTA_EXCEEDED
 
 
 class SignedTokens(Group):

@@ -1,13 +1,14 @@
 """Effects of the options of listeners, HTTP, logs, limits and storage. Each class starts a server; each effect is a method named after its option."""
 
 import base64
+import json
 import os
 import re
 import stat
 
 import wire
 from option_group import OK, Group, effect
-from optioned import Served, until, upgrade
+from optioned import Served, login_packet, until, upgrade
 from store import REQUEST, array, response_topic
 
 QUOTA = b"-ERR the quota has been exceeded\r\n"
@@ -102,6 +103,52 @@ class Process(Group):
     @effect
     def log_format(self):
         until("a line of JSON", lambda: self.server.log().startswith("{"))
+
+
+class Audit(Group):
+    """The audit trail of a client that is refused many requests."""
+
+    refused = 200
+
+    def options(self):
+        return {"audit-keys": True, "audit-rate": 1, "max-keys": 1}
+
+    def begin(self):
+        store = self.server.store("eager")
+        assert store.reply("SET", "first", "v") == OK
+        assert all(store.reply("SET", "second", "v") == QUOTA for _ in range(self.refused))
+        self.server.disconnect()
+
+    def _refusals(self):
+        _, text = self.server.request("GET", "/api/refusals")
+        return json.loads(text)["items"]
+
+    @effect
+    def audit_keys(self):
+        [refusal] = self._refusals()
+        assert refusal["key"]["text"] == "second", refusal
+
+    @effect
+    def audit_rate(self):
+        [refusal] = self._refusals()
+        assert refusal["count"] == self.refused, refusal
+        assert 1 <= self.server.log().count("was refused") < self.refused
+
+
+class BehindProxy(Group):
+    """A listener whose connections come through a proxy."""
+
+    def options(self):
+        return {"trusted-proxy": ["192.0.2.0/24", "127.0.0.1"]}
+
+    @effect
+    def trusted_proxy(self):
+        connection = self.server.connect()
+        connection.send(b"PROXY TCP4 198.51.100.7 127.0.0.1 50000 1883\r\n", login_packet("client"))
+        assert connection.expect(wire.CONNACK)[1] == 0
+        _, text = self.server.request("GET", "/api/connections")
+        assert [item["peer"] for item in json.loads(text)["items"]] == ["198.51.100.7:50000"], text
+        assert self.server.dial("client")[1] is None, "it sends no header"
 
 
 class StoreLimits(Group):
@@ -311,4 +358,4 @@ class SlowDisk(Group):
         self.disk.set()
 
 
-GROUPS = [Process, StoreLimits, ClientLimits, RequestRate, ByteRate, KeptKeys, KeptOnRequest, SlowDisk]
+GROUPS = [Process, Audit, BehindProxy, StoreLimits, ClientLimits, RequestRate, ByteRate, KeptKeys, KeptOnRequest, SlowDisk]

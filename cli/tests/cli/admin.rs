@@ -3,12 +3,13 @@
 use crate::disk::Disk;
 use crate::harness::{Run, Store, interrupt, run, statestore, terminate};
 use statestored::admin::{AdminConfig, Token};
-use statestored::config::Config;
+use statestored::config::{Config, Layers, LogControl, Source};
 use std::{
     io::{Read as _, Write as _},
     net::{TcpListener, TcpStream},
     path::PathBuf,
     process::{Child, Command},
+    sync::{Arc, Mutex},
 };
 use tempfile::TempDir;
 
@@ -22,12 +23,19 @@ pub(crate) struct Watched {
 
 impl Watched {
     pub(crate) fn start() -> Self {
+        Self::with(|_| ())
+    }
+
+    /// A store whose port is configured otherwise.
+    fn with(change: impl FnOnce(&mut AdminConfig)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("token"), TOKEN).unwrap();
         let mut config = Config::durable(folder.path().join("data"));
         let token = Token::new(TOKEN).unwrap();
         let address = "http://127.0.0.1:0".parse().unwrap();
-        config.admin = Some(AdminConfig::new(address, Some(token)).unwrap());
+        let mut admin = AdminConfig::new(address, Some(token)).unwrap();
+        change(&mut admin);
+        config.admin = Some(admin);
         Self {
             store: Store::with(config),
             folder,
@@ -83,6 +91,72 @@ fn a_server_is_looked_after_with_the_token_only() {
         Some(1)
     );
     run(watched.command(&["admin", "disconnect", "nobody"]), b"").assert_error(1, "no such client");
+}
+
+#[test]
+fn a_reload_names_the_options_that_need_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("statestored.toml");
+    let token = folder.path().join("token");
+    std::fs::write(&token, TOKEN).unwrap();
+    let write = |further: &str| {
+        let text = format!(
+            "storage = 'memory'\nlisten = ['tcp://127.0.0.1:0']\nhttp = 'http://127.0.0.1:0'\n\
+             http-token-file = '{}'\n{further}\n",
+            token.display()
+        );
+        std::fs::write(&file, text).unwrap();
+    };
+    write("");
+    let command_line = [
+        "statestored".into(),
+        "--config".into(),
+        file.clone().into_os_string(),
+    ];
+    let layers = Layers::new(command_line);
+    let read = move || layers.read()?.into_config();
+    let mut config = read().unwrap();
+    config.source = Some(Source::new(read));
+    let store = Store::with(config);
+    let reload = || {
+        let mut command = store.command(["admin", "reload"]);
+        command.env("STATESTORE_ADMIN", store.admin_url());
+        command.env("STATESTORE_ADMIN_TOKEN_FILE", folder.path().join("own"));
+        run(command, b"")
+    };
+    std::fs::write(folder.path().join("own"), TOKEN).unwrap();
+    assert_eq!(reload().code, Some(0));
+    write("max-keys = 5");
+    assert_eq!(reload().code, Some(0));
+    write("trusted-proxy = ['192.0.2.7']\nmetrics-names = 'both'");
+    std::fs::write(&token, "another-token-that-comes-later").unwrap();
+    let reloaded = reload();
+    assert_eq!(reloaded.code, Some(1));
+    let text = String::from_utf8(reloaded.stdout).unwrap();
+    let options = "metrics-names, trusted-proxy, http-token-file";
+    assert!(
+        text.ends_with(&format!("needs a restart: {options}\n")),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_log_filter_is_shown_and_changed() {
+    let filter = Arc::new(Mutex::new("info".to_owned()));
+    let (get, set) = (Arc::clone(&filter), filter);
+    let log = LogControl::new(
+        move || get.lock().unwrap().clone(),
+        move |filter| *set.lock().unwrap() = filter.to_string(),
+    );
+    let watched = Watched::with(|admin| admin.log = Some(log));
+    assert_eq!(watched.ok(&["admin", "log"]), "info\n");
+    let changed = watched.ok(&["admin", "log", "warn,statestored::audit=DEBUG"]);
+    assert_eq!(changed, "warn,statestored::audit=debug\n");
+    assert_eq!(watched.ok(&["admin", "log"]), changed);
+    let refused = run(watched.command(&["admin", "log", "verbose"]), b"");
+    refused.assert_error(4, "LEVEL or TARGET=LEVEL");
+    let stranger = run(watched.stranger(&["admin", "log", "off"]), b"");
+    stranger.assert_error(4, "token");
 }
 
 #[test]

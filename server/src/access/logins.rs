@@ -29,9 +29,6 @@ const FREE_OF_USER: u32 = 20;
 /// Time from a login to its refusal, where refusals are held back.
 pub(crate) const REFUSAL_DELAY_MS: u64 = 2_000;
 
-/// The log reports refusals of one source no more often than this.
-const LOG_EVERY_MS: u64 = 10_000;
-
 /// The origin of logins, as far as their sender cannot choose it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum LoginSource {
@@ -58,7 +55,6 @@ struct Refused {
     last_ms: u64,
     /// When the next login in line has its turn.
     next_ms: u64,
-    logged_ms: Option<u64>,
 }
 
 /// The hash of what an entry counts. Two with the same hash wait for each other, no more.
@@ -115,28 +111,20 @@ impl Logins {
             || self.remembered(of_user, FREE_OF_USER, now_ms).is_some()
     }
 
-    /// Counts a login that was refused for what it has shown. Returns how many were from this source so far, if the log is
-    /// to report it. Without a user it delays no login.
+    /// Counts a login that was refused for what it has shown. Without a user it delays no login.
     pub(crate) fn refused<'a>(
         &mut self,
         source: LoginSource,
         user: impl Into<Option<&'a str>>,
         now_ms: u64,
-    ) -> Option<u32> {
+    ) {
         let user = user.into();
         if let Some(user) = user {
             for whose in [self.of_user_from_source(source, user), self.of_user(user)] {
                 self.count(whose, now_ms);
             }
         }
-        let refused = self.count(self.of_source(source, user.is_some()), now_ms);
-        let is_due = refused
-            .logged_ms
-            .is_none_or(|logged_ms| now_ms >= logged_ms + LOG_EVERY_MS);
-        is_due.then(|| {
-            refused.logged_ms = Some(now_ms);
-            refused.count
-        })
+        self.count(self.of_source(source, user.is_some()), now_ms);
     }
 
     /// Forgets the refusals of a user from a source, as a login has succeeded.
@@ -167,7 +155,7 @@ impl Logins {
         (refused.count > free && now_ms < refused.last_ms + FORGET_AFTER_MS).then_some(refused)
     }
 
-    fn count(&mut self, whose: Whose, now_ms: u64) -> &mut Refused {
+    fn count(&mut self, whose: Whose, now_ms: u64) {
         if self.refused.len() >= MAX_ENTRIES && !self.refused.contains_key(&whose) {
             let oldest = self
                 .refused
@@ -183,7 +171,6 @@ impl Logins {
         }
         refused.count = refused.count.saturating_add(1);
         refused.last_ms = now_ms;
-        refused
     }
 }
 
@@ -307,16 +294,6 @@ mod tests {
         assert_eq!(logins.turn(PEER, "ann", FORGET_AFTER_MS), Turn::Now);
         refuse(&mut logins, 1, PEER, "ann", FORGET_AFTER_MS);
         assert_eq!(logins.turn(PEER, "ann", FORGET_AFTER_MS), Turn::Now);
-    }
-
-    #[test]
-    fn the_log_reports_a_source_now_and_then() {
-        let mut logins = Logins::default();
-        let reported: Vec<_> = (0..250)
-            .filter_map(|at| logins.refused(PEER, "ann", at * 100))
-            .collect();
-        assert_eq!(reported, [1, 101, 201]);
-        assert_eq!(logins.refused(OTHER, "ann", 25_000), Some(1));
     }
 
     #[test]

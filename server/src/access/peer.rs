@@ -9,6 +9,10 @@ use std::sync::Arc;
 pub struct Peer {
     /// The client's address, which a trusted proxy may have passed on; 127.0.0.1 for a Unix socket.
     pub address: IpAddr,
+    /// Its port there; 0 if it has none.
+    pub port: u16,
+    /// The address of the listener that accepted it, as `--listen` takes it; empty if none is known.
+    pub listener: Arc<str>,
     /// The Unix socket, if it came through one.
     pub local: Option<LocalPeer>,
     /// The certificate that it has shown in a TLS handshake, and whose key it has.
@@ -45,6 +49,8 @@ impl From<IpAddr> for Peer {
     fn from(address: IpAddr) -> Self {
         Self {
             address: address.to_canonical(),
+            port: 0,
+            listener: Arc::default(),
             local: None,
             certificate: None,
         }
@@ -53,12 +59,19 @@ impl From<IpAddr> for Peer {
 
 impl From<SocketAddr> for Peer {
     fn from(address: SocketAddr) -> Self {
-        address.ip().into()
+        Self {
+            port: address.port(),
+            ..address.ip().into()
+        }
     }
 }
 
+/// `ADDRESS:PORT`, or the address alone if there is no port.
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.address.fmt(f)
+        match self.port {
+            0 => self.address.fmt(f),
+            port => SocketAddr::new(self.address, port).fmt(f),
+        }
     }
 }

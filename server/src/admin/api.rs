@@ -1,11 +1,13 @@
 //! Lists of what there is, and a few changes, as JSON.
 //!
 //! Every list comes in parts; `next` of one is the `cursor` of the following one.
+use super::audit::Details;
 use super::body::Content;
 use super::query::{Query, from_hex, hex};
 use super::reply::{self, Reply};
 use super::requests::unexpected;
 use super::routes::Room;
+use crate::audit::shortened;
 use crate::clock::Now;
 use crate::control::{ReloadError, SnapshotError, Stopped};
 use crate::hub::Hub;
@@ -72,6 +74,7 @@ impl Room {
         list(listed, |it| {
             json!({
                 "peer": it.peer.to_string(),
+                "listener": *it.peer.listener,
                 "client": *it.client,
                 "user": it.user,
                 "outstanding_bytes": it.outstanding,
@@ -96,15 +99,20 @@ impl Room {
     }
 
     pub(super) async fn refusals(&self) -> Reply {
-        let figures = self.ask(|hub, _| hub.figures()).await;
+        let figures = self.ask(Hub::figures).await;
         let items = |figures: crate::hub::Figures| {
             let last = figures.refusals.last().map(|it| {
+                let refused = &it.refused;
                 json!({
-                    "at_ms": it.wall_ms,
-                    "peer": it.peer.map(|peer| peer.to_string()),
-                    "client": *it.client,
-                    "cause": it.cause.name(),
-                    "why": *it.why,
+                    "at_ms": it.last_ms,
+                    "first_ms": it.first_ms,
+                    "count": it.count,
+                    "peer": refused.peer.map(|peer| peer.to_string()),
+                    "client": *refused.client,
+                    "user": refused.user.as_deref(),
+                    "cause": refused.cause.name(),
+                    "why": *refused.why,
+                    "key": refused.key.as_ref().map(|key| name(key)),
                 })
             });
             last.collect::<Value>()
@@ -192,24 +200,36 @@ impl Room {
             Ok(fence) => fence,
             Err(error) => return failure(StatusCode::BAD_REQUEST, &error),
         };
+        let logs_keys = match self.ask(|hub, _| hub.logs_keys()).await {
+            Ok(logs_keys) => logs_keys,
+            Err(failure) => return failure,
+        };
+        let mut details = Details {
+            key: logs_keys.then(|| String::from_utf8_lossy(&key).into_owned()),
+            ..Details::default()
+        };
         let del = Command::Del {
             key,
             if_version: None,
         };
         let Answered { response, commit } = match self.request(del, fence).await {
             Ok(answered) => answered,
-            Err(failure) => return failure,
+            Err(failure) => return details.on(failure),
         };
         let count = match response.reply {
             Answer::Count(count) => count,
-            Answer::Error(error) => return failure(StatusCode::CONFLICT, &error),
-            _ => return unexpected(),
+            Answer::Error(error) => return details.on(failure(StatusCode::CONFLICT, &error)),
+            _ => return details.on(unexpected()),
         };
+        details.deleted = Some(count);
         loop {
             match self.ask(move |hub, _| hub.is_durable(commit)).await {
-                Ok(true) => return reply::json(StatusCode::OK, &json!({ "deleted": count })),
+                Ok(true) => {
+                    let done = reply::json(StatusCode::OK, &json!({ "deleted": count }));
+                    return details.on(done);
+                }
                 Ok(false) => tokio::time::sleep(LOOK_AGAIN).await,
-                Err(failure) => return failure,
+                Err(failure) => return details.on(failure),
             }
         }
     }
@@ -219,20 +239,34 @@ impl Room {
             Ok(asked) => asked,
             Err(error) => return failure(StatusCode::BAD_REQUEST, &error),
         };
+        let details = Details {
+            client: Some(shortened(&asked.client).into_owned()),
+            ..Details::default()
+        };
         let done = self.ask(move |hub, now| hub.disconnect_client(&asked.client, now));
-        match done.await {
+        details.on(match done.await {
             Ok(true) => reply::json(StatusCode::OK, &json!({ "disconnected": true })),
             Ok(false) => failure(StatusCode::NOT_FOUND, &"no such client is connected"),
             Err(failure) => failure,
-        }
+        })
     }
 
     pub(super) async fn reload(&self) -> Reply {
         match self.control().reload().await {
             Ok(reloaded) => {
                 let (users, disconnected) = (reloaded.users, reloaded.disconnected);
-                let document = json!({ "users": users, "disconnected": disconnected });
-                reply::json(StatusCode::OK, &document)
+                let needs_restart = reloaded.needs_restart;
+                let document = json!({
+                    "users": users,
+                    "disconnected": disconnected,
+                    "needs_restart": needs_restart,
+                });
+                let details = Details {
+                    disconnected: Some(disconnected),
+                    needs_restart: (!needs_restart.is_empty()).then(|| needs_restart.join(",")),
+                    ..Details::default()
+                };
+                details.on(reply::json(StatusCode::OK, &document))
             }
             Err(error @ ReloadError::Stopped(_)) => {
                 failure(StatusCode::SERVICE_UNAVAILABLE, &error)
@@ -272,7 +306,13 @@ impl Room {
 
 /// Why something was not done, as JSON.
 pub(super) fn failure(status: StatusCode, error: &dyn std::fmt::Display) -> Reply {
-    reply::json(status, &json!({ "error": error.to_string() }))
+    let error = error.to_string();
+    let reply = reply::json(status, &json!({ "error": error }));
+    let details = Details {
+        error: Some(error),
+        ..Details::default()
+    };
+    details.on(reply)
 }
 
 fn bad_cursor() -> Reply {

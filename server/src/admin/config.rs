@@ -1,6 +1,6 @@
 //! What the HTTP port is told at start.
 use super::Token;
-use crate::config::ConfigError;
+use crate::config::{ConfigError, LogControl};
 use clap::ValueEnum;
 use std::fmt;
 use std::io;
@@ -15,6 +15,11 @@ pub struct HttpAddress {
 }
 
 impl HttpAddress {
+    /// Whether its host is a name, and no address.
+    pub(crate) fn is_name(&self) -> bool {
+        self.host.parse::<IpAddr>().is_err()
+    }
+
     /// The addresses behind it.
     pub(crate) fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
         Ok((self.host.as_str(), self.port).to_socket_addrs()?.collect())
@@ -82,6 +87,8 @@ pub struct AdminConfig {
     pub namespace: String,
     /// The label `backend_chain` of the same.
     pub backend_chain: String,
+    /// The filter of the log, if it can be changed over HTTP.
+    pub log: Option<LogControl>,
 }
 
 impl AdminConfig {
@@ -109,6 +116,7 @@ impl AdminConfig {
             names: MetricNames::default(),
             namespace: "default".into(),
             backend_chain: "0".into(),
+            log: None,
         })
     }
 }

@@ -12,8 +12,9 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -33,20 +34,23 @@ const MOST_HEADERS: usize = 64;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves the port until the server has gone.
-pub(super) async fn serve(listener: TcpListener, gate: Rc<Gate>, room: Rc<Room>) {
-    let listener = match tokio::net::TcpListener::from_std(listener) {
-        Ok(listener) => listener,
+pub(super) async fn serve(listeners: Vec<TcpListener>, gate: Rc<Gate>, room: Rc<Room>) {
+    let listeners = listeners.into_iter().map(tokio::net::TcpListener::from_std);
+    let listeners = match listeners.collect::<io::Result<Vec<_>>>() {
+        Ok(listeners) => listeners,
         Err(error) => return tracing::error!(%error, "the HTTP port cannot be served"),
     };
     let mut connections = JoinSet::new();
     let places = Places::default();
     let mut events = std::pin::pin!(room.tell_viewers());
+    let mut report = std::pin::pin!(room.trail.report_lines_left_out());
     loop {
         tokio::select! {
             () = room.ended() => return,
             () = &mut events => {}
+            () = &mut report => {}
             Some(_) = connections.join_next() => {}
-            accepted = listener.accept() => match accepted {
+            accepted = accept(&listeners) => match accepted {
                 Ok((stream, address)) => {
                     let made = places.make_room();
                     if made != places::Room::Free {
@@ -54,7 +58,8 @@ pub(super) async fn serve(listener: TcpListener, gate: Rc<Gate>, room: Rc<Room>)
                     }
                     if made != places::Room::None {
                         places.take(address.ip(), |seat| {
-                            let conversation = converse(stream, seat, Rc::clone(&gate), Rc::clone(&room));
+                            let (gate, room) = (Rc::clone(&gate), Rc::clone(&room));
+                            let conversation = converse(stream, address, seat, gate, room);
                             connections.spawn_local(conversation)
                         });
                     }
@@ -72,8 +77,23 @@ pub(super) async fn serve(listener: TcpListener, gate: Rc<Gate>, room: Rc<Room>)
     }
 }
 
+/// Accepts the next connection at any of the addresses.
+async fn accept(listeners: &[tokio::net::TcpListener]) -> io::Result<(TcpStream, SocketAddr)> {
+    poll_fn(|context| {
+        let mut polled = listeners.iter().map(|it| it.poll_accept(context));
+        polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
+    })
+    .await
+}
+
 /// Answers the requests of one connection.
-async fn converse(stream: TcpStream, seat: Rc<Seat>, gate: Rc<Gate>, room: Rc<Room>) {
+async fn converse(
+    stream: TcpStream,
+    peer: SocketAddr,
+    seat: Rc<Seat>,
+    gate: Rc<Gate>,
+    room: Rc<Room>,
+) {
     let answer = service_fn(|request: Request<Incoming>| {
         let (gate, room, seat) = (Rc::clone(&gate), Rc::clone(&room), Rc::clone(&seat));
         async move {
@@ -81,7 +101,7 @@ async fn converse(stream: TcpStream, seat: Rc<Seat>, gate: Rc<Gate>, room: Rc<Ro
             let judged = gate.judge(&parts);
             let has_token = judged.is_ok_and(|rights| rights == Rights::Everything);
             let answering = seat.answering(has_token);
-            let reply = routes::answer(&parts, body, judged, &room).await;
+            let reply = routes::answer(peer, &parts, body, judged, &room).await;
             Ok::<_, Infallible>(watched(reply, answering))
         }
     });

@@ -2,7 +2,7 @@
 //!
 //! | check | against |
 //! |---|---|
-//! | `Host` names an address of this port, `localhost`, or a name that was configured | DNS rebinding |
+//! | `Host` names an address of this port, `localhost`, or a name that was configured; checks of health in HTTP/1.0 need none | DNS rebinding |
 //! | `Origin` is the same host, and `Sec-Fetch-Site` this site | requests that another page has a browser send |
 //! | `Authorization: Bearer` has the token, never a cookie | the same, and everybody else |
 //! | no `Transfer-Encoding`, and no body but with POST | requests hidden in others |
@@ -38,6 +38,11 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
+    /// Returns the reason.
+    pub(super) fn why(&self) -> &'static str {
+        self.why
+    }
+
     /// The token is needed.
     pub(super) fn unauthorized(why: &'static str) -> Self {
         Self {
@@ -61,15 +66,15 @@ impl From<Refusal> for Reply {
 /// The checks.
 #[derive(Debug)]
 pub(super) struct Gate {
-    address: SocketAddr,
+    addresses: Vec<IpAddr>,
     hosts: Vec<String>,
     token: Option<Token>,
 }
 
 impl Gate {
-    pub(super) fn new(address: SocketAddr, config: AdminConfig) -> Self {
+    pub(super) fn new(addresses: &[SocketAddr], config: AdminConfig) -> Self {
         Self {
-            address,
+            addresses: addresses.iter().map(SocketAddr::ip).collect(),
             hosts: config.hosts,
             token: config.token,
         }
@@ -90,6 +95,9 @@ impl Gate {
         }
         if request.uri.authority().is_some() {
             return refuse(StatusCode::BAD_REQUEST, "this is no proxy\n");
+        }
+        if is_plain_check(request) {
+            return self.rights(request);
         }
         let mut hosts = request.headers.get_all(HOST).iter();
         let (Some(host), None) = (hosts.next(), hosts.next()) else {
@@ -120,7 +128,10 @@ impl Gate {
             .and_then(|host| host.strip_suffix(']'));
         match bare.unwrap_or(host).parse::<IpAddr>() {
             // No name leads here, so no other page gets hold of it by that.
-            Ok(address) => self.address.ip().is_unspecified() || address == self.address.ip(),
+            Ok(address) => {
+                let mut own = self.addresses.iter();
+                own.any(|own| own.is_unspecified() || *own == address)
+            }
             Err(_) => {
                 host.eq_ignore_ascii_case("localhost")
                     || self.hosts.iter().any(|it| it.eq_ignore_ascii_case(host))
@@ -132,7 +143,7 @@ impl Gate {
         let mut given = request.headers.get_all(AUTHORIZATION).iter();
         let (first, second) = (given.next(), given.next());
         let Some(first) = first else {
-            let is_local = self.address.ip().is_loopback();
+            let is_local = self.addresses.iter().all(IpAddr::is_loopback);
             return Ok(if is_local {
                 Rights::Look
             } else {
@@ -151,6 +162,15 @@ impl Gate {
             Err(Refusal::unauthorized("this is not the token\n"))
         }
     }
+}
+
+/// Whether a request is the check of a load balancer, in HTTP/1.0 and without `Host`. Browsers always send one.
+fn is_plain_check(request: &Parts) -> bool {
+    let headers = &request.headers;
+    request.version == Version::HTTP_10
+        && ["/healthz", "/readyz"].contains(&request.uri.path())
+        && !headers.contains_key(HOST)
+        && !headers.contains_key(ORIGIN)
 }
 
 fn bearer(authorization: &HeaderValue) -> Option<&[u8]> {

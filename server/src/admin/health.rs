@@ -3,8 +3,9 @@ use super::Stage;
 use super::gate::Rights;
 use super::reply::{self, Reply};
 use super::routes::Room;
-use crate::hub::Figures;
+use crate::hub::{Figures, Hub};
 use crate::keyspace::remote::Trouble;
+use crate::service::Skew;
 use hyper::StatusCode;
 use serde::Serialize;
 use std::time::Duration;
@@ -77,12 +78,37 @@ const UNWATCHED: Reason = Reason {
     text: "not all changes that others made are known yet",
 };
 
+const CLOCK_BEHIND: Reason = Reason {
+    code: "clock_behind",
+    text: "timestamps of clients are more than a minute ahead of this machine's clock: entries can be read but not set",
+};
+const CLOCK_SUSPECT: Reason = Reason {
+    code: "clock_suspect",
+    text: "timestamps of clients are more than a minute behind this machine's clock: it may be ahead",
+};
+const VERSIONS_AHEAD: Reason = Reason {
+    code: "versions_ahead",
+    text: "versions of entries are ahead of this machine's clock: it was ahead before, or is behind now",
+};
+
 impl Reason {
+    /// Returns what is wrong although a server is ready for clients.
+    pub(super) fn warnings(figures: &Figures) -> Vec<Self> {
+        let clock = &figures.clock;
+        let warnings = [
+            (clock.skew == Some(Skew::Ahead), CLOCK_SUSPECT),
+            (clock.are_versions_ahead(), VERSIONS_AHEAD),
+        ];
+        let warnings = warnings.into_iter().filter(|(is_so, _)| *is_so);
+        warnings.map(|(_, warning)| warning).collect()
+    }
+
     /// Why a server that answers is not ready for clients.
     pub(super) fn of(figures: &Figures) -> Vec<Self> {
         let reasons = [
             (figures.is_read_only, DISK_FULL),
             (figures.is_storage_busy, DISK_SLOW),
+            (figures.clock.skew == Some(Skew::Behind), CLOCK_BEHIND),
             (
                 figures.broker.is_some_and(|broker| !broker.is_attached),
                 NOT_ATTACHED,
@@ -107,6 +133,8 @@ impl Reason {
 struct Report<'a> {
     status: &'static str,
     reasons: &'a [Reason],
+    #[serde(skip_serializing_if = "<[Reason]>::is_empty")]
+    warnings: &'a [Reason],
 }
 
 impl Room {
@@ -117,7 +145,7 @@ impl Room {
             Stage::Stopping => return Err(STOPPING),
             Stage::Serving(_) => {}
         }
-        let asked = self.control().inspect(|hub, _| hub.figures());
+        let asked = self.control().inspect(Hub::figures);
         match tokio::time::timeout(PATIENCE, asked).await {
             Ok(Ok(figures)) => Ok(figures),
             Ok(Err(_)) if matches!(self.stage(), Stage::Stopping) => Err(STOPPING),
@@ -130,20 +158,28 @@ impl Room {
     pub(super) async fn health(&self, rights: Rights, wants_json: bool) -> Reply {
         let ill = self.figures().await.err();
         let ill = ill.filter(|reason| ![LOADING, STOPPING].contains(reason));
-        report(["alive", "not alive"], ill.as_slice(), rights, wants_json)
+        let words = ["alive", "not alive"];
+        report(words, ill.as_slice(), &[], rights, wants_json)
     }
 
     /// Whether clients can do everything.
     pub(super) async fn readiness(&self, rights: Rights, wants_json: bool) -> Reply {
-        let reasons = match self.figures().await {
-            Err(reason) => vec![reason],
-            Ok(figures) => Reason::of(&figures),
+        let (reasons, warnings) = match self.figures().await {
+            Err(reason) => (vec![reason], Vec::new()),
+            Ok(figures) => (Reason::of(&figures), Reason::warnings(&figures)),
         };
-        report(["ready", "not ready"], &reasons, rights, wants_json)
+        let words = ["ready", "not ready"];
+        report(words, &reasons, &warnings, rights, wants_json)
     }
 }
 
-fn report(words: [&'static str; 2], reasons: &[Reason], rights: Rights, wants_json: bool) -> Reply {
+fn report(
+    words: [&'static str; 2],
+    reasons: &[Reason],
+    warnings: &[Reason],
+    rights: Rights,
+    wants_json: bool,
+) -> Reply {
     let is_well = reasons.is_empty();
     let status = words[usize::from(!is_well)];
     let code = if is_well {
@@ -151,12 +187,21 @@ fn report(words: [&'static str; 2], reasons: &[Reason], rights: Rights, wants_js
     } else {
         StatusCode::SERVICE_UNAVAILABLE
     };
-    let reasons = if rights >= Rights::Look { reasons } else { &[] };
+    let (reasons, warnings) = if rights >= Rights::Look {
+        (reasons, warnings)
+    } else {
+        (&[][..], &[][..])
+    };
     if wants_json {
-        return reply::json(code, &Report { status, reasons });
+        let report = Report {
+            status,
+            reasons,
+            warnings,
+        };
+        return reply::json(code, &report);
     }
     let mut text = format!("{status}\n");
-    for reason in reasons {
+    for reason in reasons.iter().chain(warnings) {
         text.push_str(reason.code);
         text.push_str(": ");
         text.push_str(reason.text);

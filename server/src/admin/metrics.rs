@@ -2,6 +2,7 @@
 use super::Stage;
 use super::attached::broker;
 use super::body::Content;
+use super::clock::clock;
 use super::config::MetricNames;
 use super::engine;
 use super::exposition::{Exposition, Form, Kind};
@@ -120,11 +121,20 @@ fn own(text: &mut Exposition, figures: &Figures) {
         "1 while entries cannot be changed since the disk is full.",
     )
     .sample(&[], u8::from(figures.is_read_only));
+    clock(text, &figures.clock);
     if let Some(figures) = &figures.broker {
         broker(text, figures);
     }
     if let Some(figures) = &figures.engine {
         engine::engine(text, figures);
+    }
+    text.family(
+        "statestored_connections_closed_total",
+        Counter,
+        "Connections of clients that ended, by reason.",
+    );
+    for (reason, count) in figures.ends.read() {
+        text.sample(&[("reason", reason)], count);
     }
     text.family(
         "statestored_refusals_total",

@@ -17,7 +17,9 @@
 //! read where the storage counts them. HTTP is without TLS: a proxy in front may have it.
 mod api;
 mod attached;
+mod audit;
 mod body;
+mod clock;
 mod config;
 mod doors;
 mod engine;
@@ -25,6 +27,7 @@ mod events;
 mod exposition;
 mod gate;
 mod health;
+mod log;
 mod looks;
 mod metrics;
 mod page;
@@ -43,6 +46,7 @@ pub use token::Token;
 use crate::config::StorageConfig;
 use crate::control::Control;
 use crate::error::ServerError;
+use crate::listeners::{self, Listening, check_free};
 use crate::storage::StorageFigures;
 use gate::Gate;
 use routes::Room;
@@ -51,8 +55,12 @@ use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use tokio::net::TcpSocket;
 use tokio::sync::watch;
 use tokio::task::LocalSet;
+
+/// Number of connections that may wait to be accepted.
+const BACKLOG: u32 = 128;
 
 /// How far the server is.
 #[derive(Debug, Clone)]
@@ -68,21 +76,22 @@ pub(crate) enum Stage {
 /// The port is bound, and nobody answers yet.
 #[derive(Debug)]
 pub(crate) struct Bound {
-    listener: TcpListener,
-    address: SocketAddr,
+    listeners: Vec<TcpListener>,
+    addresses: Vec<SocketAddr>,
     config: AdminConfig,
 }
 
 /// The thread behind the port; it ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Admin {
-    address: SocketAddr,
+    addresses: Vec<SocketAddr>,
     stage: Option<watch::Sender<Stage>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Bound {
-    pub(crate) fn new(config: AdminConfig) -> Result<Self, ServerError> {
+    /// Binds the addresses of the port; those of `former` are taken by clients.
+    pub(crate) fn new(config: AdminConfig, former: &[Listening]) -> Result<Self, ServerError> {
         let bind = || {
             let addresses = config.address.resolve()?;
             // A name may have got another address meanwhile.
@@ -90,17 +99,25 @@ impl Bound {
                 let why = "others can reach it, and there is no token";
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
             }
-            let listener = TcpListener::bind(&addresses[..])?;
-            listener.set_nonblocking(true)?;
-            Ok((listener.local_addr()?, listener))
+            check_free(&addresses, former)?;
+            let sockets = listeners::bind(&addresses, config.address.is_name())?;
+            let listen = |socket: TcpSocket| {
+                let listener = socket.listen(BACKLOG)?.into_std()?;
+                Ok((listener.local_addr()?, listener))
+            };
+            sockets
+                .into_iter()
+                .map(listen)
+                .collect::<io::Result<Vec<_>>>()
         };
-        let (address, listener) = bind().map_err(|source| ServerError::Listen {
+        let bound = bind().map_err(|source| ServerError::Listen {
             address: config.address.to_string(),
             source,
         })?;
+        let (addresses, listeners) = bound.into_iter().unzip();
         Ok(Self {
-            listener,
-            address,
+            listeners,
+            addresses,
             config,
         })
     }
@@ -111,7 +128,7 @@ impl Bound {
         control: Control,
         storage: &StorageConfig,
     ) -> Result<Admin, ServerError> {
-        let address = self.address;
+        let addresses = self.addresses.clone();
         let (stage, stages) = watch::channel(Stage::Loading);
         let data_dir = match storage {
             StorageConfig::Durable(path) => Some(path.clone()),
@@ -123,8 +140,8 @@ impl Bound {
             .map_err(ServerError::Runtime)?;
         let run = move || {
             let room = Room::new(control, stages, data_dir, &self.config);
-            let gate = Gate::new(self.address, self.config);
-            let serving = doors::serve(self.listener, Rc::new(gate), Rc::new(room));
+            let gate = Gate::new(&self.addresses, self.config);
+            let serving = doors::serve(self.listeners, Rc::new(gate), Rc::new(room));
             let local = LocalSet::new();
             local.block_on(&runtime, serving);
             // In its runtime.
@@ -139,7 +156,7 @@ impl Bound {
             .spawn(run)
             .map_err(ServerError::Runtime)?;
         Ok(Admin {
-            address,
+            addresses,
             stage: Some(stage),
             thread: Some(thread),
         })
@@ -147,9 +164,9 @@ impl Bound {
 }
 
 impl Admin {
-    /// Where it listens.
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+    /// Returns the addresses where it listens.
+    pub(crate) fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
     }
 
     /// The server has got so far.

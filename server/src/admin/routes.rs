@@ -1,5 +1,6 @@
 //! What can be asked for, and who may.
 use super::Stage;
+use super::audit::Trail;
 use super::config::{AdminConfig, MetricNames};
 use super::events::Viewers;
 use super::gate::{Refusal, Rights};
@@ -7,6 +8,7 @@ use super::looks::Looks;
 use super::page::Part;
 use super::query::Query;
 use super::reply::{self, Reply};
+use crate::config::LogControl;
 use crate::control::Control;
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -17,6 +19,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, StatusCode};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -44,6 +47,9 @@ pub(super) struct Room {
     pub(super) disk_looks: Looks,
     /// Connections closed since there were too many, those included that gave way.
     pub(super) refused_connections: Cell<u64>,
+    /// The filter of the log.
+    pub(super) log: Option<LogControl>,
+    pub(super) trail: Trail,
 }
 
 /// What metrics are called.
@@ -75,6 +81,8 @@ impl Room {
             disk_looks: Looks::within(DISK_TIME),
             answers: RefCell::default(),
             refused_connections: Cell::new(0),
+            log: config.log.clone(),
+            trail: Trail::new(),
         }
     }
 
@@ -127,10 +135,11 @@ enum Route {
     Disconnect,
     Reload,
     Backup,
+    Log,
 }
 
 /// By path.
-const ROUTES: [(&str, Route); 19] = [
+const ROUTES: [(&str, Route); 20] = [
     ("/", Route::Page(Part::Document)),
     ("/page.css", Route::Page(Part::Style)),
     ("/page.js", Route::Page(Part::Script)),
@@ -150,15 +159,17 @@ const ROUTES: [(&str, Route); 19] = [
     ("/api/disconnect", Route::Disconnect),
     ("/api/reload", Route::Reload),
     ("/api/backup", Route::Backup),
+    ("/api/log", Route::Log),
 ];
 
 impl Route {
     /// Whether it changes something, or takes much.
-    fn changes(self) -> bool {
-        matches!(
-            self,
-            Self::Delete | Self::Disconnect | Self::Reload | Self::Backup
-        )
+    fn changes(self, method: &Method) -> bool {
+        match self {
+            Self::Delete | Self::Disconnect | Self::Reload | Self::Backup => true,
+            Self::Log => method == Method::POST,
+            _ => false,
+        }
     }
 
     /// Whether it shows keys.
@@ -167,10 +178,10 @@ impl Route {
     }
 
     /// What whoever asks needs.
-    fn needs(self) -> Rights {
+    fn needs(self, method: &Method) -> Rights {
         match self {
             Self::Page(_) | Self::Health | Self::Readiness => Rights::Nothing,
-            _ if self.changes() => Rights::Everything,
+            _ if self.changes(method) => Rights::Everything,
             _ => Rights::Look,
         }
     }
@@ -178,6 +189,7 @@ impl Route {
 
 /// Answers one request of somebody who may do this, or may not.
 pub(super) async fn answer(
+    peer: SocketAddr,
     parts: &Parts,
     body: Incoming,
     judged: Result<Rights, Refusal>,
@@ -193,6 +205,8 @@ pub(super) async fn answer(
         (None, Ok(_)) => ("other", nothing_here()),
         (None, Err(refusal)) => ("other", refusal.into()),
     };
+    let changes = found.is_some_and(|(_, route)| route.changes(&parts.method));
+    room.trail.answered(peer, name, changes, judged, &reply);
     let key = (name, reply.status().as_u16());
     *room.answers.borrow_mut().entry(key).or_default() += 1;
     reply
@@ -203,11 +217,20 @@ fn nothing_here() -> Reply {
 }
 
 async fn admit(route: Route, parts: &Parts, body: Incoming, rights: Rights, room: &Room) -> Reply {
-    let (fits, allowed) = if route.changes() {
+    let changes = route.changes(&parts.method);
+    let (fits, allowed) = if changes {
         (parts.method == Method::POST, "POST")
     } else {
-        let is_read = parts.method == Method::GET || parts.method == Method::HEAD;
-        (is_read, "GET, HEAD")
+        let is_health = matches!(route, Route::Health | Route::Readiness);
+        // The method that HAProxy uses unless another one is configured.
+        let is_check = is_health && parts.method == Method::OPTIONS;
+        let is_read = parts.method == Method::GET || parts.method == Method::HEAD || is_check;
+        let allowed = match route {
+            Route::Log => "GET, HEAD, POST",
+            _ if is_health => "GET, HEAD, OPTIONS",
+            _ => "GET, HEAD",
+        };
+        (is_read, allowed)
     };
     if !fits {
         let why = format!("this is asked for with {allowed}\n");
@@ -216,10 +239,10 @@ async fn admit(route: Route, parts: &Parts, body: Incoming, rights: Rights, room
         refusal.headers_mut().insert(ALLOW, allowed);
         return refusal;
     }
-    if !route.changes() && !body.is_end_stream() {
+    if !changes && !body.is_end_stream() {
         return reply::text(StatusCode::BAD_REQUEST, "there is nothing to send here\n");
     }
-    if rights < route.needs() {
+    if rights < route.needs(&parts.method) {
         let why = if room.has_token {
             "this needs the token\n"
         } else {
@@ -278,6 +301,8 @@ async fn perform(route: Route, parts: &Parts, body: &[u8], rights: Rights, room:
         Route::Disconnect => room.disconnect(body).await,
         Route::Reload => room.reload().await,
         Route::Backup => room.backup().await,
+        Route::Log if parts.method == Method::POST => room.set_log_filter(body),
+        Route::Log => room.log_filter(),
     }
 }
 

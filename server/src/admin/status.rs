@@ -16,6 +16,7 @@ impl Room {
             Ok(figures) => (Reason::of(figures), Some(figures)),
             Err(reason) => (vec![*reason], None),
         };
+        let warnings = figures.map(Reason::warnings).unwrap_or_default();
         let storage = self.storage();
         let space = self.space().await;
         let process = Process::read();
@@ -24,6 +25,7 @@ impl Room {
             "version": env!("CARGO_PKG_VERSION"),
             "started_s": process.start_seconds,
             "reasons": reasons,
+            "warnings": warnings,
             "is_open": figures.map(|figures| figures.is_open),
             "has_token": self.has_token,
             "watches": figures.map(|figures| figures.watches),

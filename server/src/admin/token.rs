@@ -69,6 +69,11 @@ impl Token {
             .map_err(|error| ConfigError::Options(format!("{}: {error}", path.display())))
     }
 
+    /// Whether another token is the same.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.is(other.0.as_bytes())
+    }
+
     /// Whether this is it; takes a time that depends on the lengths only.
     pub(crate) fn is(&self, given: &[u8]) -> bool {
         self.0.as_bytes().ct_eq(given).into()

@@ -6,12 +6,11 @@ use super::doors::DoorOptions;
 use super::limits::LimitOptions;
 use super::persistence::PersistenceOptions;
 use super::storage::StorageOptions;
-use super::{Config, ConfigError};
+use super::{Config, ConfigError, LogFilter, Options};
 use crate::service::ServiceConfig;
 use crate::tools::Tool;
 use clap::{Parser, ValueEnum};
 use std::path::PathBuf;
-use tracing::level_filters::LevelFilter;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -81,13 +80,19 @@ pub struct Arguments {
     #[arg(long)]
     core_dumps: bool,
 
-    /// What is logged: off, error, warn, info, debug or trace
-    #[arg(long, value_name = "LEVEL", default_value = "info")]
-    log: LevelFilter,
+    /// What is logged: off, error, warn, info, debug or trace, and other levels for targets, such as
+    /// info,statestored::audit::connection=warn
+    #[arg(long, value_name = "FILTER", default_value = "info")]
+    #[allow(clippy::doc_markdown, reason = "help is plain text")]
+    log: LogFilter,
 
     /// In which form: text for people, json with one object per line, or journal for that of systemd, which knows the time
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     log_format: LogFormat,
+
+    /// The values of all options.
+    #[arg(skip)]
+    options: Options,
 }
 
 /// The form of the log.
@@ -102,6 +107,10 @@ pub enum LogFormat {
 }
 
 impl Arguments {
+    pub(super) fn with_options(self, options: Options) -> Self {
+        Self { options, ..self }
+    }
+
     /// Whether nothing is to be done but to read the configuration.
     pub fn only_checks(&self) -> bool {
         self.check
@@ -113,8 +122,8 @@ impl Arguments {
     }
 
     /// What is logged.
-    pub fn log_level(&self) -> LevelFilter {
-        self.log
+    pub fn log_filter(&self) -> &LogFilter {
+        &self.log
     }
 
     /// In which form.
@@ -178,6 +187,7 @@ impl Arguments {
             authenticator: self.access.into_authenticator()?,
             attach,
             admin: self.admin.into_config()?,
+            options: self.options,
             heap: None,
             source: None,
         })

@@ -1,5 +1,5 @@
 //! One set of options from the command line, the environment and a file.
-use super::{Arguments, ConfigError};
+use super::{Arguments, ConfigError, Options};
 use crate::reading;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
@@ -69,8 +69,9 @@ impl Layers {
             let said = from_file(&command, path, &matches)?;
             command_line.splice(1..1, said);
         }
-        let matches = command.try_get_matches_from(command_line)?;
-        Ok(Arguments::from_arg_matches(&matches)?)
+        let matches = command.clone().try_get_matches_from(command_line)?;
+        let options = Options::of(&command, &matches);
+        Ok(Arguments::from_arg_matches(&matches)?.with_options(options))
     }
 }
 

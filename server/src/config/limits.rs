@@ -1,5 +1,6 @@
 //! Options: how much the store and its clients may hold.
 use crate::access::{LimitsOfUsers, Rates, UserLimits};
+use crate::audit::AuditOptions;
 use crate::available_memory::available_memory;
 use crate::hub::HubLimits;
 use crate::keyspace::PrefixLimit;
@@ -43,7 +44,8 @@ pub(super) struct LimitOptions {
     max_byte_rate: Option<u64>,
 
     /// What a user may have, such as `ann connections=5 requests=100`; `*` is each user without a limit of their own. Of
-    /// connections, sessions, watches, held (bytes that wait for the user), requests and bytes (in a second); may be repeated
+    /// connections, sessions, watches, subscriptions (with wildcards), held (bytes that wait for the user), requests and bytes
+    /// (in a second); may be repeated
     #[arg(long, value_name = "USER LIMITS", value_parser = user_limit)]
     limit_user: Vec<(String, UserLimits)>,
 
@@ -51,6 +53,14 @@ pub(super) struct LimitOptions {
     /// repeated
     #[arg(long, value_name = "PREFIX LIMITS", value_parser = PrefixLimit::parse)]
     limit_prefix: Vec<PrefixLimit>,
+
+    /// Log keys in the audit trail, and list them with the last refusals
+    #[arg(long)]
+    audit_keys: bool,
+
+    /// Most lines of the audit trail about clients in a second; those beyond it are counted. 0 is no limit
+    #[arg(long, value_name = "N", default_value_t = AuditOptions::default().max_lines_per_second)]
+    audit_rate: u32,
 
     /// Largest MQTT packet accepted, in bytes; it bounds the size of values
     #[arg(long, value_name = "N", default_value_t = HubLimits::default().max_packet_bytes,
@@ -71,6 +81,10 @@ impl LimitOptions {
                 bytes: self.max_byte_rate,
             },
             users: self.of_users(),
+            audit: AuditOptions {
+                logs_keys: self.audit_keys,
+                max_lines_per_second: self.audit_rate,
+            },
             ..HubLimits::default()
         }
     }

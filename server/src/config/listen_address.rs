@@ -1,6 +1,6 @@
 //! Where a server listens.
 use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -89,6 +89,14 @@ impl ListenAddress {
                 Ok((host.as_str(), *port).to_socket_addrs()?.collect())
             }
             At::File(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// Whether its host is a name, and no address.
+    pub(crate) fn is_name(&self) -> bool {
+        match &self.0 {
+            At::Network { host, .. } => host.parse::<IpAddr>().is_err(),
+            At::File(_) => false,
         }
     }
 

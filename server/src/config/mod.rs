@@ -19,6 +19,8 @@ mod etcd;
 mod layers;
 mod limits;
 mod listen_address;
+mod log;
+mod options;
 mod persistence;
 #[cfg(feature = "redis")]
 mod redis;
@@ -33,6 +35,8 @@ pub use doors::{ClientCertificates, Doors, TlsFiles};
 pub use layers::{Layers, LayersError};
 pub use listen_address::ListenAddress;
 pub(crate) use listen_address::Scheme;
+pub use log::{LogControl, LogFilter};
+pub use options::Options;
 pub use storage::StorageConfig;
 pub use subnet::Subnet;
 
@@ -75,6 +79,8 @@ pub struct Config {
     pub attach: Option<AttachConfig>,
     /// The HTTP port for those who look after the server, if there is one.
     pub admin: Option<AdminConfig>,
+    /// The options that all of this was made of, as far as it was.
+    pub options: Options,
     /// The allocator, if the process consists of this server alone.
     pub heap: Option<&'static dyn Heap>,
     /// How all of this is read again. Without it, only the users are, from the file that they came from.
@@ -183,6 +189,7 @@ impl Config {
             persist_property: None,
             attach: None,
             admin: None,
+            options: Options::default(),
             heap: None,
             source: None,
         }

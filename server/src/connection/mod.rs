@@ -117,6 +117,7 @@ pub(crate) struct Connection {
     peer: Peer,
     bounds: Bounds,
     phase: Phase,
+    opened_ms: u64,
     /// What the client has shown to prove who it is, while that has no answer.
     proving: Option<Box<Proving>>,
     /// The method of its enhanced authentication.
@@ -164,6 +165,7 @@ impl Connection {
             peer,
             bounds,
             phase: Phase::Opening,
+            opened_ms: now_ms,
             proving: None,
             method: None,
             until_ms: None,
@@ -192,6 +194,16 @@ impl Connection {
     /// Where it comes from.
     pub(crate) fn peer(&self) -> IpAddr {
         self.peer.address
+    }
+
+    /// Returns the address, port and listener of its client.
+    pub(crate) fn endpoint(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// Returns when it was opened, in milliseconds.
+    pub(crate) fn opened_ms(&self) -> u64 {
+        self.opened_ms
     }
 
     /// Where its logins come from.

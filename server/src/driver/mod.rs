@@ -114,8 +114,8 @@ impl Driver {
         match accepted {
             Ok(arrival) => Some(Rc::clone(self).serve(arrival.stream, arrival.peer, arrival.place)),
             Err(peer) => {
-                tracing::debug!(%peer, "refusing a connection: there are too many");
-                self.hub.borrow_mut().turned_away();
+                let now = self.clock.now();
+                self.hub.borrow_mut().turned_away(&peer, now);
                 None
             }
         }
@@ -152,26 +152,25 @@ impl Driver {
         _place: P,
     ) {
         let _fuse = Fuse(&self);
-        let address = peer.address;
         if self.is_paused.get() {
             // It came in the moment of the end, when everybody else was told of it: nobody would tell this one any more.
-            tracing::debug!(peer = %address, "refusing a connection: the server stops");
+            self.hub.borrow().not_served(&peer);
             return;
         }
         let opened = self.hub.borrow_mut().opened(peer, self.clock.now());
         let Some(id) = opened else {
-            tracing::debug!(peer = %address, "refusing a connection: there are too many");
             return;
         };
         self.spread_word(None);
         let mut connection = Socket::new(&self, id, &mut stream);
-        if let Err(error) = poll_fn(|context| connection.poll(context)).await {
-            tracing::debug!(peer = %address, %error, "a connection ended");
-        }
+        let ended = poll_fn(|context| connection.poll(context)).await;
         drop(connection);
         drop(stream);
         if self.is_broken.get() {
             return;
+        }
+        if let Err(error) = ended {
+            self.hub.borrow_mut().failed(id, &error, self.clock.now());
         }
         self.wakers.borrow_mut().remove(id);
         self.hub.borrow_mut().closed(id, self.clock.now());
@@ -211,6 +210,8 @@ impl Driver {
         let mut everybody = None;
         // A hash that has begun goes on to its end, whatever happens here.
         let mut verifications = JoinSet::new();
+        // What was stored may show that the clock is wrong.
+        self.tick();
         loop {
             self.begin_verifications(&mut verifications);
             self.tell_whether_full(committer.is_full());

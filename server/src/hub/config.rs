@@ -2,6 +2,7 @@
 use super::broker::BrokerTerms;
 use super::limits::HubLimits;
 use crate::access::{Authenticator, Policy};
+use crate::audit::EndCounts;
 use std::sync::Arc;
 
 /// What a [`Hub`](super::Hub) is made with.
@@ -17,6 +18,8 @@ pub struct HubConfig {
     pub persist_property: Option<(String, String)>,
     /// The broker behind which it is, if there is one.
     pub broker: Option<BrokerTerms>,
+    /// Numbers of ended connections, which those that end before they reach the hub have in common.
+    pub ends: EndCounts,
     /// Whether all users of this machine can reach a listener that demands no certificate: keys are shown over HTTP without the token
     /// only then.
     pub anonymous_local_users: bool,

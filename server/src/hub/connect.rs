@@ -1,9 +1,11 @@
 //! CONNECT and CONNACK (MQTT 5, sections 3.1 and 3.2).
+use super::audit::{Party, Reasons};
 use super::ending::WillOutcome;
-use super::refusals::{Cause, Refused};
+use super::refusals::Cause;
 use super::session::Session;
 use super::{ConnectionId, Hub, SessionId, Timed};
 use crate::access::{Login, Refusal};
+use crate::audit::EndReason;
 use crate::clock::Now;
 use crate::connection::{Connection, Parting};
 use crate::topic_filter;
@@ -71,7 +73,7 @@ impl Hub {
         }
         let existing = existing.and_then(|old| {
             let is_new = connect.clean_start || self.has_more_than(old, rights.as_deref());
-            self.take_over(old, is_new, now)
+            self.take_over(old, id, is_new, now)
         });
         let session_present = existing.is_some();
         let receive_maximum = connect.limits.receive_maximum;
@@ -119,8 +121,11 @@ impl Hub {
         };
         self.open(id, session, connect, keep_alive_s, now);
         self.hold_until(id, until_wall_ms, now);
+        self.log_connected(id, session_present, keep_alive_s, now);
         if self.append_connack(id, &connack).is_err() {
             // No packet may come before CONNACK, not even a DISCONNECT [MQTT-3.14.0-1].
+            let why = "CONNACK exceeds the Maximum Packet Size of the client";
+            self.log_end(id, EndReason::PacketTooLarge, why, None, now);
             self.end(id, Parting::Silent, WillOutcome::Dropped, now);
             return Ok(());
         }
@@ -129,10 +134,19 @@ impl Hub {
     }
 
     /// Ends the connection that an existing session may have, and the session too if a new one is to begin.
-    fn take_over(&mut self, old: SessionId, is_new: bool, now: Now) -> Option<SessionId> {
+    fn take_over(
+        &mut self,
+        old: SessionId,
+        by: ConnectionId,
+        is_new: bool,
+        now: Now,
+    ) -> Option<SessionId> {
         if let Some(connection) = self.sessions.get(old)?.connection {
             let why = "another connection uses this client identifier";
-            self.fail(connection, ReasonCode::SESSION_TAKEN_OVER, why, now);
+            let by = self.connections.get(by).map(Connection::endpoint).cloned();
+            let code = ReasonCode::SESSION_TAKEN_OVER;
+            let end = EndReason::TakenOver;
+            self.fail_by(connection, by.as_ref(), end, code, why, now);
             self.settle(now);
         }
         if is_new {
@@ -214,6 +228,7 @@ impl Hub {
         }
     }
 
+    /// Refuses a CONNECT for a reason that the client is told.
     pub(super) fn refuse_connect(
         &mut self,
         id: ConnectionId,
@@ -221,15 +236,39 @@ impl Hub {
         why: &str,
         now: Now,
     ) {
-        let peer = self.connections.get(id).map(Connection::peer);
-        self.refusals.note(Refused {
-            wall_ms: now.wall_ms,
-            peer,
-            client: Arc::default(),
-            cause: Cause::of(reason),
-            why: why.into(),
-        });
-        tracing::debug!(?peer, %reason, why, "refusing a client");
+        let party = self.claimed_party(id);
+        let reasons = (Cause::of(reason), why.to_owned().into());
+        self.refuse_party(id, party, reasons, (reason, why), now);
+    }
+
+    /// Refuses the CONNECT of this party. `reasons` is what the log has, and `told` what the client is told.
+    pub(super) fn refuse_party(
+        &mut self,
+        id: ConnectionId,
+        party: Party,
+        reasons: Reasons,
+        told: (ReasonCode, &str),
+        now: Now,
+    ) {
+        self.note_refused_party(id, party, reasons, now);
+        self.send_refusal(id, told, now);
+    }
+
+    /// Notes that the CONNECT of this party is refused.
+    pub(super) fn note_refused_party(
+        &mut self,
+        id: ConnectionId,
+        party: Party,
+        reasons: Reasons,
+        now: Now,
+    ) {
+        let peer = self.connections.get(id).map(Connection::endpoint).cloned();
+        self.refuse(party, peer.as_ref(), reasons, None, now);
+    }
+
+    /// Sends the refusal of a CONNECT, and ends the connection.
+    pub(super) fn send_refusal(&mut self, id: ConnectionId, told: (ReasonCode, &str), now: Now) {
+        let (reason, why) = told;
         let connack = ConnAck {
             reason_string: Some(why.into()),
             ..ConnAck::new(reason)
@@ -238,7 +277,7 @@ impl Hub {
             // A client that does not even take the few bytes without the text sees the end [MQTT-3.1.2-24].
             let _ = self.append_connack(id, &ConnAck::new(reason));
         }
-        self.refuse(id, now);
+        self.end_refused(id, now);
     }
 
     fn append_connack(&mut self, id: ConnectionId, connack: &ConnAck) -> Result<(), EncodeError> {
@@ -259,19 +298,21 @@ impl Hub {
         now: Now,
     ) {
         if let DecodeError::Version(3 | 4) = error {
+            self.note_refusal(id, Cause::Protocol, "the client speaks MQTT 3", now);
             self.append(id, now, |out, _| {
                 out.extend_from_slice(&CONNACK_3_UNACCEPTABLE_VERSION);
                 Ok(())
             });
-            self.refuse(id, now);
+            self.end_refused(id, now);
         } else {
             self.refuse_connect(id, error.reason(), &error.to_string(), now);
         }
     }
 
     /// Ends a connection whose last word is a CONNACK.
-    fn refuse(&mut self, id: ConnectionId, now: Now) {
+    fn end_refused(&mut self, id: ConnectionId, now: Now) {
         self.statistics.connects_refused += 1;
+        self.log_end(id, EndReason::ConnectRefused, "", None, now);
         self.end(id, Parting::WithLastWord, WillOutcome::Dropped, now);
     }
 }

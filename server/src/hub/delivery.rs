@@ -4,6 +4,7 @@ use super::message::Delivery;
 use super::session::{Content, InFlight, Queued, Session};
 use super::statistics::Statistics;
 use super::{ConnectionId, Hub, SessionId};
+use crate::audit::EndReason;
 use crate::clock::Now;
 use crate::connection::Connection;
 use crate::service::Waiter;
@@ -160,8 +161,9 @@ impl Hub {
         }
         self.statistics.dropped_full += 1;
         if let Some(connection) = session.connection {
-            self.fail(
+            self.fail_for(
                 connection,
+                EndReason::SlowReader,
                 ReasonCode::QUOTA_EXCEEDED,
                 "the client reads too slowly",
                 now,

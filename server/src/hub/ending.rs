@@ -27,6 +27,8 @@ use super::backlog::Backlog;
 use super::fanout::Publication;
 use super::message::Message;
 use super::{ConnectionId, Hub, SessionId, Timed};
+use crate::access::Peer;
+use crate::audit::{EndReason, shortened};
 use crate::clock::Now;
 use crate::connection::{Connection, Parting, Phase, Stage};
 use statestore_protocol::mqtt::{Disconnect, ReasonCode, Will};
@@ -45,14 +47,6 @@ pub(super) enum WillOutcome {
 pub(super) struct Detached {
     session: SessionId,
     will: Option<Box<Will>>,
-}
-
-/// Whether the client or its network is at fault, for the statistics.
-fn is_failure(reason: ReasonCode) -> bool {
-    !matches!(
-        reason,
-        ReasonCode::SUCCESS | ReasonCode::SESSION_TAKEN_OVER | ReasonCode::SERVER_SHUTTING_DOWN
-    )
 }
 
 /// How many turns handing out gets at the end of the process: a second or so.
@@ -81,11 +75,14 @@ impl Hub {
             }
             session.expiry_s = expiry_s.min(self.limits.max_session_expiry_s);
         }
-        let will = if packet.reason == ReasonCode::SUCCESS {
-            WillOutcome::Dropped
+        let (will, reason) = if packet.reason == ReasonCode::SUCCESS {
+            (WillOutcome::Dropped, EndReason::ClientDisconnect)
         } else {
-            WillOutcome::Published
+            let reason = EndReason::ClientDisconnectWithWill;
+            (WillOutcome::Published, reason)
         };
+        let why = packet.reason_string.as_deref().unwrap_or_default();
+        self.log_end(id, reason, &shortened(why), None, now);
         self.end(id, Parting::Silent, will, now);
     }
 
@@ -93,14 +90,41 @@ impl Hub {
     /// durable is forgotten.
     #[cold]
     pub(super) fn fail(&mut self, id: ConnectionId, reason: ReasonCode, why: &str, now: Now) {
+        self.fail_for(id, EndReason::of(reason), reason, why, now);
+    }
+
+    /// The same, where the reason code does not say it all.
+    #[cold]
+    pub(super) fn fail_for(
+        &mut self,
+        id: ConnectionId,
+        end_reason: EndReason,
+        reason: ReasonCode,
+        why: &str,
+        now: Now,
+    ) {
+        self.fail_by(id, None, end_reason, reason, why, now);
+    }
+
+    /// The same, for a connection that ends because of what this peer does.
+    pub(super) fn fail_by(
+        &mut self,
+        id: ConnectionId,
+        by: Option<&Peer>,
+        end_reason: EndReason,
+        reason: ReasonCode,
+        why: &str,
+        now: Now,
+    ) {
+        let connection = self.connections.get(id);
+        if connection.and_then(Connection::session).is_none() {
+            return;
+        }
+        self.log_end(id, end_reason, why, by, now);
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        if connection.session().is_none() {
-            return;
-        }
-        if is_failure(reason) {
-            self.statistics.connections_failed += 1;
+        if end_reason.is_failure() {
             tracing::debug!(client = ?connection.client(), peer = %connection.peer(), %reason, why, "disconnecting a client");
         }
         connection.say_goodbye(reason, why);
@@ -109,7 +133,14 @@ impl Hub {
 
     /// Ends a connection without a word.
     #[cold]
-    pub(super) fn drop_connection(&mut self, id: ConnectionId, now: Now) {
+    pub(super) fn drop_connection(
+        &mut self,
+        id: ConnectionId,
+        reason: EndReason,
+        why: &str,
+        now: Now,
+    ) {
+        self.log_end(id, reason, why, None, now);
         self.end(id, Parting::Silent, WillOutcome::Published, now);
     }
 
@@ -233,8 +264,8 @@ impl Hub {
         match connection.proving().map(|proving| &proving.stage) {
             Some(Stage::Delayed) => return self.turn_has_come(id, now),
             Some(Stage::Refused(refusal)) => {
-                let (reason, why) = *refusal;
-                return self.refuse_connect(id, reason, why, now);
+                let refusal = *refusal;
+                return self.send_refusal(id, refusal, now);
             }
             _ => {}
         }
@@ -246,12 +277,13 @@ impl Hub {
         };
         match connection.phase() {
             Phase::Opening => {
-                self.statistics.connections_failed += 1;
-                self.drop_connection(id, now);
+                let why = "no CONNECT came in time";
+                self.drop_connection(id, EndReason::ConnectTimeout, why, now);
             }
             Phase::Open(_) if connection.is_over(now.mono_ms) => {
                 let why = "the token has expired, and there was no newer one";
-                self.fail(id, ReasonCode::NOT_AUTHORIZED, why, now);
+                let code = ReasonCode::NOT_AUTHORIZED;
+                self.fail_for(id, EndReason::TokenExpired, code, why, now);
             }
             Phase::Open(_) if connection.is_silent(now.mono_ms) => {
                 let why = "nothing came for one and a half times the keep-alive";
@@ -261,8 +293,32 @@ impl Hub {
                 let next_ms = connection.due_ms();
                 self.set_connection_timer(id, next_ms);
             }
-            Phase::Closing | Phase::Closed => self.drop_connection(id, now),
+            Phase::Closing | Phase::Closed => {
+                self.end(id, Parting::Silent, WillOutcome::Published, now);
+            }
         }
+    }
+
+    /// The storage cannot keep writes any more. Nothing that waits for it leaves; wills are published and all clients
+    /// disconnected with "implementation specific error".
+    pub fn storage_failed(&mut self, now: Now) {
+        self.end_all(
+            ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR,
+            "the storage failed",
+            now,
+        );
+    }
+
+    /// The server stops: all clients are disconnected with "server shutting down".
+    ///
+    /// All sessions end with the process, therefore all wills are published first [MQTT-3.1.2-8], without their delay; to
+    /// those who are connected, since nothing is kept for others.
+    pub fn shut_down(&mut self, now: Now) {
+        self.end_all(
+            ReasonCode::SERVER_SHUTTING_DOWN,
+            "the server is shutting down",
+            now,
+        );
     }
 
     /// Ends all connections since the process ends, and with it all sessions: their wills are published before.
@@ -283,7 +339,7 @@ impl Hub {
             if let Some(connection) = self.connections.get(id)
                 && connection.phase() == Phase::Opening
             {
-                self.drop_connection(id, now);
+                self.drop_connection(id, EndReason::of(reason), why, now);
             }
             self.fail(id, reason, why, now);
         }

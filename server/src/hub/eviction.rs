@@ -1,6 +1,7 @@
 //! Who gives way when all sessions and connections together hold too much, or when there are too many sessions:
 //! whoever holds most, never somebody who holds no more than a fair share.
 use super::{ConnectionId, Hub, SessionId};
+use crate::audit::EndReason;
 use crate::clock::Now;
 use crate::connection::Connection;
 use statestore_protocol::mqtt::ReasonCode;
@@ -137,9 +138,10 @@ impl Hub {
             let connection = self.connections.get_mut(connection_id);
             let is_stuck = connection.is_some_and(Connection::forget_buffers);
             let why = "the server needs the memory that this client holds";
-            self.fail(connection_id, ReasonCode::QUOTA_EXCEEDED, why, now);
+            let code = ReasonCode::QUOTA_EXCEEDED;
+            self.fail_for(connection_id, EndReason::Evicted, code, why, now);
             if is_stuck {
-                self.drop_connection(connection_id, now);
+                self.drop_connection(connection_id, EndReason::Evicted, why, now);
             }
             self.settle_detached(now);
         } else if session.dequeue().is_some() {
@@ -153,11 +155,11 @@ impl Hub {
 
     /// Closes a connection that has no session.
     fn drop_hoarder(&mut self, id: ConnectionId, now: Now) {
-        self.statistics.connections_failed += 1;
         if let Some(connection) = self.connections.get_mut(id) {
             connection.forget_buffers();
         }
-        self.drop_connection(id, now);
+        let why = "the server needs the memory that this connection holds";
+        self.drop_connection(id, EndReason::Evicted, why, now);
     }
 
     /// Ends a session that has no connection so that there is room for another one; false if all have one.

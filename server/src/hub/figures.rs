@@ -1,12 +1,12 @@
 //! What is counted and measured, for whoever watches the server.
 use super::broker::{Broker, BrokerFigures};
-use super::refusals::{Cause, Refusals, Refused};
-use super::{ConnectionId, Hub, Statistics};
+use super::clock::ClockFigures;
+use super::refusals::Refusals;
+use super::{Hub, Statistics};
+use crate::audit::EndCounts;
 use crate::clock::Now;
-use crate::connection::Connection;
 use crate::keyspace::remote::EngineFigures;
 use crate::service::{RequestFigures, Service};
-use std::sync::Arc;
 
 /// Everything of one moment.
 #[derive(Debug, Clone)]
@@ -17,6 +17,10 @@ pub(crate) struct Figures {
     pub(crate) requests: RequestFigures,
     /// Refusals by cause, and the last ones.
     pub(crate) refusals: Refusals,
+    /// Ended connections.
+    pub(crate) ends: EndCounts,
+    /// The wall clock.
+    pub(crate) clock: ClockFigures,
     /// Watches of all clients.
     pub(crate) watches: u64,
     /// Entries can be read but not changed.
@@ -37,27 +41,6 @@ impl Hub {
         self.service.measure(now_us);
     }
 
-    /// Something that a client asked for was refused.
-    #[cold]
-    pub(super) fn note_refusal(
-        &mut self,
-        id: ConnectionId,
-        cause: Cause,
-        why: &'static str,
-        now: Now,
-    ) {
-        let connection = self.connections.get(id);
-        self.refusals.note(Refused {
-            wall_ms: now.wall_ms,
-            peer: connection.map(Connection::peer),
-            client: connection
-                .map(|it| Arc::clone(it.client()))
-                .unwrap_or_default(),
-            cause,
-            why: why.into(),
-        });
-    }
-
     /// The service behind it.
     pub fn service(&self) -> &Service {
         &self.service
@@ -74,11 +57,13 @@ impl Hub {
     }
 
     /// Everything that is counted and measured.
-    pub(crate) fn figures(&self) -> Figures {
+    pub(crate) fn figures(&mut self, now: Now) -> Figures {
         Figures {
             statistics: self.statistics(),
             requests: self.service.request_figures().clone(),
             refusals: self.refusals.clone(),
+            ends: self.ends.clone(),
+            clock: self.clock_figures(now),
             watches: self.service.watches(),
             is_read_only: self.service.is_read_only(),
             is_storage_busy: self.is_storage_full,

@@ -1,13 +1,12 @@
 //! What those see and do who look after the server: a bounded part at a time, since everybody waits for it.
 use super::{Hub, SessionId};
-use crate::access::Principal;
+use crate::access::{Peer, Principal};
 use crate::clock::Now;
 use crate::connection::Connection;
 use crate::keyspace::Look;
 use crate::service::Commit;
 use bytes::Bytes;
 use statestore_protocol::mqtt::ReasonCode;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Most connections, sessions or keys that are told at a time.
@@ -18,7 +17,7 @@ pub(crate) const MOST_HOLDER_BYTES: usize = 2048;
 /// A connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ConnectionView {
-    pub(crate) peer: IpAddr,
+    pub(crate) peer: Peer,
     /// Empty before CONNECT was accepted.
     pub(crate) client: Arc<str>,
     pub(crate) user: Option<String>,
@@ -78,7 +77,7 @@ impl Hub {
     fn view(&self, connection: &Connection) -> ConnectionView {
         let session = connection.session().and_then(|id| self.sessions.get(id));
         ConnectionView {
-            peer: connection.peer(),
+            peer: connection.endpoint().clone(),
             client: Arc::clone(connection.client()),
             user: session.and_then(|session| user(&session.principal)),
             outstanding: connection.outstanding(),
@@ -167,6 +166,11 @@ impl Hub {
             key,
             entry,
         })
+    }
+
+    /// Whether keys are logged.
+    pub(crate) fn logs_keys(&self) -> bool {
+        self.limits.audit.logs_keys
     }
 
     /// Whether what waits for this commit may be told.

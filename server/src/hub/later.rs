@@ -4,12 +4,14 @@
 //! has its [place](Place). Room is kept meanwhile: a connection on which much is awaited is not read, and a session counts
 //! what is awaited as if it was queued. If the connection has ended when the outcome comes, the session gets the response,
 //! and the client, which has no PUBACK, delivers the request again and is answered again.
+use super::audit::key_of;
 use super::request::ReturnAddress;
 use super::{ConnectionId, Hub, SessionId};
 use crate::budget::Charge;
 use crate::clock::Now;
-use crate::connection::Place;
+use crate::connection::{Connection, Place};
 use crate::service::{Outcome, Ticket};
+use bytes::Bytes;
 use statestore_protocol::mqtt::{KeptTopic, PacketId};
 
 /// Memory of a request under way besides what the client has sent: here, in the service and in the keyspace.
@@ -24,11 +26,13 @@ pub(super) struct Asker {
     place: Place,
     response_topic: KeptTopic,
     correlation_data: Box<[u8]>,
+    /// What it asks, if keys are logged.
+    payload: Option<Bytes>,
     charge: Charge,
 }
 
 impl Hub {
-    /// A request with a payload of this length has no outcome yet.
+    /// A request with this payload has no outcome yet.
     #[inline(never)]
     pub(super) fn await_outcome(
         &mut self,
@@ -36,7 +40,7 @@ impl Hub {
         session_id: SessionId,
         to: ReturnAddress<'_>,
         ticket: Ticket,
-        payload_len: usize,
+        payload: &Bytes,
     ) {
         let (Some(connection), Some(session)) = (
             self.connections.get_mut(id),
@@ -45,7 +49,7 @@ impl Hub {
             return;
         };
         let bytes = ASKER_BYTES
-            + payload_len
+            + payload.len()
             + to.response_topic.as_bytes().len()
             + to.correlation_data.len();
         session.outcome_awaited(bytes);
@@ -56,6 +60,7 @@ impl Hub {
             place: connection.outcome_awaited(bytes),
             response_topic: to.response_topic.kept(),
             correlation_data: to.correlation_data.into(),
+            payload: self.limits.audit.logs_keys.then(|| payload.clone()),
             charge: Charge::new(&self.gauge, bytes),
         };
         self.askers.insert(ticket, asker);
@@ -89,6 +94,14 @@ impl Hub {
             return;
         };
         session.outcome_came(bytes);
+        if let Some(reasons) = self.refusal(outcome) {
+            let payload = asker.payload.as_ref();
+            let key = payload.and_then(|payload| key_of(payload, outcome));
+            let party = self.party_of(asker.session);
+            let connection = self.connections.get(asker.connection);
+            let peer = connection.map(Connection::endpoint).cloned();
+            self.refuse(party, peer.as_ref(), reasons, key, now);
+        }
         let mut to = ReturnAddress {
             packet_id: asker.packet_id,
             response_topic: asker.response_topic.get(),

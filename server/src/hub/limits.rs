@@ -1,6 +1,7 @@
 //! What the hub allows, and announces in CONNACK.
 
 use crate::access::{LimitsOfUsers, Rates};
+use crate::audit::AuditOptions;
 
 /// Limits of connections and sessions. All of them bound memory or time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub struct HubLimits {
     pub users: LimitsOfUsers,
     /// Milliseconds that a connection which is to be closed gets for its last output.
     pub linger_ms: u64,
+    /// Options of the audit trail.
+    pub audit: AuditOptions,
 }
 
 impl Default for HubLimits {
@@ -66,6 +69,7 @@ impl Default for HubLimits {
             rates: Rates::default(),
             users: LimitsOfUsers::default(),
             linger_ms: 1000,
+            audit: AuditOptions::default(),
         }
     }
 }

@@ -7,19 +7,20 @@
 //!                              ▼         │            └─▶ the client is asked ─▶ AUTH 0x18
 //!                           delayed      └─────────────── AUTH 0x18 ◀─ the client answers
 //! ```
+use super::audit::{Party, user_name};
 use super::policy::Reviewed;
+use super::refusals::Cause;
 use super::verification::Verified;
 use super::{ConnectionId, Hub};
 use crate::access::{
     Authenticator, Credentials, Job, Login, Pace, REFUSAL_DELAY_MS, Refusal, Step, Turn, Verdict,
 };
+use crate::audit::EndReason;
 use crate::clock::Now;
 use crate::connection::{Answer, Connection, Shown, Stage};
 use bytes::Bytes;
 use statestore_protocol::mqtt::{Auth, Connect, ReasonCode};
-
-/// How much of a user name the log shows.
-const MAX_LOGGED_CHARS: usize = 64;
+use std::sync::Arc;
 
 /// How long a client has for a newer token after the end of its own, in milliseconds.
 const GRACE_MS: u64 = 5_000;
@@ -300,8 +301,14 @@ impl Hub {
         }
         match connection.take_proving().map(|proving| proving.shown) {
             Some(Shown::Connect(connect)) => {
-                if let Err((reason, why)) = self.try_connect(id, *connect, login, proof, now) {
-                    self.refuse_connect(id, reason, why, now);
+                let party = Party {
+                    client: connect.client_id.as_str().into(),
+                    user: user_name(&login.principal),
+                };
+                if let Err(told) = self.try_connect(id, *connect, login, proof, now) {
+                    let (reason, why) = told;
+                    let reasons = (Cause::of(reason), why.into());
+                    self.refuse_party(id, party, reasons, told, now);
                 }
             }
             Some(Shown::Again(_)) => self.proven_again(id, login, proof, now),
@@ -318,7 +325,7 @@ impl Hub {
             return;
         };
         if !session.principal.is_same_party(&login.principal) {
-            return self.fail(id, ReasonCode::NOT_AUTHORIZED, OTHER_PARTY, now);
+            return self.turn_away(id, ReasonCode::NOT_AUTHORIZED, OTHER_PARTY, now);
         }
         session.principal = login.principal;
         session.proof = login.proof;
@@ -365,42 +372,65 @@ impl Hub {
             self.statistics.logins_refused += 1;
             let source = connection.login_source();
             let claimed = credentials(connection).and_then(Authenticator::claimed);
-            if (claimed.is_some() || connection.method().is_some())
-                && let Some(refused) = self.logins.refused(source, claimed.as_deref(), now.mono_ms)
-            {
-                let peer = connection.peer();
-                let user = claimed.unwrap_or_default();
-                let user: String = user.chars().take(MAX_LOGGED_CHARS).collect();
-                tracing::warn!(%peer, ?user, refused, "a login was refused: {why}");
+            if claimed.is_some() || connection.method().is_some() {
+                self.logins.refused(source, claimed.as_deref(), now.mono_ms);
             }
         }
+        let reasons = (Cause::Login, why.to_owned().into());
         if self
             .connections
             .get(id)
             .and_then(Connection::session)
             .is_some()
         {
-            return self.turn_away(id, ReasonCode::NOT_AUTHORIZED, told, now);
+            self.refuse_client(id, reasons, None, now);
+            let end = EndReason::ReauthenticationRefused;
+            return self.fail_for(id, end, ReasonCode::NOT_AUTHORIZED, told, now);
         }
+        let party = self.claimed_party(id);
         let leaves_ms = since_ms.saturating_add(REFUSAL_DELAY_MS);
         if is_wrong && leaves_ms > now.mono_ms && self.holds_back(id, now) {
+            // The log has it at once, also if the client does not wait for it.
+            self.note_refused_party(id, party, reasons, now);
             let connection = self.connections.get_mut(id);
             if let Some(proving) = connection.and_then(Connection::proving_mut) {
                 proving.stage = Stage::Refused(refusal);
                 self.set_connection_timer(id, Some(leaves_ms));
-                return;
             }
+            return;
         }
-        self.turn_away(id, reason, told, now);
+        self.refuse_party(id, party, reasons, (reason, told), now);
     }
 
     /// Ends a connection whose client cannot prove who it is, whether it is open or not.
     fn turn_away(&mut self, id: ConnectionId, reason: ReasonCode, why: &str, now: Now) {
         let connection = self.connections.get(id);
         if connection.and_then(Connection::session).is_some() {
-            self.fail(id, reason, why, now);
+            let reasons = (Cause::of(reason), why.to_owned().into());
+            self.refuse_client(id, reasons, None, now);
+            let end = match reason {
+                ReasonCode::PROTOCOL_ERROR => EndReason::ProtocolError,
+                _ => EndReason::ReauthenticationRefused,
+            };
+            self.fail_for(id, end, reason, why, now);
         } else {
             self.refuse_connect(id, reason, why, now);
+        }
+    }
+
+    /// Returns the client id and user name that a client claims in the CONNECT at hand.
+    pub(super) fn claimed_party(&self, id: ConnectionId) -> Party {
+        let Some(connection) = self.connections.get(id) else {
+            return Party::default();
+        };
+        let claimed = credentials(connection).and_then(Authenticator::claimed);
+        let client = match connection.proving().map(|proving| &proving.shown) {
+            Some(Shown::Connect(connect)) => connect.client_id.as_str().into(),
+            _ => Arc::clone(connection.client()),
+        };
+        Party {
+            client,
+            user: claimed.map(Into::into),
         }
     }
 

@@ -66,8 +66,10 @@
 //! | everything else, PINGRESP too | nothing; but PUBACKs keep their order |
 //!
 //! So a response overtakes those that wait for the disk, and can leave before its PUBACK. What waits counts against the client's Receive Maximum.
+mod audit;
 mod backlog;
 mod broker;
+mod clock;
 mod config;
 mod connect;
 mod delivery;
@@ -101,14 +103,16 @@ mod verification;
 pub use crate::connection::ConnectionId;
 pub(crate) use broker::BrokerFigures;
 pub use broker::{BrokerError, BrokerTerms, IdentityKey};
+pub(crate) use clock::ClockFigures;
 pub use config::HubConfig;
 pub(crate) use figures::Figures;
 pub use limits::HubLimits;
-pub(crate) use refusals::{Cause, Refused};
+pub(crate) use refusals::Cause;
 pub use statistics::Statistics;
 pub use verification::{Verification, Verified};
 
 use crate::access::{Authenticator, Logins, Peer, Policy};
+use crate::audit::{EndCounts, EndReason, LineLimiter};
 use crate::budget::Gauge;
 use crate::clock::Now;
 use crate::connection::{Bounds, Connection, Memory, Next, Parting, Phase, SessionId, Turn};
@@ -128,7 +132,7 @@ use refusals::Refusals;
 use session::Sessions;
 use slotmap::{KeyData, SlotMap};
 use spares::Spares;
-use statestore_protocol::mqtt::{EncodedProperties, Packet, ReasonCode};
+use statestore_protocol::mqtt::{EncodedProperties, Packet};
 use statestore_protocol::property::EncodedTimestamp;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -207,6 +211,11 @@ pub struct Hub {
     output_memory: Memory,
     statistics: Statistics,
     refusals: Refusals,
+    /// Ended connections by reason.
+    ends: EndCounts,
+    /// Limits of the audit trail.
+    lines: LineLimiter,
+    clock: clock::ClockLook,
     /// The broker behind which the store is, if there is one.
     broker: Option<Broker>,
 }
@@ -249,6 +258,9 @@ impl Hub {
             output_memory: Memory::default(),
             statistics: Statistics::default(),
             refusals: Refusals::default(),
+            ends: config.ends,
+            lines: LineLimiter::default(),
+            clock: clock::ClockLook::default(),
         }
     }
 
@@ -258,14 +270,7 @@ impl Hub {
         if self.connections.len() >= self.limits.max_connections
             || self.held_bytes() > self.max_session_bytes()
         {
-            self.statistics.connects_refused += 1;
-            self.refusals.note(Refused {
-                wall_ms: now.wall_ms,
-                peer: Some(peer.address),
-                client: Arc::default(),
-                cause: Cause::Connections,
-                why: "there are too many connections".into(),
-            });
+            self.turned_away(&peer, now);
             return None;
         }
         self.statistics.connections_opened += 1;
@@ -281,11 +286,6 @@ impl Hub {
         let due_ms = now.mono_ms.saturating_add(self.limits.connect_timeout_ms);
         self.set_connection_timer(id, Some(due_ms));
         Some(id)
-    }
-
-    /// A connection came for which there was no place, so that it was closed.
-    pub fn turned_away(&mut self) {
-        self.statistics.connects_refused += 1;
     }
 
     /// Bytes came. Whole packets are taken out of `input`; what stays in it is the begin of a packet, or
@@ -366,6 +366,7 @@ impl Hub {
 
     /// The connection is gone, whoever closed it. Its id is not to be used any more.
     pub fn closed(&mut self, id: ConnectionId, now: Now) {
+        self.log_end(id, EndReason::ClientClosed, "", None, now);
         self.end(id, Parting::Silent, WillOutcome::Published, now);
         self.settle(now);
         self.set_connection_timer(id, None);
@@ -380,6 +381,8 @@ impl Hub {
                 Timed::Session(id) => self.session_due(id, now),
             }
         }
+        self.report_lines_left_out(now);
+        self.watch_clock(now);
         // What waits to be handed out goes first, so that it does not become ever more.
         if self.fanouts.len() < MOST_FANOUTS {
             self.service.advance(now);
@@ -393,10 +396,14 @@ impl Hub {
     /// When [`tick`](Self::tick) has something to do next, in milliseconds of the monotonic clock.
     pub fn next_wakeup(&self) -> Option<u64> {
         let work_ms = self.has_work().then_some(0);
-        [self.timers.next_ms(), self.service.next_ms(), work_ms]
-            .into_iter()
-            .flatten()
-            .min()
+        let all = [
+            self.timers.next_ms(),
+            self.service.next_ms(),
+            self.service.next_skew_ms(),
+            self.lines.next_ms(),
+            work_ms,
+        ];
+        all.into_iter().flatten().min()
     }
 
     /// Ready if the keyspace has something to tell, so that [`tick`](Self::tick) is to be called. Otherwise the context is
@@ -458,28 +465,6 @@ impl Hub {
             // Who waits for room is refused as well: there may be none for long.
             self.end_waiting(now);
         }
-    }
-
-    /// The storage cannot keep writes any more. Nothing that waits for it leaves; wills are published and all clients
-    /// disconnected with "implementation specific error".
-    pub fn storage_failed(&mut self, now: Now) {
-        self.end_all(
-            ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR,
-            "the storage failed",
-            now,
-        );
-    }
-
-    /// The server stops: all clients are disconnected with "server shutting down".
-    ///
-    /// All sessions end with the process, therefore all wills are published first [MQTT-3.1.2-8], without their delay; to
-    /// those who are connected, since nothing is kept for others.
-    pub fn shut_down(&mut self, now: Now) {
-        self.end_all(
-            ReasonCode::SERVER_SHUTTING_DOWN,
-            "the server is shutting down",
-            now,
-        );
     }
 
     fn set_connection_timer(&mut self, id: ConnectionId, at_ms: Option<u64>) {

@@ -1,12 +1,12 @@
 //! Packets as they come, to those who serve them.
-use super::refusals::{Cause, Refused};
+use super::refusals::Cause;
 use super::session::Content;
 use super::{ConnectionId, Hub};
 use crate::access::proxy_header::UNTRUSTED;
+use crate::audit::EndReason;
 use crate::clock::Now;
 use crate::connection::Connection;
 use statestore_protocol::mqtt::{DecodeError, Packet, ReasonCode};
-use std::sync::Arc;
 
 impl Hub {
     /// A packet came.
@@ -20,7 +20,10 @@ impl Hub {
                     self.connect(id, connect, now);
                 }
                 Packet::Auth(auth) if connection.proving().is_some() => self.auth(id, auth, now),
-                _ => self.drop_connection(id, now),
+                _ => {
+                    let why = "the first packet is no CONNECT";
+                    self.drop_connection(id, EndReason::ProtocolError, why, now);
+                }
             };
         };
         match packet {
@@ -82,24 +85,15 @@ impl Hub {
         } else if first == Some(CONNECT) {
             self.refuse_undecodable_connect(id, error, now);
         } else {
-            self.drop_connection(id, now);
+            let why = error.to_string();
+            self.drop_connection(id, EndReason::ProtocolError, &why, now);
         }
     }
 
     /// A proxy that is not trusted passes on an address.
     #[cold]
     pub(super) fn untrusted_proxy(&mut self, id: ConnectionId, now: Now) {
-        let peer = self.connections.get(id).map(Connection::peer);
-        self.refusals.note(Refused {
-            wall_ms: now.wall_ms,
-            peer,
-            client: Arc::default(),
-            cause: Cause::Protocol,
-            why: UNTRUSTED.into(),
-        });
-        if let Some(peer) = peer.filter(|_| self.refusals.logs_proxies(now.mono_ms)) {
-            tracing::warn!(%peer, "a connection was refused: {UNTRUSTED}");
-        }
-        self.drop_connection(id, now);
+        self.note_refusal(id, Cause::Protocol, UNTRUSTED, now);
+        self.drop_connection(id, EndReason::ProtocolError, UNTRUSTED, now);
     }
 }

@@ -2,6 +2,7 @@
 use super::subscribe::may_have;
 use super::{Hub, SessionId};
 use crate::access::{Principal, Refusal, Rights};
+use crate::audit::EndReason;
 use crate::clock::Now;
 use statestore_protocol::mqtt::{Connect, ReasonCode};
 use std::sync::Arc;
@@ -103,7 +104,8 @@ impl Hub {
                 connection.take_will();
             }
             let why = "this client has what the policy does not allow any more: log in again";
-            self.fail(id, ReasonCode::NOT_AUTHORIZED, why, now);
+            let code = ReasonCode::NOT_AUTHORIZED;
+            self.fail_for(id, EndReason::AccessChanged, code, why, now);
             self.settle_detached(now);
         }
         self.end_session(id, now);

@@ -1,17 +1,16 @@
-//! Who was refused lately, and how many were refused for what.
+//! The last refusals, and their numbers by cause.
+use bytes::Bytes;
 use statestore_protocol::mqtt::ReasonCode;
-use std::collections::VecDeque;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The log reports proxies that are not trusted no more often than this.
-const LOG_EVERY_MS: u64 = 10_000;
-
-/// How many are remembered.
+/// Maximum number of entries in the list.
 const KEPT: usize = 100;
 
-/// What somebody was refused for, as far as it is counted apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The cause of a refusal, as far as it is counted apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Cause {
     /// Credentials that are not accepted.
     Login,
@@ -25,17 +24,26 @@ pub(crate) enum Cause {
     Connections,
     /// Something that the protocol does not allow, or this server does not offer.
     Protocol,
+    /// A timestamp or fencing token too far ahead of the server's clock.
+    Clock,
+    /// A fencing token that is missing or too low.
+    Fencing,
+    /// The storage takes no changes now, or the request waited for too long.
+    Unavailable,
 }
 
 impl Cause {
     /// All of them, in the order of [`Refusals::counts`].
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Login,
         Self::Authorization,
         Self::Quota,
         Self::Rate,
         Self::Connections,
         Self::Protocol,
+        Self::Clock,
+        Self::Fencing,
+        Self::Unavailable,
     ];
 
     /// Its name in lower case.
@@ -47,10 +55,13 @@ impl Cause {
             Self::Rate => "rate",
             Self::Connections => "connections",
             Self::Protocol => "protocol",
+            Self::Clock => "clock",
+            Self::Fencing => "fencing",
+            Self::Unavailable => "unavailable",
         }
     }
 
-    /// What a reason code stands for.
+    /// Returns the cause that a reason code stands for.
     pub(super) fn of(reason: ReasonCode) -> Self {
         match reason {
             ReasonCode::BAD_USER_NAME_OR_PASSWORD | ReasonCode::BAD_AUTHENTICATION_METHOD => {
@@ -59,58 +70,106 @@ impl Cause {
             ReasonCode::NOT_AUTHORIZED => Self::Authorization,
             ReasonCode::QUOTA_EXCEEDED => Self::Quota,
             ReasonCode::CONNECTION_RATE_EXCEEDED => Self::Rate,
+            ReasonCode::SERVER_BUSY | ReasonCode::NO_MATCHING_SUBSCRIBERS => Self::Unavailable,
             _ => Self::Protocol,
         }
     }
 }
 
-/// Somebody was refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A refusal of a client or of a request.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Refused {
-    /// When, on the wall clock.
-    pub(crate) wall_ms: u64,
-    /// Whence.
+    /// Address of the client; `None` behind a broker.
     pub(crate) peer: Option<IpAddr>,
-    /// The client id; empty if nobody has been accepted yet.
+    /// The client id; empty if none is known.
     pub(crate) client: Arc<str>,
-    /// What for.
+    /// The user, or the name that it claims.
+    pub(crate) user: Option<Arc<str>>,
+    /// The cause.
     pub(crate) cause: Cause,
-    /// The same in words.
+    /// The reason in words.
     pub(crate) why: Arc<str>,
+    /// The key, if keys are logged.
+    pub(crate) key: Option<Bytes>,
 }
 
-/// The last of them, and their numbers since the start.
+/// Equal refusals.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) refused: Refused,
+    /// Their number.
+    pub(crate) count: u64,
+    /// Time of the first one, on the wall clock.
+    pub(crate) first_ms: u64,
+    /// Time of the last one.
+    pub(crate) last_ms: u64,
+    digest: u64,
+}
+
+/// The last refusals, and their numbers since the start.
+///
+/// Equal refusals are one entry. When the list is full, an entry of the client goes that has most of them at the address that has most:
+/// no client removes what others were refused.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Refusals {
-    last: VecDeque<Refused>,
+    /// The oldest first, by their last refusal.
+    entries: Vec<Entry>,
     /// By cause.
     pub(crate) counts: [u64; Cause::ALL.len()],
-    /// When the log has reported a proxy that is not trusted.
-    proxies_logged_ms: Option<u64>,
+    hash: RandomState,
 }
 
 impl Refusals {
-    pub(super) fn note(&mut self, refused: Refused) {
+    pub(super) fn note(&mut self, refused: Refused, wall_ms: u64) {
         self.counts[refused.cause as usize] += 1;
-        if self.last.len() == KEPT {
-            self.last.pop_front();
+        let digest = self.hash.hash_one(&refused);
+        let same = |entry: &Entry| entry.digest == digest && entry.refused == refused;
+        if let Some(at) = self.entries.iter().rposition(same) {
+            self.entries[at].count += 1;
+            self.entries[at].last_ms = wall_ms;
+            self.entries[at..].rotate_left(1);
+            return;
         }
-        self.last.push_back(refused);
+        if self.entries.len() >= KEPT
+            && let Some(at) = self.superfluous()
+        {
+            self.entries.remove(at);
+        }
+        self.entries.push(Entry {
+            refused,
+            count: 1,
+            first_ms: wall_ms,
+            last_ms: wall_ms,
+            digest,
+        });
     }
 
-    /// Returns whether the log is to report a proxy that is not trusted.
-    pub(super) fn logs_proxies(&mut self, now_ms: u64) -> bool {
-        let logged_ms = self.proxies_logged_ms;
-        let is_due = logged_ms.is_none_or(|logged_ms| now_ms >= logged_ms + LOG_EVERY_MS);
-        if is_due {
-            self.proxies_logged_ms = Some(now_ms);
+    /// The entry that makes room: the oldest of the client with most entries, at the address with most.
+    fn superfluous(&self) -> Option<usize> {
+        let mut of_address: HashMap<_, usize> = HashMap::new();
+        for Entry { refused, .. } in &self.entries {
+            *of_address.entry(refused.peer).or_default() += 1;
         }
-        is_due
+        let most = *of_address.values().max()?;
+        let is_of_most = |entry: &&Entry| of_address.get(&entry.refused.peer) == Some(&most);
+        let source = |entry: &Entry| {
+            let Refused {
+                peer, client, user, ..
+            } = &entry.refused;
+            (*peer, Arc::clone(client), user.clone())
+        };
+        let mut of_client: HashMap<_, usize> = HashMap::new();
+        for entry in self.entries.iter().filter(is_of_most) {
+            *of_client.entry(source(entry)).or_default() += 1;
+        }
+        let most = *of_client.values().max()?;
+        let entries = &mut self.entries.iter();
+        entries.position(|entry| of_client.get(&source(entry)) == Some(&most))
     }
 
     /// The last ones, newest first.
-    pub(crate) fn last(&self) -> impl Iterator<Item = &Refused> {
-        self.last.iter().rev()
+    pub(crate) fn last(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().rev()
     }
 }
 
@@ -118,20 +177,50 @@ impl Refusals {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_last_hundred_are_remembered_and_all_are_counted() {
-        let mut refusals = Refusals::default();
-        for wall_ms in 0..150 {
-            refusals.note(Refused {
-                wall_ms,
-                peer: None,
-                client: "c".into(),
-                cause: Cause::Rate,
-                why: "too often".into(),
-            });
+    fn refused(address: u8, client: &str, why: &str) -> Refused {
+        Refused {
+            peer: Some(IpAddr::from([192, 0, 2, address])),
+            client: client.into(),
+            user: None,
+            cause: Cause::Rate,
+            why: why.into(),
+            key: None,
         }
-        assert_eq!(refusals.counts[Cause::Rate as usize], 150);
-        let times: Vec<u64> = refusals.last().map(|refused| refused.wall_ms).collect();
-        assert_eq!(times, (50..150).rev().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn equal_refusals_are_one_entry_and_all_are_counted() {
+        let mut refusals = Refusals::default();
+        refusals.note(refused(1, "other", "too often"), 1);
+        for wall_ms in 2..152 {
+            refusals.note(refused(1, "loop", "too often"), wall_ms);
+        }
+        assert_eq!(refusals.counts[Cause::Rate as usize], 151);
+        let entries: Vec<_> = refusals
+            .last()
+            .map(|it| (&*it.refused.client, it.count, it.first_ms, it.last_ms))
+            .collect();
+        assert_eq!(entries, [("loop", 150, 2, 151), ("other", 1, 1, 1)]);
+    }
+
+    #[test]
+    fn one_client_or_address_does_not_remove_the_refusals_of_others() {
+        let mut refusals = Refusals::default();
+        refusals.note(refused(1, "good", "first"), 0);
+        refusals.note(refused(2, "other", "second"), 0);
+        for number in 0..500 {
+            refusals.note(refused(2, "loop", &number.to_string()), 1);
+        }
+        for number in 0..500 {
+            refusals.note(refused(3, &number.to_string(), "w"), 2);
+        }
+        let all: Vec<_> = refusals.last().collect();
+        assert_eq!(all.len(), KEPT);
+        for client in ["good", "other", "loop", "499"] {
+            assert!(
+                all.iter().any(|it| &*it.refused.client == client),
+                "{client}"
+            );
+        }
     }
 }

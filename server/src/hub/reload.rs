@@ -2,6 +2,7 @@
 use super::policy::Reviewed;
 use super::{Hub, SessionId};
 use crate::access::{Authenticator, Policy, Standing};
+use crate::audit::EndReason;
 use crate::clock::Now;
 use statestore_protocol::mqtt::ReasonCode;
 use std::sync::Arc;
@@ -151,7 +152,8 @@ impl Hub {
         }
         if let Some(connection) = connection {
             let why = "who may connect has changed: log in again";
-            self.fail(connection, ReasonCode::NOT_AUTHORIZED, why, now);
+            let code = ReasonCode::NOT_AUTHORIZED;
+            self.fail_for(connection, EndReason::AccessChanged, code, why, now);
             self.settle_detached(now);
         }
         if standing == Standing::Unknown {

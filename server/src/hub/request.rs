@@ -1,4 +1,5 @@
 //! Requests to the store ("State store system topic, QoS, and required MQTT5 properties").
+use super::audit::key_of;
 use super::message::{Delivery, Message, Payload};
 use super::refusals::Cause;
 use super::session::{Answer, Content, InFlight, Queued, Session};
@@ -13,7 +14,7 @@ use statestore_protocol::mqtt::{
     ReasonCode,
 };
 use statestore_protocol::property::{self, EncodedTimestamp, RequestProperties};
-use statestore_protocol::{Hlc, Rejection, Reply, ServiceError, topic};
+use statestore_protocol::{Hlc, topic};
 
 /// The status of every response of a store; errors of the store are in the payload.
 const STATUS_OK: &str = "200";
@@ -57,13 +58,14 @@ impl Hub {
         }
         let Some(packet_id) = publish.packet_id() else {
             self.statistics.requests_refused += 1;
-            return;
+            return self.note_refusal(id, Cause::Protocol, "a request with QoS 0", now);
         };
         let correlation_data = publish.correlation_data().filter(|data| !data.is_empty());
         let (Some(response_topic), Some(correlation_data)) = (response_topic, correlation_data)
         else {
             self.statistics.requests_refused += 1;
             let why = "a request needs a response topic and correlation data";
+            self.note_refusal(id, Cause::Protocol, why, now);
             let reason = ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR;
             return self.acknowledge(id, Some(packet_id), reason, why, now);
         };
@@ -79,6 +81,7 @@ impl Hub {
         {
             self.statistics.messages_refused += 1;
             let why = "this client may not use the store";
+            self.note_refusal(id, Cause::Authorization, why, now);
             return self.acknowledge(id, Some(packet_id), ReasonCode::NOT_AUTHORIZED, why, now);
         }
         let since_ms = connection.blocked_since_ms().unwrap_or(now.mono_ms);
@@ -110,9 +113,15 @@ impl Hub {
             place: None,
         };
         match reception {
-            Reception::Ended(outcome) => self.conclude(id, session, to, &outcome, now),
+            Reception::Ended(outcome) => {
+                if let Some(reasons) = self.refusal(&outcome) {
+                    let key = key_of(&publish.payload(), &outcome);
+                    self.refuse_client(id, reasons, key, now);
+                }
+                self.conclude(id, session, to, &outcome, now);
+            }
             Reception::Later(ticket) => {
-                self.await_outcome(id, session, to, ticket, publish.payload().len());
+                self.await_outcome(id, session, to, ticket, &publish.payload());
             }
         }
         self.tell_watchers(Some(id), now);
@@ -140,9 +149,6 @@ impl Hub {
         outcome: &Outcome,
         now: Now,
     ) {
-        if let Some((cause, why)) = refusal(outcome) {
-            self.note_refusal(id, cause, why, now);
-        }
         let why = match outcome {
             Outcome::Answered(answered) => return self.respond(id, session, to, answered),
             Outcome::Refused(Refusal::Expired) => (
@@ -256,33 +262,6 @@ impl Hub {
             .get_mut(session)
             .map(|session| session.identifiers(topic))
             .unwrap_or_default()
-    }
-}
-
-/// What a request was refused for, if that is of interest to those who look after the server.
-fn refusal(outcome: &Outcome) -> Option<(Cause, &'static str)> {
-    match outcome {
-        Outcome::Refused(Refusal::NoRoom) => {
-            Some((Cause::Quota, "too many responses are not acknowledged"))
-        }
-        Outcome::Answered(answered) => {
-            let (Reply::Error(error)
-            | Reply::Rejected {
-                reason: Rejection::Error(error),
-                ..
-            }) = &answered.response.reply
-            else {
-                return None;
-            };
-            match error {
-                ServiceError::QuotaExceeded => Some((Cause::Quota, "the store is full")),
-                ServiceError::NotAuthorized => {
-                    Some((Cause::Authorization, "a key that is not for this client"))
-                }
-                _ => None,
-            }
-        }
-        _ => None,
     }
 }
 

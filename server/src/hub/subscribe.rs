@@ -1,4 +1,5 @@
 //! SUBSCRIBE and UNSUBSCRIBE (MQTT 5, sections 3.8 to 3.11).
+use super::refusals::Cause;
 use super::session::Session;
 use super::subscriptions::{Subscription, is_exact};
 use super::{ConnectionId, Hub, SessionId};
@@ -48,7 +49,23 @@ impl Hub {
                 let why = "a shared subscription cannot be no-local";
                 return self.fail(id, ReasonCode::PROTOCOL_ERROR, why, now);
             }
-            reasons.push(self.grant(session, &wanted, packet.subscription_id));
+            let reason = self.grant(session, &wanted, packet.subscription_id);
+            if reason.is_failure() {
+                let why = match reason {
+                    ReasonCode::NOT_AUTHORIZED => {
+                        "this client may not subscribe to this topic filter"
+                    }
+                    ReasonCode::QUOTA_EXCEEDED => {
+                        "the session has as many topic filters as it may have"
+                    }
+                    ReasonCode::SHARED_SUBSCRIPTIONS_NOT_SUPPORTED => {
+                        "shared subscriptions are not supported"
+                    }
+                    _ => "the topic filter is not valid",
+                };
+                self.note_refusal(id, Cause::of(reason), why, now);
+            }
+            reasons.push(reason);
         }
         let suback = SubAck {
             packet_id: packet.packet_id,

@@ -16,6 +16,7 @@ mod digest;
 pub mod embedded;
 mod operation;
 mod page;
+mod quota;
 pub mod remote;
 pub mod rules;
 
@@ -23,6 +24,7 @@ pub use digest::RequestDigest;
 pub use embedded::{Embedded, KeyspaceLimits, PrefixLimit};
 pub use operation::OwnedOperation;
 pub use page::{KeyFilter, PageRequest, PageTokens};
+pub use quota::Quota;
 
 use crate::clock::Now;
 use crate::storage::{Expiry, Record};
@@ -280,6 +282,11 @@ pub trait Keyspace: Debug + Send {
 
     /// How much there is, as far as known here.
     fn size(&self) -> Size;
+
+    /// Takes the quota that the last change met which found no room; `None` if that is not known.
+    fn take_met_quota(&mut self) -> Option<Quota> {
+        None
+    }
 
     /// What it says of the engine that has the entries, if that is elsewhere.
     fn engine(&self) -> Option<EngineFigures> {

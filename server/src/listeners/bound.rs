@@ -9,6 +9,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tokio::net::{TcpListener, TcpSocket, UnixListener};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -100,10 +101,11 @@ impl Bound {
         let mut sockets = Vec::new();
         let mut addresses = Vec::new();
         for address in wanted {
-            let bound = bind(&address, unix_mode);
-            let (at, socket) = bound.map_err(|source| failure(&address, source))?;
-            addresses.push(Listening(at));
-            sockets.push((address, socket));
+            let bound = bind(&address, unix_mode, &addresses);
+            for (at, socket) in bound.map_err(|source| failure(&address, source))? {
+                addresses.push(Listening(at));
+                sockets.push((address.clone(), socket));
+            }
         }
         Ok(Self { sockets, addresses })
     }
@@ -124,25 +126,73 @@ impl Bound {
     }
 }
 
-fn bind(address: &ListenAddress, unix_mode: u32) -> io::Result<(At, Socket)> {
+fn bind(
+    address: &ListenAddress,
+    unix_mode: u32,
+    former: &[Listening],
+) -> io::Result<Vec<(At, Socket)>> {
     match (address.scheme(), address.path()) {
         (None, Some(path)) => {
             let (socket, file) = unix::bind(path, unix_mode)?;
-            Ok((At::File(path.into()), Socket::File(socket, file)))
+            Ok(vec![(At::File(path.into()), Socket::File(socket, file))])
         }
         (scheme, _) => {
             let scheme = scheme.unwrap_or(Scheme::Tcp);
-            let socket = tcp::bind(address)?;
-            let at = At::Network(scheme, socket.local_addr()?);
-            Ok((at, Socket::Network(scheme, socket)))
+            let resolved = address.resolve()?;
+            check_free(&resolved, former)?;
+            let sockets = tcp::bind(&resolved, address.is_name())?;
+            let bound = sockets.into_iter().map(|socket| {
+                let at = At::Network(scheme, socket.local_addr()?);
+                Ok((at, Socket::Network(scheme, socket)))
+            });
+            bound.collect()
         }
     }
+}
+
+/// Fails if a listener of this server accepts connections at one of these addresses already.
+///
+/// The system notices only when both listen, and does not say which one is in the way.
+pub(crate) fn check_free(wanted: &[SocketAddr], former: &[Listening]) -> io::Result<()> {
+    let is_in_the_way = |listening: &&Listening| {
+        let address = listening.address();
+        address.is_some_and(|address| wanted.iter().any(|it| overlap(*it, address)))
+    };
+    match former.iter().find(is_in_the_way) {
+        Some(other) => Err(io::Error::other(format!(
+            "{other} of this server accepts connections at this address already; leave out one of the two"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Whether connections to some address could be accepted at either.
+fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
+    let covers = |wide: SocketAddr, other: SocketAddr| {
+        let is_of_both = wide.is_ipv6() && !is_v6_only();
+        wide.ip().is_unspecified() && (wide.is_ipv4() == other.is_ipv4() || is_of_both)
+    };
+    a.port() == b.port() && (a.ip() == b.ip() || covers(a, b) || covers(b, a))
+}
+
+/// Whether this machine accepts no connections of IPv4 at `[::]` (`ipv6(7)`).
+fn is_v6_only() -> bool {
+    let set = std::fs::read("/proc/sys/net/ipv6/bindv6only");
+    set.is_ok_and(|set| set.starts_with(b"1"))
 }
 
 fn failure(address: &ListenAddress, source: io::Error) -> ServerError {
     ServerError::Listen {
         address: address.to_string(),
         source,
+    }
+}
+
+/// Returns the name of a listener, as `--listen` takes it.
+pub(super) fn name(scheme: Scheme, address: &io::Result<SocketAddr>) -> Arc<str> {
+    match address {
+        Ok(address) => Listening::network(scheme, *address).to_string().into(),
+        Err(_) => scheme.name().into(),
     }
 }
 
@@ -190,7 +240,9 @@ impl Listeners {
         acceptors: &mut JoinSet<()>,
     ) {
         for listener in self.tcp {
-            acceptors.spawn_local(tcp::accept(listener, places.clone(), accepted.clone()));
+            let name = name(Scheme::Tcp, &listener.local_addr());
+            let accept = tcp::accept(listener, name, places.clone(), accepted.clone());
+            acceptors.spawn_local(accept);
         }
         for (listener, file) in self.unix {
             let accept = unix::accept(listener, file, places.clone(), accepted.clone());
@@ -225,6 +277,22 @@ mod tests {
         let _listeners = bound.listen().unwrap();
         let error = Bound::new(vec![taken.parse().unwrap()], 0o660).unwrap_err();
         assert!(error.to_string().contains(&taken), "{error}");
+    }
+
+    #[test]
+    fn listeners_are_in_the_way_of_each_other_where_they_overlap() {
+        let overlap = |a: &str, b: &str| overlap(a.parse().unwrap(), b.parse().unwrap());
+        assert!(overlap("127.0.0.1:1", "127.0.0.1:1"));
+        assert!(overlap("127.0.0.1:1", "0.0.0.0:1") && overlap("0.0.0.0:1", "127.0.0.1:1"));
+        assert_eq!(overlap("[::]:1", "0.0.0.0:1"), !is_v6_only());
+        assert!(overlap("[::1]:1", "[::]:1"));
+        for (a, b) in [
+            ("127.0.0.1:1", "127.0.0.1:2"),
+            ("127.0.0.1:1", "127.0.0.2:1"),
+            ("0.0.0.0:1", "[::1]:1"),
+        ] {
+            assert!(!overlap(a, b), "{a} {b}");
+        }
     }
 
     #[test]

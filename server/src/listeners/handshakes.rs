@@ -3,8 +3,9 @@ use super::crowd::{Crowd, Ticket};
 use super::stream::{Leaving, Socket, Stream, Transport};
 use super::tls::{InForce, explained, identity, renew};
 use super::websocket::{WebSocket, upgrade};
-use super::{Accepted, Arrival, Place, Places, proxy_protocol, tcp};
+use super::{Accepted, Arrival, Place, Places, bound, proxy_protocol, tcp};
 use crate::access::{ClientCertificate, Peer};
+use crate::audit::{self, AuditOptions, EndCounts, EndReason, LeftOut, Line, LineLimiter};
 use crate::config::{Scheme, Subnet};
 use std::cell::RefCell;
 use std::io;
@@ -27,11 +28,11 @@ const FEWEST: usize = 64;
 /// ... and no more than this, whose computations take less than that.
 const MOST: usize = 1024;
 
+/// How often it is looked whether lines were left out.
+const REPORT_EVERY: Duration = Duration::from_secs(10);
+
 /// How long a client that is refused gets to read why.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-
-/// How often the log tells of handshakes that failed.
-const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// What all handshakes have in common.
 #[derive(Debug)]
@@ -44,6 +45,10 @@ pub(crate) struct Rules {
     pub(crate) deadline: Duration,
     pub(crate) max_connections: usize,
     pub(crate) places: Places,
+    /// Numbers of ended connections.
+    pub(crate) ends: EndCounts,
+    /// Options of the audit trail.
+    pub(crate) audit: AuditOptions,
 }
 
 /// The thread; it ends when this is dropped.
@@ -131,9 +136,64 @@ impl Moved {
 /// What the tasks of the thread share.
 struct Shared {
     rules: Rc<Rules>,
-    crowd: RefCell<Crowd<AbortHandle>>,
+    crowd: RefCell<Crowd<UnderWay>>,
     moved: mpsc::Sender<Arrival<Leaving>>,
-    failures: RefCell<Failures>,
+    failures: RefCell<LineLimiter>,
+    started: Instant,
+}
+
+/// A handshake that can be cut.
+struct UnderWay {
+    handshake: AbortHandle,
+    /// The client, as soon as a proxy has passed it on.
+    peer: Rc<RefCell<Peer>>,
+}
+
+impl Shared {
+    /// Counts and logs a connection that ended before it had a client.
+    fn ended(&self, peer: &Peer, reason: EndReason, why: &dyn std::fmt::Display) {
+        self.rules.ends.count(reason);
+        // Those who only look whether the port is open do the same.
+        let is_probe = reason == EndReason::ClientClosed;
+        let now_ms = self.now_ms();
+        let rate = self.rules.audit.max_lines_per_second;
+        let address = Some(peer.address);
+        let mut lines = self.failures.borrow_mut();
+        if !is_probe && lines.admits(Line::Connection, "", address, rate, now_ms) {
+            tracing::warn!(
+                target: audit::CONNECTION,
+                event = "disconnected",
+                reason = reason.name(),
+                why = %why,
+                peer = %peer,
+                listener = &*peer.listener,
+                "a connection ended before it had a client"
+            );
+        } else {
+            tracing::debug!(%peer, reason = reason.name(), "a handshake failed: {why}");
+        }
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// Logs the numbers of lines that were left out.
+async fn report_lines_left_out(shared: Rc<Shared>) {
+    loop {
+        tokio::time::sleep(REPORT_EVERY).await;
+        let report = shared.failures.borrow_mut().take_report(shared.now_ms());
+        for LeftOut { source, lines, .. } in report {
+            tracing::info!(
+                target: audit::CONNECTION,
+                event = "left_out",
+                source,
+                lines,
+                "lines of the audit trail were left out"
+            );
+        }
+    }
 }
 
 /// Accepts for as long as nothing panics.
@@ -150,10 +210,12 @@ async fn serve(
         crowd: RefCell::new(Crowd::new(most)),
         moved,
         failures: RefCell::default(),
+        started: Instant::now(),
     });
     for (scheme, listener) in listeners {
         tasks.spawn_local(accept(scheme, listener, Rc::clone(&shared)));
     }
+    tasks.spawn_local(report_lines_left_out(Rc::clone(&shared)));
     while let Some(ended) = tasks.join_next().await {
         if let Err(error) = ended {
             tracing::error!(%error, "a task of the handshakes ended: this is a bug, please report it");
@@ -170,10 +232,16 @@ async fn accept(scheme: Scheme, listener: std::net::TcpListener, shared: Rc<Shar
             return;
         }
     };
+    let name = bound::name(scheme, &listener.local_addr());
     loop {
         let (stream, address) = tcp::next(&listener).await;
+        let peer = Peer {
+            listener: Arc::clone(&name),
+            ..address.into()
+        };
         let Some(place) = shared.rules.places.take() else {
-            tracing::debug!(peer = %address, "refusing a connection: there are too many");
+            let why = "there are too many connections";
+            shared.ended(&peer, EndReason::TooManyConnections, &why);
             continue;
         };
         loop {
@@ -181,7 +249,9 @@ async fn accept(scheme: Scheme, listener: std::net::TcpListener, shared: Rc<Shar
             match room {
                 Ok(None) => break,
                 Ok(Some(gone)) => {
-                    gone.abort();
+                    gone.handshake.abort();
+                    let why = "there are too many handshakes";
+                    shared.ended(&gone.peer.borrow(), EndReason::HandshakeEvicted, &why);
                     // So that it is gone, and its place free.
                     yield_now().await;
                     break;
@@ -195,9 +265,16 @@ async fn accept(scheme: Scheme, listener: std::net::TcpListener, shared: Rc<Shar
             shared: Rc::clone(&shared),
             ticket,
         };
-        let handshake = spawn_local(handshake(scheme, stream, address, place, leave));
+        let peer = Rc::new(RefCell::new(peer));
+        let of_client = Rc::clone(&peer);
+        let handshake = handshake(scheme, stream, address, of_client, place, leave);
+        let handshake = spawn_local(handshake);
+        let under_way = UnderWay {
+            handshake: handshake.abort_handle(),
+            peer,
+        };
         let mut crowd = shared.crowd.borrow_mut();
-        crowd.come(ticket, handshake.abort_handle(), Instant::now());
+        crowd.come(ticket, under_way, Instant::now());
     }
 }
 
@@ -224,19 +301,25 @@ impl Drop for Leave {
 async fn handshake(
     scheme: Scheme,
     mut stream: TcpStream,
-    mut address: SocketAddr,
+    address: SocketAddr,
+    peer: Rc<RefCell<Peer>>,
     place: Place,
     mut leave: Leave,
 ) {
     let shared = Rc::clone(&leave.shared);
     let shaken = async {
         if let Some(client) = proxied(&mut stream, address, &shared.rules).await? {
-            address = client;
             leave.is_of(client.ip());
+            let listener = Arc::clone(&peer.borrow().listener);
+            peer.replace(Peer {
+                listener,
+                ..client.into()
+            });
         }
         shake(scheme, stream, &shared.rules).await
     };
     let shaken = timeout(shared.rules.deadline, shaken).await;
+    let peer = peer.borrow().clone();
     let failure = match shaken {
         Ok(Ok((stream, certificate))) => match stream.leave() {
             Ok(stream) => {
@@ -244,7 +327,7 @@ async fn handshake(
                     stream,
                     peer: Peer {
                         certificate,
-                        ..address.into()
+                        ..peer
                     },
                     place,
                 };
@@ -255,10 +338,16 @@ async fn handshake(
             Err(error) => error,
         },
         Ok(Err(failure)) => failure,
-        Err(_) => io::Error::new(io::ErrorKind::TimedOut, "it takes too long"),
+        Err(_) => {
+            let why = "it takes too long";
+            return shared.ended(&peer, EndReason::HandshakeTimeout, &why);
+        }
     };
-    tracing::debug!(peer = %address, scheme = scheme.name(), "a handshake failed: {failure}");
-    shared.failures.borrow_mut().tell(scheme, address, &failure);
+    let reason = match failure.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => EndReason::ClientClosed,
+        _ => EndReason::HandshakeFailed,
+    };
+    shared.ended(&peer, reason, &failure);
 }
 
 /// Returns the address of the client for which a proxy has made the connection, if it was one and says so.
@@ -341,30 +430,4 @@ async fn linger<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) {
     };
     // Nothing is expected of it any more.
     let _ = timeout(LAST_WORDS, until_closed).await;
-}
-
-/// Tells of failures now and then: whoever can reach a port can make as many as it likes.
-#[derive(Default)]
-struct Failures {
-    untold: u64,
-    told: Option<Instant>,
-}
-
-impl Failures {
-    fn tell(&mut self, scheme: Scheme, peer: SocketAddr, failure: &io::Error) {
-        // So do those who only look whether somebody is there.
-        if matches!(
-            failure.kind(),
-            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset
-        ) {
-            return;
-        }
-        self.untold += 1;
-        let now = Instant::now();
-        if self.told.is_none_or(|told| now >= told + TELL_EVERY) {
-            let count = std::mem::take(&mut self.untold);
-            self.told = Some(now);
-            tracing::warn!(%peer, scheme = scheme.name(), count, "handshakes failed, the last one: {failure}");
-        }
-    }
 }

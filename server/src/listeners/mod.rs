@@ -25,12 +25,13 @@ mod unix;
 mod websocket;
 
 pub use bound::Listening;
-pub(crate) use bound::{Bound, Listeners};
+pub(crate) use bound::{Bound, Listeners, check_free};
 pub(crate) use handshakes::{Handshakes, Rules};
 pub(crate) use open_door::AnonymousAudience;
 pub use open_door::OpenDoor;
 pub(crate) use places::{Place, Places};
 pub(crate) use stream::Stream;
+pub(crate) use tcp::bind;
 pub(crate) use tls::{InForce, client_tls};
 pub use tls::{Tls, TlsError};
 

@@ -9,7 +9,7 @@ pub(crate) struct Places(Arc<Counter>);
 #[derive(Debug)]
 struct Counter {
     taken: AtomicUsize,
-    most: usize,
+    most: AtomicUsize,
 }
 
 /// The place of one connection; free again when this is dropped.
@@ -20,13 +20,19 @@ impl Places {
     pub(crate) fn new(most: usize) -> Self {
         Self(Arc::new(Counter {
             taken: AtomicUsize::new(0),
-            most,
+            most: AtomicUsize::new(most),
         }))
+    }
+
+    /// Changes their number. Connections beyond it stay.
+    pub(crate) fn set_most(&self, most: usize) {
+        self.0.most.store(most, Ordering::Relaxed);
     }
 
     /// `None` if all are taken.
     pub(crate) fn take(&self) -> Option<Place> {
-        let one_more = |taken: usize| (taken < self.0.most).then_some(taken + 1);
+        let most = self.0.most.load(Ordering::Relaxed);
+        let one_more = |taken: usize| (taken < most).then_some(taken + 1);
         // It guards nothing but itself.
         self.0
             .taken

@@ -1,10 +1,11 @@
 //! Connections of TCP, whatever is in them.
 use super::stream::{Socket, Transport};
 use super::{Accepted, Arrival, Places, Stream};
-use crate::config::ListenAddress;
+use crate::access::Peer;
 use socket2::{SockRef, TcpKeepalive};
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
@@ -30,22 +31,94 @@ const USER_TIMEOUT: Duration = Duration::from_secs(120);
 #[cfg(target_os = "linux")]
 const MOST_UNSENT_BYTES: u32 = 256 * 1024;
 
-/// Takes the first address of the name that can be taken.
-pub(super) fn bind(address: &ListenAddress) -> io::Result<TcpSocket> {
-    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for address in address.resolve()? {
-        let socket = match address {
-            SocketAddr::V4(_) => TcpSocket::new_v4(),
-            SocketAddr::V6(_) => TcpSocket::new_v6(),
-        }?;
-        // Connections of a former process that are still ending do not keep this one from its port.
-        socket.set_reuseaddr(true)?;
-        match socket.bind(address) {
-            Ok(()) => return Ok(socket),
-            Err(error) => failure = error,
+/// Number of attempts to find a port that is free at all addresses of a name.
+const PORT_ATTEMPTS: usize = 16;
+
+/// Binds all addresses of a name, with one port if they ask for any.
+///
+/// Addresses that this machine does not have are left out if it has another one of them. If there is only one, and it was given as an
+/// address, it is bound in advance: clients can connect once the machine has it.
+///
+/// # Errors
+/// One of them is in use, or none of them can be bound.
+pub(crate) fn bind(addresses: &[SocketAddr], is_name: bool) -> io::Result<Vec<TcpSocket>> {
+    let asks_for_any_port = addresses.iter().all(|address| address.port() == 0);
+    let attempts = if asks_for_any_port && addresses.len() > 1 {
+        PORT_ATTEMPTS
+    } else {
+        1
+    };
+    let mut bound = bind_all(addresses, is_name);
+    for _ in 1..attempts {
+        match &bound {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                bound = bind_all(addresses, is_name);
+            }
+            _ => break,
         }
     }
-    Err(failure)
+    bound
+}
+
+fn bind_all(addresses: &[SocketAddr], is_name: bool) -> io::Result<Vec<TcpSocket>> {
+    let mut sockets: Vec<TcpSocket> = Vec::new();
+    let mut absent = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for (at, address) in addresses.iter().enumerate() {
+        if addresses[..at].contains(address) {
+            continue;
+        }
+        let mut address = *address;
+        if let Some(first) = sockets.first().filter(|_| address.port() == 0) {
+            address.set_port(first.local_addr()?.port());
+        }
+        match bind_one(address, false) {
+            Ok(socket) => sockets.push(socket),
+            Err(error) if is_absent(&error) && is_name => absent = error,
+            Err(error) if is_absent(&error) => {
+                let socket = bind_one(address, true)?;
+                tracing::warn!(
+                    "{address} is not an address of this machine yet: clients can connect once it is"
+                );
+                sockets.push(socket);
+            }
+            Err(error) if is_name => {
+                return Err(io::Error::new(error.kind(), format!("{address}: {error}")));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if sockets.is_empty() {
+        return Err(absent);
+    }
+    Ok(sockets)
+}
+
+/// Whether an address cannot be bound since this machine does not have it.
+fn is_absent(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::AddrNotAvailable
+        || error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
+}
+
+/// Binds one address, `in_advance` also if this machine does not have it.
+fn bind_one(address: SocketAddr, in_advance: bool) -> io::Result<TcpSocket> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4(),
+        SocketAddr::V6(_) => TcpSocket::new_v6(),
+    }?;
+    // Connections of a former process that are still ending do not keep this one from its port.
+    socket.set_reuseaddr(true)?;
+    #[cfg(target_os = "linux")]
+    if in_advance {
+        let socket = SockRef::from(&socket);
+        match address {
+            SocketAddr::V4(_) => socket.set_freebind_v4(true)?,
+            SocketAddr::V6(_) => socket.set_freebind_v6(true)?,
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = in_advance;
+    socket.bind(address)?;
+    Ok(socket)
 }
 
 /// The next connection, with the options that all of them have.
@@ -69,18 +142,23 @@ pub(super) async fn next(listener: &TcpListener) -> (TcpStream, SocketAddr) {
 /// Accepts connections for as long as somebody takes them.
 pub(super) async fn accept(
     listener: TcpListener,
+    name: Arc<str>,
     places: Places,
     accepted: mpsc::Sender<Accepted<Stream>>,
 ) {
     loop {
-        let (stream, peer) = next(&listener).await;
+        let (stream, address) = next(&listener).await;
+        let peer = Peer {
+            listener: Arc::clone(&name),
+            ..address.into()
+        };
         // Without a place it is closed here, so that no queue holds its descriptor.
         let arrival = places.take().map(|place| Arrival {
             stream: Stream::Plain(Transport::Tcp(Socket::new(stream))),
-            peer: peer.into(),
+            peer: peer.clone(),
             place,
         });
-        let arrival = arrival.ok_or_else(|| peer.into());
+        let arrival = arrival.ok_or(peer);
         if accepted.send(arrival).await.is_err() {
             return;
         }
@@ -107,10 +185,32 @@ fn prepare(stream: &TcpStream) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv4Addr;
+
+    #[tokio::test]
+    async fn all_addresses_of_a_name_are_bound_with_one_port_or_none() {
+        // All of them are addresses of this machine, as those of a name with several.
+        let [one, other] = [[127, 0, 0, 1], [127, 0, 0, 2]];
+        let both = |port| [one, other].map(|ip| SocketAddr::from((ip, port)));
+        let sockets = bind(&both(0), true).unwrap();
+        let bound: Vec<_> = sockets.iter().map(|it| it.local_addr().unwrap()).collect();
+        assert_eq!(bound, both(bound[0].port()));
+        drop(sockets);
+        let holder = std::net::TcpListener::bind((Ipv4Addr::from(other), 0)).unwrap();
+        let taken = holder.local_addr().unwrap();
+        let error = bind(&both(taken.port()), true).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        assert!(error.to_string().starts_with(&taken.to_string()), "{error}");
+        let absent = SocketAddr::from(([192, 0, 2, 1], 0));
+        let sockets = bind(&[absent, SocketAddr::from((one, 0))], true).unwrap();
+        assert_eq!(sockets.len(), 1);
+        assert!(bind(&[absent], true).is_err());
+    }
 
     #[tokio::test]
     async fn a_peer_that_is_gone_without_a_word_is_noticed_by_the_system() {
-        let socket = bind(&"tcp://127.0.0.1:0".parse().unwrap()).unwrap();
+        let socket = bind(&["127.0.0.1:0".parse().unwrap()], false);
+        let socket = socket.unwrap().remove(0);
         let address = socket.local_addr().unwrap();
         let listener = socket.listen(BACKLOG).unwrap();
         let client = TcpStream::connect(address).await.unwrap();

@@ -8,6 +8,7 @@ use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::net::UnixListener;
 use tokio::sync::mpsc;
@@ -83,17 +84,21 @@ pub(super) fn listen(socket: &Socket) -> io::Result<UnixListener> {
 /// Accepts connections for as long as somebody takes them.
 pub(super) async fn accept(
     listener: UnixListener,
-    _file: SocketFile,
+    file: SocketFile,
     places: Places,
     accepted: mpsc::Sender<Accepted<Stream>>,
 ) {
+    let name: Arc<str> = format!("unix://{}", file.path.display()).into();
     loop {
         let arrival = match listener.accept().await {
             Ok((stream, _)) => {
-                let peer: Peer = LocalPeer {
+                let local = LocalPeer {
                     user_id: stream.peer_cred().ok().map(|user| user.uid()),
-                }
-                .into();
+                };
+                let peer = Peer {
+                    listener: Arc::clone(&name),
+                    ..local.into()
+                };
                 match places.take() {
                     Some(place) => Ok(Arrival {
                         stream: Stream::Plain(Transport::Unix(stream)),

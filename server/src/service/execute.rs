@@ -50,7 +50,7 @@ use crate::clock::Now;
 use crate::keyspace::rules::{self, Operation, Step};
 use crate::keyspace::{Asked, End, KeyFilter, PageRequest, Ticket};
 use bytes::Bytes;
-use statestore_protocol::{Command, Hlc, Reply, ServiceError};
+use statestore_protocol::{Command, Hlc, Rejection, Reply, ServiceError};
 use std::sync::Arc;
 
 /// How many expired entries a request removes before it is executed. More than one, so that the expired entries
@@ -62,6 +62,24 @@ const STEPS_OF_RIGHTS: usize = 100;
 
 /// The error text for a command that could change an entry while the store is read-only.
 pub const READ_ONLY: &str = "the store is read-only because its disk is full; free space on the server's disk, then try again";
+
+/// Whether an outcome is "the quota has been exceeded".
+fn is_over_quota(outcome: &Outcome) -> bool {
+    matches!(
+        outcome,
+        Outcome::Answered(Answered {
+            response: Response {
+                reply: Reply::Error(ServiceError::QuotaExceeded)
+                    | Reply::Rejected {
+                        reason: Rejection::Error(ServiceError::QuotaExceeded),
+                        ..
+                    },
+                ..
+            },
+            ..
+        })
+    )
+}
 
 impl KeyFilter for Rights {
     fn allows(&self, key: &[u8]) -> bool {
@@ -77,6 +95,12 @@ impl Service {
         let mut verb = Verb::Invalid;
         let reception = self.execute(envelope, now, &mut verb);
         if let Reception::Ended(outcome) = &reception {
+            if is_over_quota(outcome) {
+                self.met_quota = match verb {
+                    Verb::Keynotify => self.watches.met_quota.take(),
+                    _ => self.keyspace.take_met_quota(),
+                };
+            }
             let taken = self.meter.taken(verb);
             if !self.waits(verb, taken, outcome) {
                 self.meter.answered_at_once(verb);
@@ -190,6 +214,14 @@ impl Service {
 
     /// Does what a command says, or asks the keyspace to do it.
     fn begin(&mut self, command: &Command, request: &Request<'_>, asked: &Asked) -> Option<End> {
+        if let (Command::Set { .. } | Command::Transact { .. }, Some(Ok(timestamp))) =
+            (command, &request.properties.timestamp)
+        {
+            let Now { wall_ms, mono_ms } = asked.now;
+            let at_ms = timestamp.wall_ms();
+            self.clock_watch
+                .observe(request.client, at_ms, wall_ms, mono_ms);
+        }
         let step = rules::check(
             command,
             &request.properties,

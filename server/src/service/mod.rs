@@ -33,6 +33,7 @@ mod meter;
 mod replay;
 mod request;
 mod retention;
+mod skew;
 mod transaction;
 mod under_way;
 mod watch;
@@ -44,22 +45,26 @@ pub use execute::READ_ONLY;
 pub use request::{
     Answered, Commit, Envelope, Notify, Outcome, Reception, Refusal, Request, Response, Shown,
 };
+pub(crate) use watch::WATCHES_TOO_MANY;
 
 pub use commits::Waiter;
 pub(crate) use meter::{RESULTS, RequestFigures, Verb};
 pub(crate) use request::may_write;
 pub(crate) use retention::Kept;
 pub use retention::Retention;
+pub(crate) use skew::{Skew, TOLERANCE_MS};
 
 use crate::access::Rights;
 use crate::keyspace::remote::EngineFigures;
-use crate::keyspace::{Embedded, Keyspace, Size};
+use crate::keyspace::rules::Version;
+use crate::keyspace::{Embedded, Keyspace, Quota, Size};
 use crate::storage::Batch;
 use bytes::Bytes;
 use changes::{Changes, Noting};
 use commits::Commits;
 use meter::Meter;
 use replay::Replay;
+use skew::ClockWatch;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use under_way::UnderWay;
@@ -103,6 +108,9 @@ pub struct Service {
     under_way: UnderWay,
     statistics: RequestStatistics,
     meter: Meter,
+    /// The quota that the last request met which was answered at once.
+    met_quota: Option<Quota>,
+    clock_watch: ClockWatch,
 }
 
 impl std::fmt::Debug for Service {
@@ -135,6 +143,8 @@ impl Service {
                 .then(|| Kept::new(config.retention.clone(), config.hash_key)),
             under_way: UnderWay::default(),
             statistics: RequestStatistics::default(),
+            met_quota: None,
+            clock_watch: ClockWatch::default(),
             meter: Meter::default(),
             config,
         }
@@ -191,6 +201,26 @@ impl Service {
         self.keyspace.next_ms()
     }
 
+    /// Returns the sign that timestamps of clients give of a wrong clock, if they give one.
+    pub(crate) fn skew(&mut self, now: Now) -> Option<Skew> {
+        self.clock_watch.skew(now.mono_ms)
+    }
+
+    /// Returns when that sign may change without a further timestamp.
+    pub(crate) fn next_skew_ms(&self) -> Option<u64> {
+        self.clock_watch.next_ms()
+    }
+
+    /// Returns the numbers of timestamps more than a minute ahead of the clock, and behind it.
+    pub(crate) fn skewed(&self) -> [u64; 2] {
+        self.clock_watch.skewed
+    }
+
+    /// Returns the highest version that any change was given, as far as it is known here.
+    pub(crate) fn highest(&self) -> Version {
+        self.keyspace.highest()
+    }
+
     /// How much the keyspace has [gathered](crate::keyspace::Keyspace::gathered).
     pub fn gathered(&self) -> usize {
         self.keyspace.gathered()
@@ -209,6 +239,11 @@ impl Service {
     /// What became of a request that [had no outcome](Reception::Later) when it was asked.
     pub fn take_outcome(&mut self) -> Option<(Ticket, Outcome)> {
         self.under_way.take_outcome()
+    }
+
+    /// Takes the quota that the last request met, if it was answered at once with "the quota has been exceeded".
+    pub(crate) fn take_met_quota(&mut self) -> Option<Quota> {
+        self.met_quota.take()
     }
 
     /// Whether somebody is to be told of a change.

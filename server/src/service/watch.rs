@@ -1,9 +1,13 @@
 //! Who watches which key.
 use super::ServiceConfig;
 use crate::access::{LimitsOfUsers, Owner, Principal};
+use crate::keyspace::Quota;
 use statestore_protocol::ServiceError;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+
+/// The error text for a watch of a client that watches as many keys as one client may.
+pub(crate) const WATCHES_TOO_MANY: &str = "the client watches too many keys";
 
 /// Memory of a key that is watched, besides its bytes: the shared allocation and its place in the map.
 const KEY_BYTES: usize = 160;
@@ -25,6 +29,8 @@ pub(super) struct Watches {
     bytes: usize,
     /// How many there are.
     count: u64,
+    /// The quota that a watch met last.
+    pub(super) met_quota: Option<Quota>,
 }
 
 /// What one client watches.
@@ -49,6 +55,7 @@ impl Watches {
             max_bytes_per_client: config.max_watched_bytes_per_client,
             bytes: 0,
             count: 0,
+            met_quota: None,
         }
     }
 
@@ -99,7 +106,13 @@ impl Watches {
         }
         let most = self.of_users.of(user).watches;
         let of_user = self.by_user.get(user.owner()).copied().unwrap_or(0);
-        if self.count >= self.max || most.is_some_and(|most| of_user >= most) {
+        let is_full = self.count >= self.max;
+        if is_full || most.is_some_and(|most| of_user >= most) {
+            self.met_quota = Some(if is_full {
+                Quota::Watches
+            } else {
+                Quota::WatchesOfUser
+            });
             return Err(ServiceError::QuotaExceeded);
         }
         let watched = self.by_client.entry(client.clone()).or_default();
@@ -109,9 +122,7 @@ impl Watches {
             if watched.keys.is_empty() {
                 self.by_client.remove(client);
             }
-            return Err(ServiceError::Other(
-                "the client watches too many keys".into(),
-            ));
+            return Err(ServiceError::Other(WATCHES_TOO_MANY.into()));
         }
         let key: Arc<[u8]> = if let Some((key, _)) = self.by_key.get_key_value(key) {
             key.clone()

@@ -252,7 +252,10 @@ fn a_reload_says_what_it_did_or_why_not() {
     });
     std::fs::write(&file, "ann:secret-of-ann\nbob:secret-of-bob\n").unwrap();
     let done = post(&server, "/api/reload", "");
-    assert_eq!(done.body, r#"{"disconnected":0,"users":2}"#);
+    assert_eq!(
+        done.body,
+        r#"{"disconnected":0,"needs_restart":[],"users":2}"#
+    );
     std::fs::write(&file, "ann\n").unwrap();
     let refused = post(&server, "/api/reload", "");
     assert_eq!(refused.status, 422);

@@ -1,8 +1,9 @@
 //! Alive, and ready.
-use crate::http::{TOKEN, admin, bearer, get, get_with, server, start};
+use crate::http::{TOKEN, admin, answer, bearer, get, get_with, raw, server, start};
 use statestored::Server;
 use statestored::admin::{AdminConfig, Token};
 use statestored::config::Config;
+use std::net::ToSocketAddrs;
 
 #[test]
 fn a_server_that_serves_is_alive_and_ready() {
@@ -48,6 +49,45 @@ async fn a_server_that_was_dropped_frees_its_port() {
     let address = server.http_address().unwrap();
     drop(server);
     std::net::TcpListener::bind(address).unwrap();
+}
+
+#[test]
+fn a_check_in_http_1_0_without_host_is_answered() {
+    let server = server();
+    let address = server.http_address().unwrap();
+    let ask = |request: &str| answer(&raw(address, request.as_bytes()));
+    for path in ["/healthz", "/readyz"] {
+        for method in ["OPTIONS", "GET", "HEAD"] {
+            let request = format!("{method} {path} HTTP/1.0\r\n\r\n");
+            assert_eq!(ask(&request).status, 200, "{request}");
+        }
+        let modern = ask(&format!("GET {path} HTTP/1.1\r\nConnection: close\r\n\r\n"));
+        assert_eq!(modern.status, 400, "HTTP/1.1 has a Host");
+        let foreign = ask(&format!(
+            "GET {path} HTTP/1.0\r\nHost: evil.example\r\n\r\n"
+        ));
+        assert_eq!(foreign.status, 421);
+    }
+    for path in ["/metrics", "/api/keys", "/"] {
+        assert_eq!(
+            ask(&format!("GET {path} HTTP/1.0\r\n\r\n")).status,
+            400,
+            "{path}"
+        );
+    }
+}
+
+#[test]
+fn a_port_at_a_name_is_at_all_of_its_addresses() {
+    let admin = AdminConfig::new("http://localhost:0".parse().unwrap(), None).unwrap();
+    let server = start(Config {
+        admin: Some(admin),
+        ..Config::in_memory()
+    });
+    let port = server.http_address().unwrap().port();
+    for address in ("localhost", port).to_socket_addrs().unwrap() {
+        assert_eq!(get_with(address, "/healthz", "").status, 200, "{address}");
+    }
 }
 
 #[test]

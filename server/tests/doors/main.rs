@@ -7,6 +7,7 @@ mod certificates;
 mod daemon;
 mod encrypted;
 mod floods;
+mod names;
 mod open;
 mod proxies;
 mod renewal;

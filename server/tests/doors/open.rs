@@ -95,6 +95,28 @@ async fn a_hangup_reads_the_limits_again() {
 }
 
 #[test]
+fn a_reload_names_the_options_that_need_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("config.toml");
+    let write = |listeners: &str, keys: u32| {
+        let text = format!("listen = [{listeners}]\nmax-keys = {keys}\n");
+        std::fs::write(&config, text).unwrap();
+    };
+    write("'tcp://127.0.0.1:0', 'ws://127.0.0.1:0'", 10);
+    let arguments = ["--config", config.to_str().unwrap()];
+    let mut daemon = Daemon::start(&arguments, 2);
+    write("'tcp://127.0.0.1:0'", 20);
+    daemon.signal("-HUP");
+    let line = daemon.log_line("need a restart");
+    assert!(line.contains("need a restart: listen;"), "{line}");
+    daemon.log_line("was read again");
+    write("'tcp://127.0.0.1:0', 'ws://127.0.0.1:0'", 30);
+    daemon.signal("-HUP");
+    let line = daemon.log_line("read again");
+    assert!(!line.contains("listen"), "{line}");
+}
+
+#[test]
 fn tls_needs_a_certificate() {
     let output = run(&["--listen", "tls://127.0.0.1:0"]);
     let text = String::from_utf8(output.stderr).unwrap();

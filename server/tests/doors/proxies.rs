@@ -137,7 +137,9 @@ fn a_header_that_is_malformed_or_missing_is_refused_and_logged() {
         let mut stream = open(world.address(0));
         stream.write_all(bytes).unwrap();
         assert_eq!(until_closed(&mut stream), b"");
-        let line = world.daemon.log_line("handshakes failed");
+        let line = world
+            .daemon
+            .log_line("a connection ended before it had a client");
         assert!(
             line.contains(reason) && line.contains("127.0.0.1"),
             "{line}"

@@ -1,8 +1,10 @@
 //! A wall clock that was wrong for a time.
+use crate::audit::Audited;
 use crate::disk::Disk;
 use crate::peer::{Daemon, MAX, Peer};
 use statestore_protocol::mqtt::{Packet, PacketId, Publish, PublishHeader};
 use statestore_protocol::topic;
+use std::time::{SystemTime, UNIX_EPOCH};
 use tempfile::tempdir;
 
 const HOUR_MS: u64 = 3_600_000;
@@ -85,4 +87,104 @@ fn locks_work_when_the_clock_was_an_hour_ahead_and_was_set_back() {
         let released = request(&mut peer, &["VDEL", "lease", "b"], Some(&token));
         assert_eq!(released.payload_bytes(), b":1\r\n");
     }
+}
+
+/// The milliseconds of the Unix epoch, as a timestamp of a client.
+fn timestamp(offset_ms: i64) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let now_ms = u64::try_from(now.as_millis()).unwrap();
+    format!("{}:0:peer", now_ms.saturating_add_signed(offset_ms))
+}
+
+/// The response to a SET with this timestamp.
+fn set(peer: &mut Peer, timestamp: &str) -> Vec<u8> {
+    let payload = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n";
+    let header = PublishHeader {
+        topic: topic::REQUEST,
+        packet_id: PacketId::new(1),
+        response_topic: Some("clients/peer/services/statestore/_any_/command/invoke/response"),
+        correlation_data: Some(timestamp.as_bytes()),
+        user_properties: &[("__ts", timestamp)],
+        ..PublishHeader::default()
+    };
+    peer.send(|out| {
+        header.encode(MAX, out, payload.len(), |out| {
+            out.extend_from_slice(payload);
+        })
+    });
+    loop {
+        if let Packet::Publish(message) = peer.receive().expect("an answer") {
+            peer.acknowledge(message.packet_id().unwrap());
+            return message.payload_bytes().to_vec();
+        }
+    }
+}
+
+#[test]
+fn a_clock_that_is_behind_is_visible() {
+    // The timestamps of all clients are an hour ahead of the server: its clock is an hour behind.
+    let server = Audited::start(&[]);
+    for name in ["a", "b"] {
+        let mut peer = server.daemon.connect(name);
+        let answer = set(&mut peer, &timestamp(3_600_000));
+        assert!(
+            answer.starts_with(b"-ERR the request timestamp is too far"),
+            "{answer:?}"
+        );
+    }
+    server.event(&[("event", "refused"), ("cause", "clock"), ("client", "b")]);
+    let line = server.event(&[("level", "ERROR")]);
+    assert!(
+        line["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("SETs are refused"),
+        "{line}"
+    );
+    let (status, text) = server.get("/readyz");
+    assert_eq!(status, 503);
+    assert!(text.contains("clock_behind: "), "{text}");
+    let (_, status) = server.get("/api/status");
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    assert_eq!(status["counts"]["refused"], 2);
+    assert_eq!(
+        server.metric("statestored_clock_suspect{direction=\"behind\"}"),
+        1.0
+    );
+    let name = "statestored_clock_skewed_timestamps_total{direction=\"ahead\"}";
+    assert_eq!(server.metric(name), 2.0);
+    // Once the clock is right, so are the timestamps.
+    let mut peer = server.daemon.connect("c");
+    for number in 0..3 {
+        assert_eq!(set(&mut peer, &timestamp(number)), b"+OK\r\n");
+    }
+    assert_eq!(server.get("/readyz").0, 200);
+}
+
+#[test]
+fn a_clock_that_was_ahead_is_visible_after_its_correction() {
+    let folder = tempdir().unwrap();
+    let disk = Disk::under(folder.path());
+    let arguments = ["--data-dir", folder.path().to_str().unwrap()];
+    disk.set(&[("clock_ahead_ms", HOUR_MS)]);
+    let daemon = Daemon::start_on(&disk, &arguments);
+    let mut peer = daemon.connect("peer");
+    request(&mut peer, &["SET", "k", "v"], None);
+    daemon.signal("-TERM");
+    assert!(daemon.wait().status.success());
+    disk.set(&[]);
+    let server = Audited::start(&arguments);
+    let line = server.event(&[("level", "WARN"), ("target", "statestored::hub::clock")]);
+    assert!(
+        line["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("versions of entries are ahead"),
+        "{line}"
+    );
+    let (status, text) = server.get("/readyz");
+    assert_eq!(status, 200);
+    assert!(text.starts_with("ready\nversions_ahead: "), "{text}");
+    let ahead = server.metric("statestored_version_ahead_seconds");
+    assert!((3_000.0..=3_600.0).contains(&ahead), "{ahead}");
 }

@@ -1,5 +1,7 @@
 //! The real process: command line, sockets, signals, and what is left after a kill.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::float_cmp, reason = "counts are whole")]
+mod audit;
 mod client_ids;
 mod clock;
 mod command_line;

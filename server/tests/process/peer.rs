@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 pub(crate) const MAX: u32 = u32::MAX;
@@ -65,7 +65,10 @@ impl Daemon {
     }
 
     fn spawn(mut command: Command) -> Self {
-        if !command.get_args().any(|it| it == "--log") {
+        if !command
+            .get_args()
+            .any(|it| it == "--log" || it == "--config")
+        {
             command.args(["--log", "warn"]);
         }
         let mut child = command
@@ -118,21 +121,26 @@ impl Daemon {
 
     /// Waits for a line of its log with all of this in it; to be called once.
     pub(crate) fn until_logged(&mut self, texts: &[&str]) {
-        let stderr = BufReader::new(self.child.stderr.take().unwrap());
-        let (lines, log) = channel();
-        std::thread::spawn(move || {
-            for line in stderr.lines().map_while(Result::ok) {
-                // Who reads it may be gone.
-                let _ = lines.send(line);
-            }
-        });
+        let lines = self.log_lines();
         loop {
-            let line = log.recv_timeout(PATIENCE);
-            let line = line.unwrap_or_else(|error| panic!("no {texts:?} is logged: {error}"));
+            let line = lines.next(&format!("{texts:?}"));
             if texts.iter().all(|text| line.contains(text)) {
                 return;
             }
         }
+    }
+
+    /// The lines of its log; to be called once.
+    pub(crate) fn log_lines(&mut self) -> LogLines {
+        let stderr = BufReader::new(self.child.stderr.take().unwrap());
+        let (to, lines) = channel();
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                // Who reads it may be gone.
+                let _ = to.send(line);
+            }
+        });
+        LogLines(lines)
     }
 
     /// Waits for its end.
@@ -153,6 +161,17 @@ impl Daemon {
             stderr.read_to_end(&mut output.stderr).unwrap();
         }
         output
+    }
+}
+
+/// The lines of a process's log, as they come.
+pub(crate) struct LogLines(Receiver<String>);
+
+impl LogLines {
+    /// The next line, while this is waited for.
+    pub(crate) fn next(&self, awaited: &str) -> String {
+        let line = self.0.recv_timeout(PATIENCE);
+        line.unwrap_or_else(|error| panic!("no {awaited} is logged: {error}"))
     }
 }
 

@@ -61,6 +61,20 @@ fn a_foreign_directory_is_refused_and_left_alone() {
 }
 
 #[test]
+fn what_a_volume_has_at_its_root_is_no_foreign_file() {
+    let place = TempDir::new().expect("a temporary directory");
+    for name in ["lost+found", ".snapshot", ".snapshots", ".zfs"] {
+        fs::create_dir_all(place.path().join(name).join("hourly.0")).expect("creatable");
+    }
+    let (mut storage, _) = open(place.path(), SMALL_LOGS).expect("a new store");
+    storage.commit(&commit(1)).expect("commit");
+    drop(storage);
+    let (_, model) = open(place.path(), SMALL_LOGS).expect("opens again");
+    assert!(model == after(1));
+    assert!(place.path().join(".snapshot/hourly.0").is_dir());
+}
+
+#[test]
 fn a_file_is_no_directory() {
     let place = TempDir::new().expect("a temporary directory");
     let file = place.path().join("file");

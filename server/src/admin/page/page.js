@@ -230,7 +230,7 @@ list("locks", () => "/api/locks", (lock) =>
 const loadConnections = list("connections", () => "/api/connections", (it) => row(it.client, it.user, it.peer, bytes(it.outstanding_bytes), bytes(it.held_bytes), disconnectButton(it.client)));
 list("sessions", () => "/api/sessions", (it) =>
   row(it.client, it.user, it.is_connected ? "yes" : "no", it.subscriptions, bytes(it.held_bytes), it.expiry_s === 4294967295 ? "for ever" : duration(it.expiry_s * 1e3)));
-list("refusals", () => "/api/refusals", (it) => row(moment(it.at_ms), it.peer, it.client, it.cause, it.why));
+list("refusals", () => "/api/refusals", (it) => row(moment(it.at_ms), it.count, it.peer, it.client, it.user, it.cause, it.why));
 
 at("keys-form").addEventListener("submit", (event) => {
   event.preventDefault();

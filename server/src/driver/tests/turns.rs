@@ -135,6 +135,7 @@ rules:
             policy: Some(Arc::new(Policy::parse(RULES).unwrap())),
             tls: None,
             limits: None,
+            needs_restart: Vec::new(),
         };
         let (reply, mut answer) = oneshot::channel();
         driver.obey(Command::Change(Box::new(change), reply));

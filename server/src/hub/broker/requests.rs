@@ -190,7 +190,7 @@ impl Hub {
         let sender = match self.sender(publish, requester) {
             Ok(sender) => sender,
             Err(doubt) => {
-                self.doubt(doubt);
+                self.doubt(doubt, response_topic.as_str(), now);
                 return self.finish(number, ReasonCode::NOT_AUTHORIZED);
             }
         };
@@ -320,6 +320,10 @@ impl Hub {
         if is_alone && self.is_given_to_others(to.number) {
             // Another server may have executed it.
             return;
+        }
+        if let Some(reasons) = self.refusal(outcome) {
+            let party = self.party_behind_broker(to.response_topic.as_str());
+            self.refuse(party, None, reasons, None, now);
         }
         match outcome {
             Outcome::Answered(answered) => {

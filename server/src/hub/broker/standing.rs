@@ -1,11 +1,14 @@
 //! Whom the broker names, and what they may do. It is known for as long as something is kept for a client: answers, or watches.
 use super::super::Hub;
+use super::super::audit::{Party, user_name};
+use super::super::refusals::Cause;
 use super::BEHIND;
 use super::identity::{Doubt, sender};
 use super::requests::Requester;
 use crate::access::{Principal, Rights};
 use crate::clock::Now;
 use statestore_protocol::mqtt::Publish;
+use statestore_protocol::topic;
 use std::sync::Arc;
 
 /// A client that the broker has named.
@@ -47,7 +50,10 @@ impl Hub {
     }
 
     /// It is not certain who sent a request.
-    pub(super) fn doubt(&mut self, doubt: Doubt) {
+    pub(super) fn doubt(&mut self, doubt: Doubt, response_topic: &str, now: Now) {
+        let party = self.party_behind_broker(response_topic);
+        let reasons = (Cause::Login, doubt.to_string().into());
+        self.refuse(party, None, reasons, None, now);
         let Some(broker) = &mut self.broker else {
             return;
         };
@@ -96,6 +102,21 @@ impl Hub {
             broker.standings.insert(client, standing.clone());
         }
         standing
+    }
+
+    /// Returns the client that a response topic names, with its user if the broker proved that.
+    pub(super) fn party_behind_broker(&self, response_topic: &str) -> Party {
+        let Some(client) = topic::requester(response_topic) else {
+            return Party::default();
+        };
+        let known = self.broker.as_ref().and_then(|broker| {
+            let name = format!("{BEHIND}{client}");
+            broker.standings.get(name.as_str())
+        });
+        Party {
+            user: known.and_then(|known| user_name(&known.principal)),
+            client: client.into(),
+        }
     }
 
     fn rights_behind_broker(&self, principal: &Principal, client_id: &str) -> Option<Arc<Rights>> {

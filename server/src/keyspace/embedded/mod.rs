@@ -12,7 +12,7 @@ mod transaction;
 pub use prefixes::PrefixLimit;
 
 use super::rules::{self, Change, Operation, Token, Version};
-use super::{Asked, Changed, End, Fence, Keyspace, Look, PageRequest, Size, Told, What};
+use super::{Asked, Changed, End, Fence, Keyspace, Look, PageRequest, Quota, Size, Told, What};
 use crate::clock::Now;
 use crate::storage::{Expiry, RecordView};
 use bytes::Bytes;
@@ -22,7 +22,7 @@ use packed::{Fields, Packed};
 use prefixes::Prefixes;
 use relocation::Relocation;
 use scan::Pages;
-use statestore_protocol::{Capabilities, Hlc, Reply};
+use statestore_protocol::{Capabilities, Hlc, Reply, ServiceError};
 use table::Table;
 
 /// What bounds an embedded keyspace, and the secret that spreads its keys.
@@ -67,6 +67,8 @@ pub struct Embedded {
     max_keys: u64,
     max_bytes: u64,
     prefixes: Prefixes,
+    /// The quota that was met last.
+    met_quota: Option<Quota>,
     relocation: Relocation,
     /// Nothing may grow.
     is_memory_short: bool,
@@ -104,6 +106,7 @@ impl Embedded {
             max_keys: limits.max_keys,
             max_bytes: limits.max_bytes,
             prefixes: Prefixes::new(&limits.prefixes),
+            met_quota: None,
             relocation: Relocation::default(),
             is_memory_short: false,
         }
@@ -328,6 +331,10 @@ impl Embedded {
 }
 
 impl Keyspace for Embedded {
+    fn take_met_quota(&mut self) -> Option<Quota> {
+        self.met_quota.take()
+    }
+
     fn set_limits(&mut self, limits: &KeyspaceLimits) {
         self.max_keys = limits.max_keys;
         self.max_bytes = limits.max_bytes;
@@ -362,10 +369,11 @@ impl Keyspace for Embedded {
             (fields, former) = (None, None);
         }
         let entry = fields.map(|fields| fields.entry(now));
+        let exceeded = self.exceeded(key, entry.as_ref(), operation);
         let context = rules::Context {
             wall_ms: now.wall_ms,
             floor: self.floor,
-            has_room: self.has_room(key, entry.as_ref(), operation),
+            has_room: exceeded.is_none(),
         };
         let is_new = entry.is_none();
         let rules::Outcome {
@@ -380,6 +388,9 @@ impl Keyspace for Embedded {
             is_new,
         };
         self.change(&place, &change, now, told);
+        if reply == Reply::Error(ServiceError::QuotaExceeded) {
+            self.met_quota = exceeded;
+        }
         Some(End::Answered { reply, version })
     }
 

@@ -179,19 +179,20 @@ impl Prefixes {
             .for_each(|it| it.change(from, to));
     }
 
-    /// Whether so much more fits below all prefixes of a key.
-    pub(super) fn have_room(&self, key: &[u8], more: Size) -> bool {
+    /// Returns a prefix of the key below which so much more does not fit.
+    pub(super) fn full(&self, key: &[u8], more: Size) -> Option<&Bytes> {
         let mut concerned = self
             .shares
             .iter()
             .filter(|it| key.starts_with(&it.limit.prefix));
-        concerned.all(|Share { limit, size, .. }| {
+        let full = concerned.find(|Share { limit, size, .. }| {
             let fits = |has: u64, more: u64, most: Option<u64>| {
                 more == 0 || most.is_none_or(|most| has.saturating_add(more) <= most)
             };
-            fits(size.keys, more.keys, limit.max_keys)
-                && fits(size.bytes, more.bytes, limit.max_bytes)
-        })
+            !fits(size.keys, more.keys, limit.max_keys)
+                || !fits(size.bytes, more.bytes, limit.max_bytes)
+        });
+        full.map(|share| &share.limit.prefix)
     }
 }
 
@@ -217,16 +218,18 @@ mod tests {
         let mut prefixes = Prefixes::new(&limits);
         assert!(prefixes.are(&limits) && !prefixes.are(&limits[..1]));
         let size = |keys, bytes| Size { keys, bytes };
+        let have_room = |prefixes: &Prefixes, key: &[u8], more| prefixes.full(key, more).is_none();
         prefixes.changed(b"a/b/c", 0, size(5, 100), size(6, 108));
         assert!(
-            prefixes.have_room(b"a/b/d", size(1, 2)) && !prefixes.have_room(b"a/b/d", size(1, 3))
+            have_room(&prefixes, b"a/b/d", size(1, 2))
+                && !have_room(&prefixes, b"a/b/d", size(1, 3))
         );
         prefixes.changed(b"a/x", 0, size(6, 108), size(7, 200));
         assert!(
-            !prefixes.have_room(b"a/y", size(1, 1)) && prefixes.have_room(b"a/x", size(0, 999))
+            !have_room(&prefixes, b"a/y", size(1, 1)) && have_room(&prefixes, b"a/x", size(0, 999))
         );
-        assert!(prefixes.have_room(b"b", size(1, 999)));
+        assert!(have_room(&prefixes, b"b", size(1, 999)));
         prefixes.changed(b"a/b/c", 0, size(7, 200), size(6, 192));
-        assert!(prefixes.have_room(b"a/b/c", size(1, 10)));
+        assert!(have_room(&prefixes, b"a/b/c", size(1, 10)));
     }
 }

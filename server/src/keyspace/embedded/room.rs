@@ -4,7 +4,7 @@ use super::expiry::DEADLINE_BYTES;
 use super::prefixes::Prefixes;
 use super::table;
 use crate::keyspace::rules::{Entry, Operation};
-use crate::keyspace::{Keyspace, Size};
+use crate::keyspace::{Keyspace, Quota, Size};
 
 /// What a packed entry has besides key, value and node id of its token, at most.
 const PACKED_NUMBERS: usize = 64;
@@ -53,39 +53,51 @@ impl Growth {
         })
     }
 
-    /// Whether there is room for it in a store of this size.
-    pub(super) fn fits(self, key: &[u8], size: Size, max: Size, prefixes: &Prefixes) -> bool {
+    /// Returns the quota that leaves no room for it in a store of this size, if one does.
+    fn exceeded(self, key: &[u8], size: Size, max: Size, prefixes: &Prefixes) -> Option<Quota> {
         let Self {
             keys,
             bytes,
             deadlines,
         } = self;
-        (keys == 0 || size.keys.saturating_add(keys) <= max.keys)
-            && size.bytes.saturating_add(bytes + deadlines) <= max.bytes
-            && prefixes.have_room(key, Size { keys, bytes })
+        if keys > 0 && size.keys.saturating_add(keys) > max.keys {
+            return Some(Quota::Keys);
+        }
+        if size.bytes.saturating_add(bytes + deadlines) > max.bytes {
+            return Some(Quota::Bytes);
+        }
+        let full = prefixes.full(key, Size { keys, bytes });
+        full.map(|prefix| Quota::Prefix(prefix.clone()))
     }
 }
 
 impl Embedded {
-    /// Whether the quota allows what the operation would make of the entry.
-    pub(super) fn has_room(
+    /// Returns the quota that does not allow what the operation would make of the entry, if one does not.
+    pub(super) fn exceeded(
         &self,
         key: &[u8],
         former: Option<&Entry<'_>>,
         operation: &Operation<'_>,
-    ) -> bool {
-        Growth::by(key, former, operation)
-            .is_none_or(|growth| growth.fits(key, self.size(), self.max(), &self.prefixes))
+    ) -> Option<Quota> {
+        let growth = Growth::by(key, former, operation)?;
+        self.exceeded_by(growth, key, self.size(), &self.prefixes)
     }
 
-    /// Most that there may be.
-    pub(super) fn max(&self) -> Size {
+    /// Returns the quota that leaves no room for this growth of a store of this size, if one does.
+    pub(super) fn exceeded_by(
+        &self,
+        growth: Growth,
+        key: &[u8],
+        size: Size,
+        prefixes: &Prefixes,
+    ) -> Option<Quota> {
         if self.is_memory_short {
-            return Size { keys: 0, bytes: 0 };
+            return Some(Quota::Memory);
         }
-        Size {
+        let max = Size {
             keys: self.max_keys,
             bytes: self.max_bytes,
-        }
+        };
+        growth.exceeded(key, size, max, prefixes)
     }
 }

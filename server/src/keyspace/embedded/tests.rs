@@ -138,3 +138,30 @@ fn a_pass_over_the_entries_keeps_them_while_others_come_and_go() {
         assert_eq!(look.unwrap().value, "v", "{number}");
     }
 }
+
+#[test]
+fn the_quota_that_a_change_met_is_named() {
+    let mut keyspace = empty();
+    let refused = |keyspace: &mut Embedded| {
+        let value = "v".into();
+        let timestamp = Hlc::store_version((1_000, 0));
+        let operation = Operation::Set {
+            value: &value,
+            options: SetOptions::default(),
+            timestamp: &timestamp,
+            token: None,
+        };
+        let reply = operate(keyspace, "key", &operation);
+        assert_eq!(reply, Reply::Error(ServiceError::QuotaExceeded));
+        keyspace.take_met_quota()
+    };
+    keyspace.set_memory_short(true);
+    assert_eq!(refused(&mut keyspace), Some(Quota::Memory));
+    assert_eq!(keyspace.take_met_quota(), None);
+    keyspace.set_memory_short(false);
+    keyspace.max_keys = 0;
+    assert_eq!(refused(&mut keyspace), Some(Quota::Keys));
+    keyspace.max_keys = 1;
+    keyspace.max_bytes = 1;
+    assert_eq!(refused(&mut keyspace), Some(Quota::Bytes));
+}

@@ -7,7 +7,7 @@ use super::room::Growth;
 use super::{Embedded, Place, table};
 use crate::clock::Now;
 use crate::keyspace::rules::{self, Change, Entry, Operation, Outcome, Token, Version};
-use crate::keyspace::{Size, Told};
+use crate::keyspace::{Quota, Size, Told};
 use bytes::Bytes;
 use foldhash::quality::RandomState;
 use statestore_protocol::{Hlc, Rejection, Reply, Version as Given};
@@ -24,6 +24,8 @@ struct Plan<'o> {
     size: Size,
     prefixes: Prefixes,
     floor: Version,
+    /// The quota that an operation met.
+    met_quota: Option<Quota>,
 }
 
 /// An entry that a transaction would make.
@@ -90,12 +92,14 @@ impl Embedded {
             size: self.table_size(),
             prefixes: self.prefixes.clone(),
             floor: self.floor,
+            met_quota: None,
         };
         plan.size.bytes = self.bytes();
         let mut changes = Vec::with_capacity(operations.len());
         for (index, ((key, operation), &hash)) in operations.iter().zip(&hashes).enumerate() {
             let (outcome, was) = self.plan(&mut plan, key, hash, operation, now);
             if let Some(reason) = rejection(&outcome) {
+                self.met_quota = plan.met_quota;
                 let operation = index as u64;
                 return Reply::Rejected { operation, reason };
             }
@@ -148,13 +152,15 @@ impl Embedded {
         };
         let entry = former.as_ref().map(|former| &former.entry);
         let growth = Growth::by(key, entry, operation);
-        let fits = |growth: Growth| growth.fits(key, plan.size, self.max(), &plan.prefixes);
+        let exceeded =
+            growth.and_then(|growth| self.exceeded_by(growth, key, plan.size, &plan.prefixes));
         let context = rules::Context {
             wall_ms: now.wall_ms,
             floor: plan.floor,
-            has_room: growth.is_none_or(fits),
+            has_room: exceeded.is_none(),
         };
         let outcome = operation.apply(entry, &context);
+        plan.met_quota = exceeded;
         let had_deadline = entry.is_some_and(|entry| entry.expires_in_ms.is_some());
         let bytes = former.map(|former| former.bytes);
         match outcome.change {

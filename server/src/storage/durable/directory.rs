@@ -16,8 +16,13 @@ pub(super) const LOCK: &str = "lock";
 const NEW_MANIFEST: &str = "statestore.manifest.new";
 /// Is there as long as a store is being made that begins with records.
 pub(super) const UNFINISHED: &str = "unfinished";
-/// What a freshly made ext4 file system holds.
-pub(super) const LOST_AND_FOUND: &str = "lost+found";
+/// Names that file systems and storage systems have at the root of a volume: that of ext4, and folders of snapshots.
+const OF_VOLUMES: [&str; 4] = ["lost+found", ".snapshot", ".snapshots", ".zfs"];
+
+/// Whether a name belongs to the volume and not to its user.
+pub(super) fn is_of_volume(name: &str) -> bool {
+    OF_VOLUMES.contains(&name)
+}
 
 /// A data directory that this process alone uses.
 #[derive(Debug)]
@@ -192,7 +197,7 @@ pub(super) fn strangers(
     }))?;
     let is_known = |name: &OsString| {
         name.to_str()
-            .is_some_and(|it| is_ours(it) || it == LOST_AND_FOUND)
+            .is_some_and(|it| is_ours(it) || is_of_volume(it))
     };
     let mut strangers: Vec<_> = names
         .into_iter()
@@ -341,7 +346,8 @@ fn refuse_foreign(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
     for name in names {
         let status = || disk.own_status(&path.join(&name));
         let is_expected = match name.to_str().unwrap_or_default() {
-            LOCK | LOST_AND_FOUND | mark::NAME | NEW_MANIFEST => true,
+            LOCK | mark::NAME | NEW_MANIFEST => true,
+            name if is_of_volume(name) => true,
             "log-1" => status().map_err(fail())?.length <= FILE_HEADER as u64,
             _ => false,
         };

@@ -4,7 +4,7 @@
 //! made by a process that did not live to finish it: a server refuses it, and it can be made again.
 use super::base::BaseWriter;
 use super::directory::{
-    LOCK, LOST_AND_FOUND, UNFINISHED, base_path, create, is_ours, lock, log_path, missing,
+    LOCK, UNFINISHED, base_path, create, is_of_volume, is_ours, lock, log_path, missing,
     remove_all, sync_directory, write_manifest,
 };
 use super::log::{self, FileHeader};
@@ -162,8 +162,7 @@ fn is_left(disk: &dyn Disk, path: &Path) -> Result<bool, StorageError> {
     }))?;
     let has = |wanted: &str| names.iter().any(|name| name.to_str() == Some(wanted));
     let is_left = has(UNFINISHED) && !has(manifest::NAME);
-    let is_harmless =
-        |name: &str| [LOCK, LOST_AND_FOUND].contains(&name) || is_left && is_ours(name);
+    let is_harmless = |name: &str| name == LOCK || is_of_volume(name) || is_left && is_ours(name);
     match names
         .iter()
         .find(|name| !name.to_str().is_some_and(is_harmless))

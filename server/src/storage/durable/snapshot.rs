@@ -8,6 +8,7 @@ use super::manifest::{Manifest, Sealed};
 use super::mark::{Acknowledged, Mark};
 use crate::storage::StorageError;
 use crate::storage::disk::{Access, Disk};
+use std::ffi::OsString;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -26,7 +27,8 @@ impl Snapshot<'_> {
         let names = disk.names(to).map_err(StorageError::io(|| {
             format!("cannot read the directory {}", to.display())
         }))?;
-        if !names.is_empty() {
+        let is_of_volume = |name: &OsString| name.to_str().is_some_and(directory::is_of_volume);
+        if !names.iter().all(is_of_volume) {
             let what = format!("cannot copy the store to {}", to.display());
             return Err(StorageError::Io {
                 what,
@@ -38,6 +40,7 @@ impl Snapshot<'_> {
             // It is no store, and would be in the way of the next attempt.
             let names = disk.names(to).unwrap_or_default();
             let names = names.iter().filter_map(|name| name.to_str());
+            let names = names.filter(|name| !directory::is_of_volume(name));
             directory::remove_all(disk, to, names.collect());
         }
         result

@@ -1,0 +1,158 @@
+//! Lines of the [audit trail](crate::audit) about requests to the HTTP port.
+use super::gate::{Refusal, Rights};
+use super::reply::Reply;
+use crate::audit::{self, LeftOut, Line, LineLimiter};
+use hyper::StatusCode;
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
+
+/// Lines per second about requests that are denied.
+const MAX_LINES_PER_SECOND: u32 = 20;
+/// How often it is looked whether lines were left out.
+const REPORT_EVERY: Duration = Duration::from_secs(10);
+
+/// The object and the outcome of a change, as the answer carries them to the log.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Details {
+    pub(super) client: Option<String>,
+    /// The key, if keys are logged.
+    pub(super) key: Option<String>,
+    pub(super) filter: Option<String>,
+    /// The number of keys deleted.
+    pub(super) deleted: Option<u64>,
+    /// The number of clients disconnected.
+    pub(super) disconnected: Option<usize>,
+    /// Options that a reload did not apply.
+    pub(super) needs_restart: Option<String>,
+    pub(super) error: Option<String>,
+}
+
+impl Details {
+    /// Adds itself to an answer.
+    pub(super) fn on(self, mut reply: Reply) -> Reply {
+        let error = reply
+            .extensions_mut()
+            .remove::<Self>()
+            .and_then(|it| it.error);
+        let error = self.error.clone().or(error);
+        reply.extensions_mut().insert(Self { error, ..self });
+        reply
+    }
+}
+
+/// Logs requests.
+#[derive(Debug)]
+pub(super) struct Trail {
+    lines: RefCell<LineLimiter>,
+    started: Instant,
+}
+
+impl Trail {
+    pub(super) fn new() -> Self {
+        Self {
+            lines: RefCell::default(),
+            started: Instant::now(),
+        }
+    }
+
+    /// Logs a request that was answered: every change and everything that was denied, and all others at the level of debugging.
+    pub(super) fn answered(
+        &self,
+        peer: SocketAddr,
+        path: &str,
+        changes: bool,
+        judged: Result<Rights, Refusal>,
+        reply: &Reply,
+    ) {
+        let status = reply.status();
+        let is_denied =
+            judged.is_err() || matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        if is_denied {
+            return self.denied(peer, path, judged, status);
+        }
+        if !changes {
+            return tracing::debug!(
+                target: audit::ADMIN,
+                event = "request",
+                path,
+                %peer,
+                status = status.as_u16(),
+                "a request to the HTTP port"
+            );
+        }
+        let none = Details::default();
+        let details = reply.extensions().get::<Details>().unwrap_or(&none);
+        tracing::info!(
+            target: audit::ADMIN,
+            event = "action",
+            action = path.strip_prefix("/api/").unwrap_or(path),
+            origin = "http",
+            %peer,
+            status = status.as_u16(),
+            client = details.client.as_deref(),
+            key = details.key.as_deref(),
+            filter = details.filter.as_deref(),
+            deleted = details.deleted,
+            disconnected = details.disconnected,
+            needs_restart = details.needs_restart.as_deref(),
+            error = details.error.as_deref(),
+            "an administrator changed something, or tried to"
+        );
+    }
+
+    fn denied(
+        &self,
+        peer: SocketAddr,
+        path: &str,
+        judged: Result<Rights, Refusal>,
+        status: StatusCode,
+    ) {
+        let mut lines = self.lines.borrow_mut();
+        let address = Some(peer.ip());
+        if !lines.admits(
+            Line::Admin,
+            "",
+            address,
+            MAX_LINES_PER_SECOND,
+            self.now_ms(),
+        ) {
+            return;
+        }
+        let why = match judged {
+            Err(refusal) => refusal.why().trim_end(),
+            Ok(_) => "no token was given",
+        };
+        tracing::warn!(
+            target: audit::ADMIN,
+            event = "denied",
+            path,
+            %peer,
+            status = status.as_u16(),
+            why,
+            "a request to the HTTP port was denied"
+        );
+    }
+
+    /// Logs the numbers of lines that were left out, for as long as it is polled.
+    pub(super) async fn report_lines_left_out(&self) {
+        loop {
+            sleep(REPORT_EVERY).await;
+            let report = self.lines.borrow_mut().take_report(self.now_ms());
+            for LeftOut { source, lines, .. } in report {
+                tracing::warn!(
+                    target: audit::ADMIN,
+                    event = "left_out",
+                    source,
+                    lines,
+                    "lines of the audit trail were left out"
+                );
+            }
+        }
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}

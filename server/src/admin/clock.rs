@@ -1,0 +1,39 @@
+//! The metrics of the wall clock.
+use super::exposition::Exposition;
+use super::exposition::Kind::{Counter, Gauge};
+use crate::hub::ClockFigures;
+use crate::service::Skew;
+
+/// Appends them.
+pub(super) fn clock(text: &mut Exposition, figures: &ClockFigures) {
+    text.family(
+        "statestored_clock_skewed_timestamps_total",
+        Counter,
+        "Timestamps of SETs and TXNs more than a minute ahead of this machine's clock, or behind it.",
+    );
+    for (direction, count) in ["ahead", "behind"].iter().zip(figures.skewed) {
+        text.sample(&[("direction", direction)], count);
+    }
+    text.family(
+        "statestored_clock_suspect",
+        Gauge,
+        "1 while most timestamps of clients are so, by the direction in which the clock seems to be wrong.",
+    );
+    for (direction, skew) in [("behind", Skew::Behind), ("ahead", Skew::Ahead)] {
+        let is_so = figures.skew == Some(skew);
+        text.sample(&[("direction", direction)], u8::from(is_so));
+    }
+    text.family(
+        "statestored_clock_steps_total",
+        Counter,
+        "Times that the wall clock was set by a second or more.",
+    )
+    .sample(&[], figures.steps);
+    #[expect(clippy::cast_precision_loss, reason = "a time in milliseconds")]
+    text.family(
+        "statestored_version_ahead_seconds",
+        Gauge,
+        "Time by which the highest version is ahead of the wall clock.",
+    )
+    .sample(&[], figures.version_ahead_ms as f64 / 1e3);
+}

@@ -1,0 +1,118 @@
+//! The values of all options, to find those that a reload cannot apply.
+use clap::{ArgMatches, Command};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+/// Options that a reload applies. All others need a restart.
+const RELOADED: [&str; 30] = [
+    "user",
+    "password-file",
+    "users-file",
+    "jwks-file",
+    "jwt-issuer",
+    "jwt-audience",
+    "jwt-leeway",
+    "tls-user",
+    "policy-file",
+    "tls-cert",
+    "tls-key",
+    "tls-client-ca",
+    "tls-client-cert",
+    "tls-client-crl",
+    "max-keys",
+    "max-bytes",
+    "max-session-bytes",
+    "max-connections",
+    "max-sessions",
+    "max-watches",
+    "max-request-rate",
+    "max-byte-rate",
+    "max-packet-bytes",
+    "limit-user",
+    "limit-prefix",
+    "audit-keys",
+    "audit-rate",
+    "log",
+    // Options of the command line alone, which stay as they are.
+    "config",
+    "check",
+];
+
+/// The values of the options that a process was given, by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options(BTreeMap<String, Vec<OsString>>);
+
+impl Options {
+    pub(super) fn of(command: &Command, matches: &ArgMatches) -> Self {
+        let named = command.get_arguments().filter_map(|arg| {
+            let values = matches.get_raw(arg.get_id().as_str())?;
+            Some((arg.get_long()?.to_owned(), values.map(Into::into).collect()))
+        });
+        Self(named.collect())
+    }
+
+    /// Returns the names of options that are other ones now, and that a reload does not apply.
+    pub(crate) fn needing_restart(&self, now: &Self) -> Vec<String> {
+        let names = self.0.keys().chain(now.0.keys());
+        let mut changed: Vec<String> = names
+            .filter(|name| !RELOADED.contains(&name.as_str()))
+            .filter(|name| self.0.get(*name) != now.0.get(*name))
+            .cloned()
+            .collect();
+        changed.sort();
+        changed.dedup();
+        changed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Arguments;
+    use clap::CommandFactory;
+
+    #[test]
+    fn options_that_are_reloaded_exist() {
+        let command = Arguments::command();
+        let names: Vec<_> = command
+            .get_arguments()
+            .filter_map(|arg| arg.get_long())
+            .collect();
+        for name in RELOADED {
+            assert!(names.contains(&name), "{name}");
+        }
+    }
+
+    #[test]
+    fn changes_that_a_reload_does_not_apply_are_named() {
+        let options = |arguments: &[&str]| {
+            let command = Arguments::command();
+            let all = std::iter::once("statestored").chain(arguments.iter().copied());
+            let matches = command.clone().try_get_matches_from(all).unwrap();
+            Options::of(&command, &matches)
+        };
+        let before = options(&["--listen", "tcp://127.0.0.1:0", "--max-keys", "5"]);
+        assert!(before.needing_restart(&before).is_empty());
+        let limits = options(&[
+            "--listen",
+            "tcp://127.0.0.1:0",
+            "--max-keys",
+            "6",
+            "--log",
+            "warn",
+        ]);
+        assert!(before.needing_restart(&limits).is_empty());
+        let others = options(&[
+            "--http",
+            "--max-keys",
+            "6",
+            "--core-dumps",
+            "--trusted-proxy",
+            "192.0.2.7",
+        ]);
+        assert_eq!(
+            before.needing_restart(&others),
+            ["core-dumps", "http", "listen", "trusted-proxy"]
+        );
+    }
+}

@@ -1,0 +1,365 @@
+//! Lines of the [audit trail](crate::audit) about connections and refusals.
+use super::ending::WillOutcome;
+use super::refusals::{Cause, Refused};
+use super::{ConnectionId, Hub, SessionId};
+use crate::access::{Peer, Principal};
+use crate::audit::{self, EndReason, Line, shortened};
+use crate::clock::Now;
+use crate::connection::{Connection, Parting, Phase};
+use crate::service::{Outcome, READ_ONLY, Refusal, WATCHES_TOO_MANY};
+use bytes::Bytes;
+use slotmap::Key;
+use statestore_protocol::{Command, Rejection, Reply, ServiceError};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+const TEXT_LEFT_OUT: &str = "lines of the audit trail were left out";
+
+/// The party that something was refused.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Party {
+    pub(super) client: Arc<str>,
+    pub(super) user: Option<Arc<str>>,
+}
+
+/// The cause of a refusal, and the reason in words.
+pub(super) type Reasons = (Cause, Cow<'static, str>);
+
+impl Hub {
+    /// A connection of this peer was closed at once, since there are too many.
+    pub fn turned_away(&mut self, peer: &Peer, now: Now) {
+        self.statistics.connects_refused += 1;
+        self.ends.count(EndReason::TooManyConnections);
+        let why = "there are too many connections";
+        self.refuse(
+            Party::default(),
+            Some(peer),
+            (Cause::Connections, why.into()),
+            None,
+            now,
+        );
+    }
+
+    /// A connection of this peer was closed at once, since the server stops.
+    pub(crate) fn not_served(&self, peer: &Peer) {
+        self.ends.count(EndReason::ServerStopped);
+        tracing::debug!(%peer, "refusing a connection: the server stops");
+    }
+
+    /// The network connection failed; [`closed`](Self::closed) follows.
+    pub fn failed(&mut self, id: ConnectionId, error: &std::io::Error, now: Now) {
+        self.log_end(id, EndReason::NetworkError, &error.to_string(), None, now);
+        self.end(id, Parting::Silent, WillOutcome::Published, now);
+    }
+
+    /// Whether a line about this client may be written.
+    pub(super) fn may_log(
+        &mut self,
+        line: Line,
+        client: &str,
+        peer: Option<&Peer>,
+        now: Now,
+    ) -> bool {
+        let rate = self.limits.audit.max_lines_per_second;
+        let address = peer.map(|peer| peer.address);
+        self.lines.admits(line, client, address, rate, now.mono_ms)
+    }
+
+    /// Logs that a CONNECT was accepted.
+    #[cold]
+    pub(super) fn log_connected(
+        &mut self,
+        id: ConnectionId,
+        session_present: bool,
+        keep_alive_s: u16,
+        now: Now,
+    ) {
+        let Some(connection) = self.connections.get(id) else {
+            return;
+        };
+        let client = Arc::clone(connection.client());
+        let peer = connection.endpoint().clone();
+        if !self.may_log(Line::Connection, &client, Some(&peer), now) {
+            return;
+        }
+        let Some(session) = self.session_of(id) else {
+            return;
+        };
+        tracing::info!(
+            target: audit::CONNECTION,
+            event = "connected",
+            connection = id.data().as_ffi(),
+            client = &*shortened(&client),
+            user = session.principal.name().map(shortened).as_deref(),
+            peer = %peer,
+            listener = &*peer.listener,
+            session_present,
+            session_expiry_s = session.expiry_s,
+            keep_alive_s,
+            "a client connected"
+        );
+    }
+
+    /// Counts and logs that a connection ends, unless it ended before. `why` is the reason in words, if there is more to say.
+    #[cold]
+    pub(super) fn log_end(
+        &mut self,
+        id: ConnectionId,
+        reason: EndReason,
+        why: &str,
+        by: Option<&Peer>,
+        now: Now,
+    ) {
+        let Some(connection) = self.connections.get(id) else {
+            return;
+        };
+        let is_open = match connection.phase() {
+            Phase::Open(_) => true,
+            Phase::Opening => false,
+            Phase::Closing | Phase::Closed => return,
+        };
+        self.ends.count(reason);
+        if reason.is_failure() {
+            self.statistics.connections_failed += 1;
+        }
+        let client = Arc::clone(connection.client());
+        let peer = connection.endpoint().clone();
+        #[expect(clippy::cast_precision_loss, reason = "shown to people")]
+        let seconds = now.mono_ms.saturating_sub(connection.opened_ms()) as f64 / 1e3;
+        let user = self.user_of(id);
+        let user = user.as_deref().map(shortened);
+        let by_peer = by.map(tracing::field::display);
+        let by_listener = by.map(|peer| &*peer.listener);
+        let why = (!why.is_empty()).then_some(why);
+        macro_rules! line {
+            ($level:ident, $text:literal) => {
+                tracing::$level!(
+                    target: audit::CONNECTION,
+                    event = "disconnected",
+                    reason = reason.name(),
+                    why,
+                    connection = id.data().as_ffi(),
+                    client = &*shortened(&client),
+                    user = user.as_deref(),
+                    peer = %peer,
+                    listener = &*peer.listener,
+                    seconds,
+                    by_peer,
+                    by_listener,
+                    $text
+                )
+            };
+        }
+        if !is_open {
+            // Probes of ports come every second, and refusals have a line of their own.
+            line!(debug, "a connection without a client ended");
+        } else if self.may_log(Line::Connection, &client, Some(&peer), now) {
+            line!(info, "a client disconnected");
+        }
+    }
+
+    /// Counts, lists and logs a refusal.
+    #[cold]
+    pub(super) fn refuse(
+        &mut self,
+        party: Party,
+        peer: Option<&Peer>,
+        (cause, why): Reasons,
+        key: Option<Bytes>,
+        now: Now,
+    ) {
+        let key = key.filter(|_| self.limits.audit.logs_keys);
+        if self.may_log(Line::Refusal, &party.client, peer, now) {
+            let key = key.as_deref().map(String::from_utf8_lossy);
+            let message = match cause {
+                Cause::Login => "a login was refused",
+                _ => "a client or a request was refused",
+            };
+            tracing::warn!(
+                target: audit::REFUSAL,
+                event = "refused",
+                cause = cause.name(),
+                why = &*why,
+                client = &*shortened(&party.client),
+                user = party.user.as_deref().map(shortened).as_deref(),
+                peer = peer.map(tracing::field::display),
+                listener = peer.map(|peer| &*peer.listener),
+                key = key.as_deref(),
+                "{message}"
+            );
+        }
+        let short = |name: Arc<str>| match shortened(&name) {
+            Cow::Borrowed(_) => name,
+            Cow::Owned(short) => short.into(),
+        };
+        let refused = Refused {
+            peer: peer.map(|peer| peer.address),
+            client: short(party.client),
+            user: party.user.map(short),
+            cause,
+            why: why.into(),
+            key,
+        };
+        self.refusals.note(refused, now.wall_ms);
+        if cause == Cause::Clock {
+            self.watch_clock(now);
+        }
+    }
+
+    /// Notes that the client of a connection was refused something.
+    #[cold]
+    pub(super) fn note_refusal(
+        &mut self,
+        id: ConnectionId,
+        cause: Cause,
+        why: &'static str,
+        now: Now,
+    ) {
+        self.refuse_client(id, (cause, why.into()), None, now);
+    }
+
+    /// Notes that the client of a connection was refused something that is about this key.
+    #[cold]
+    pub(super) fn refuse_client(
+        &mut self,
+        id: ConnectionId,
+        reasons: Reasons,
+        key: Option<Bytes>,
+        now: Now,
+    ) {
+        let connection = self.connections.get(id);
+        let peer = connection.map(Connection::endpoint).cloned();
+        let party = Party {
+            client: connection
+                .map(|it| Arc::clone(it.client()))
+                .unwrap_or_default(),
+            user: self.user_of(id),
+        };
+        self.refuse(party, peer.as_ref(), reasons, key, now);
+    }
+
+    /// Returns the reasons to note of a request's outcome, if it is a refusal. To be called before the next request is asked.
+    pub(super) fn refusal(&mut self, outcome: &Outcome) -> Option<Reasons> {
+        let error = match outcome {
+            Outcome::Unknown => return None,
+            Outcome::Refused(refusal) => {
+                return Some(match refusal {
+                    Refusal::NoRoom => (
+                        Cause::Quota,
+                        "too many responses are not acknowledged".into(),
+                    ),
+                    Refusal::Expired => (
+                        Cause::Unavailable,
+                        "the request expired before it was executed".into(),
+                    ),
+                    Refusal::Away => (Cause::Unavailable, "the storage does not answer".into()),
+                });
+            }
+            Outcome::Answered(answered) => match &answered.response.reply {
+                Reply::Error(error)
+                | Reply::Rejected {
+                    reason: Rejection::Error(error),
+                    ..
+                } => error,
+                _ => return None,
+            },
+        };
+        Some(match error {
+            ServiceError::QuotaExceeded => {
+                let quota = self.service.take_met_quota();
+                let why = quota.map_or("the store is full".into(), |it| it.to_string().into());
+                (Cause::Quota, why)
+            }
+            ServiceError::NotAuthorized => (
+                Cause::Authorization,
+                "the policy does not allow this request".into(),
+            ),
+            ServiceError::TimestampSkew => {
+                let why = "the timestamp is more than a minute ahead of the server's clock";
+                (Cause::Clock, why.into())
+            }
+            ServiceError::FencingTokenSkew => {
+                let why = "the fencing token is more than a minute ahead of the server's clock";
+                (Cause::Clock, why.into())
+            }
+            ServiceError::FencingTokenRequired | ServiceError::FencingTokenLower => {
+                (Cause::Fencing, error.to_string().into())
+            }
+            ServiceError::Other(text) if text == READ_ONLY => {
+                (Cause::Unavailable, READ_ONLY.into())
+            }
+            ServiceError::Other(text) if text == WATCHES_TOO_MANY => {
+                (Cause::Quota, WATCHES_TOO_MANY.into())
+            }
+            _ => (
+                Cause::Protocol,
+                shortened(&error.to_string()).into_owned().into(),
+            ),
+        })
+    }
+
+    /// Logs the numbers of lines that were left out, if that is due.
+    pub(super) fn report_lines_left_out(&mut self, now: Now) {
+        for left_out in self.lines.take_report(now.mono_ms) {
+            let source = left_out.source.as_deref().map(shortened);
+            let (source, lines) = (source.as_deref(), left_out.lines);
+            match left_out.line {
+                Line::Refusal => {
+                    tracing::warn!(target: audit::REFUSAL, event = "left_out", source, lines, "{TEXT_LEFT_OUT}");
+                }
+                Line::Admin => {
+                    tracing::warn!(target: audit::ADMIN, event = "left_out", source, lines, "{TEXT_LEFT_OUT}");
+                }
+                Line::Connection => {
+                    tracing::info!(target: audit::CONNECTION, event = "left_out", source, lines, "{TEXT_LEFT_OUT}");
+                }
+            }
+        }
+    }
+
+    fn session_of(&self, id: ConnectionId) -> Option<&super::session::Session> {
+        self.sessions.get(self.connections.get(id)?.session()?)
+    }
+
+    /// Returns the user of a connection's session.
+    fn user_of(&self, id: ConnectionId) -> Option<Arc<str>> {
+        let session = self.session_of(id)?;
+        user_name(&session.principal)
+    }
+
+    /// Returns the party that has a session.
+    pub(super) fn party_of(&self, id: SessionId) -> Party {
+        let session = self.sessions.get(id);
+        Party {
+            client: session.map(|it| Arc::clone(&it.client)).unwrap_or_default(),
+            user: session.and_then(|it| user_name(&it.principal)),
+        }
+    }
+}
+
+/// Returns the name of a principal's user.
+pub(super) fn user_name(principal: &Principal) -> Option<Arc<str>> {
+    principal.name().map(Into::into)
+}
+
+/// Returns the key that a request with this outcome is about, if it is about one.
+pub(super) fn key_of(payload: &Bytes, outcome: &Outcome) -> Option<Bytes> {
+    let at = match outcome {
+        Outcome::Answered(answered) => match answered.response.reply {
+            Reply::Rejected { operation, .. } => usize::try_from(operation).ok()?,
+            _ => 0,
+        },
+        _ => 0,
+    };
+    match Command::decode(payload).ok()? {
+        Command::Set { key, .. }
+        | Command::Get { key, .. }
+        | Command::Del { key, .. }
+        | Command::Vdel { key, .. }
+        | Command::Watch { key }
+        | Command::Unwatch { key } => Some(key),
+        Command::Scan { pattern, .. } => Some(pattern),
+        Command::Transact { operations } => operations.get(at).map(|it| it.key().clone()),
+        _ => None,
+    }
+}

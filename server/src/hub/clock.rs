@@ -1,0 +1,95 @@
+//! Watching the wall clock: what the log and the health say of it.
+use super::Hub;
+use crate::clock::Now;
+use crate::service::{Skew, TOLERANCE_MS};
+
+/// Difference between two looks from which on the wall clock was set.
+const STEP_MS: u64 = 1_000;
+
+/// The wall clock as it was seen last.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ClockLook {
+    /// Wall time minus monotonic time.
+    offset_ms: Option<i64>,
+    skew: Option<Skew>,
+    are_versions_ahead: bool,
+    steps: u64,
+}
+
+/// Figures of the wall clock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClockFigures {
+    /// Sign that the clock is wrong.
+    pub(crate) skew: Option<Skew>,
+    /// Milliseconds by which the highest version is ahead of the clock.
+    pub(crate) version_ahead_ms: u64,
+    /// Timestamps of changes more than a minute ahead of the clock, and behind it.
+    pub(crate) skewed: [u64; 2],
+    /// Number of times that the clock was set.
+    pub(crate) steps: u64,
+}
+
+impl ClockFigures {
+    /// Whether versions are ahead of the clock by more than clients may be.
+    pub(crate) fn are_versions_ahead(&self) -> bool {
+        self.version_ahead_ms > TOLERANCE_MS
+    }
+}
+
+impl Hub {
+    pub(super) fn clock_figures(&mut self, now: Now) -> ClockFigures {
+        let (highest_ms, _) = self.service.highest();
+        ClockFigures {
+            skew: self.service.skew(now),
+            version_ahead_ms: highest_ms.saturating_sub(now.wall_ms),
+            skewed: self.service.skewed(),
+            steps: self.clock.steps,
+        }
+    }
+
+    /// Logs what has changed about the wall clock.
+    pub(super) fn watch_clock(&mut self, now: Now) {
+        let offset_ms = now
+            .wall_ms
+            .cast_signed()
+            .saturating_sub(now.mono_ms.cast_signed());
+        if let Some(former_ms) = self.clock.offset_ms.replace(offset_ms)
+            && offset_ms.abs_diff(former_ms) >= STEP_MS
+        {
+            self.clock.steps += 1;
+            #[expect(clippy::cast_precision_loss, reason = "shown to people")]
+            let seconds = offset_ms.saturating_sub(former_ms) as f64 / 1e3;
+            tracing::warn!(seconds, "the wall clock of this machine was set");
+        }
+        let figures = self.clock_figures(now);
+        if figures.skew != self.clock.skew {
+            self.clock.skew = figures.skew;
+            match figures.skew {
+                Some(Skew::Behind) => tracing::error!(
+                    "SETs are refused, since timestamps of clients are more than a minute ahead of this machine's clock: \
+                     set the clock, and synchronize it with NTP"
+                ),
+                Some(Skew::Ahead) => tracing::warn!(
+                    "timestamps of clients are more than a minute behind this machine's clock, which may be ahead, and versions \
+                     with it: check the clock, and synchronize it with NTP"
+                ),
+                None => tracing::info!("timestamps of clients agree with this machine's clock"),
+            }
+        }
+        let are_ahead = figures.are_versions_ahead();
+        if are_ahead != self.clock.are_versions_ahead {
+            self.clock.are_versions_ahead = are_ahead;
+            if are_ahead {
+                tracing::warn!(
+                    seconds = figures.version_ahead_ms / 1000,
+                    "versions of entries are ahead of this machine's clock: it was ahead before, or is behind now. \
+                     New versions go on from the highest one"
+                );
+            } else {
+                tracing::info!(
+                    "versions of entries are not ahead of this machine's clock any more"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Signs that the wall clock of this machine is wrong.
+//!
+//! A clock that is behind refuses every SET, since the timestamps of clients seem to be too far ahead. A clock that is ahead accepts
+//! them, and gives versions that stay ahead after the correction. Neither can be told from a wrong clock of one client, so the
+//! timestamps of all clients within two minutes are compared.
+use std::sync::Arc;
+
+/// Difference between a timestamp and the clock from which on they disagree.
+pub(crate) const TOLERANCE_MS: u64 = 60_000;
+/// Length of a window.
+const WINDOW_MS: u64 = 60_000;
+/// Maximum number of clients that are told apart.
+const MAX_CLIENTS: usize = 8;
+/// Number of timestamps of a single client that count as a sign if no other client has set anything.
+const OF_ONE_CLIENT: u64 = 3;
+
+/// A sign that the clock of this machine is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Skew {
+    /// The clock is behind: timestamps are more than a minute ahead of it.
+    Behind,
+    /// The clock is ahead: timestamps are more than a minute behind it.
+    Ahead,
+}
+
+/// The timestamps on one side of the clock.
+#[derive(Debug, Clone, Default)]
+struct Side {
+    count: u64,
+    clients: Vec<Arc<str>>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Window {
+    start_ms: u64,
+    in_range: u64,
+    /// Ahead of the clock, and behind it.
+    sides: [Side; 2],
+}
+
+/// The timestamps of SETs and TXNs within the last two windows.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ClockWatch {
+    current: Window,
+    former: Window,
+    /// Timestamps ahead of and behind the clock since the start.
+    pub(super) skewed: [u64; 2],
+}
+
+impl ClockWatch {
+    /// Notes the timestamp of a change.
+    #[inline]
+    pub(super) fn observe(&mut self, client: &Arc<str>, at_ms: u64, wall_ms: u64, mono_ms: u64) {
+        if mono_ms >= self.current.start_ms + WINDOW_MS {
+            self.turn(mono_ms);
+        }
+        if at_ms.abs_diff(wall_ms) <= TOLERANCE_MS {
+            self.current.in_range += 1;
+        } else {
+            self.skewed(client, usize::from(at_ms < wall_ms));
+        }
+    }
+
+    #[cold]
+    fn skewed(&mut self, client: &Arc<str>, side: usize) {
+        self.skewed[side] += 1;
+        let side = &mut self.current.sides[side];
+        side.count += 1;
+        if side.clients.len() < MAX_CLIENTS && !side.clients.contains(client) {
+            side.clients.push(Arc::clone(client));
+        }
+    }
+
+    fn turn(&mut self, mono_ms: u64) {
+        let is_next = mono_ms < self.current.start_ms + 2 * WINDOW_MS;
+        let former = std::mem::take(&mut self.current);
+        self.former = if is_next { former } else { Window::default() };
+        self.current.start_ms = mono_ms - mono_ms % WINDOW_MS;
+    }
+
+    /// Returns the sign that the timestamps of the last two windows give, if they give one.
+    pub(super) fn skew(&mut self, mono_ms: u64) -> Option<Skew> {
+        if mono_ms >= self.current.start_ms + WINDOW_MS {
+            self.turn(mono_ms);
+        }
+        let windows = [&self.former, &self.current];
+        let in_range: u64 = windows.iter().map(|it| it.in_range).sum();
+        let is_sign = |side: usize| {
+            let count: u64 = windows.iter().map(|it| it.sides[side].count).sum();
+            let mut clients = windows.iter().flat_map(|it| &it.sides[side].clients);
+            let first = clients.next();
+            let are_several = clients.any(|client| Some(client) != first);
+            if are_several {
+                count > in_range
+            } else {
+                in_range == 0 && count >= OF_ONE_CLIENT
+            }
+        };
+        if is_sign(0) {
+            Some(Skew::Behind)
+        } else if is_sign(1) {
+            Some(Skew::Ahead)
+        } else {
+            None
+        }
+    }
+
+    /// Returns when the sign may change without a further timestamp, if it may.
+    pub(super) fn next_ms(&self) -> Option<u64> {
+        let windows = [&self.former, &self.current];
+        let is_empty = windows
+            .iter()
+            .all(|it| it.sides.iter().all(|side| side.count == 0));
+        (!is_empty).then_some(self.current.start_ms + WINDOW_MS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WALL_MS: u64 = 1_700_000_000_000;
+
+    fn observe(watch: &mut ClockWatch, client: &str, offset_ms: i64, mono_ms: u64, times: usize) {
+        for _ in 0..times {
+            let at_ms = WALL_MS.saturating_add_signed(offset_ms);
+            watch.observe(&client.into(), at_ms, WALL_MS, mono_ms);
+        }
+    }
+
+    #[test]
+    fn one_wrong_client_among_others_is_no_sign() {
+        let mut watch = ClockWatch::default();
+        observe(&mut watch, "wrong", 3_600_000, 0, 100);
+        observe(&mut watch, "right", 0, 0, 1);
+        assert_eq!(watch.skew(0), None);
+        assert_eq!(watch.skewed, [100, 0]);
+    }
+
+    #[test]
+    fn several_clients_or_the_only_one_are_a_sign_until_time_has_passed() {
+        let mut watch = ClockWatch::default();
+        observe(&mut watch, "a", 3_600_000, 1_000, 2);
+        assert_eq!(watch.skew(1_000), None);
+        observe(&mut watch, "a", 3_600_000, 1_000, 1);
+        assert_eq!(watch.skew(1_000), Some(Skew::Behind));
+        assert_eq!(watch.skew(60_000), Some(Skew::Behind));
+        assert_eq!(watch.skew(120_000), None);
+        assert_eq!(watch.next_ms(), None);
+        observe(&mut watch, "a", -61_000, 130_000, 1);
+        observe(&mut watch, "b", -61_000, 130_000, 1);
+        assert_eq!(watch.skew(130_000), Some(Skew::Ahead));
+        observe(&mut watch, "a", 100, 130_000, 2);
+        assert_eq!(watch.skew(130_000), None);
+    }
+}
