@@ -142,7 +142,9 @@ async fn the_log_is_told_if_a_dropped_guard_could_not_be_released() {
     let (one, _) = one_and_two(&world).await;
     let log = Log::default();
     let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone());
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::WARN)
+        .with_writer(move || writer.clone());
     let _subscriber = tracing::subscriber::set_default(subscriber.finish());
     let guard = take(&one, &lasting(SECOND)).await;
     drop(guard);
