@@ -1,13 +1,13 @@
 # Steps that build packages by themselves, as they are released. Sourced by scripts/test.
 
-# alone: the target folder of packages that are built by themselves. It begins with what "build" has compiled of the dependencies, as hard
-# links, without libraries that have no hash in their names.
+# alone: the target folder of packages that are built by themselves. It begins with a copy of what "build" has compiled of the dependencies,
+# without libraries that have no hash in their names. Not with links: a file that is made again here would be newer there, too.
 alone() {
   local folder="$apart/debug" part
   if [[ ! -d "$folder" && -d "$CARGO_TARGET_DIR/debug/.fingerprint" ]]; then
     mkdir -p "$folder/deps"
-    for part in .fingerprint build; do cp -al "$CARGO_TARGET_DIR/debug/$part" "$folder/"; done
-    find "$CARGO_TARGET_DIR/debug/deps" -type f \( -name '*.rlib' -o -name '*.rmeta' -o -name '*.d' -o -name 'lib*-*.so' \) -exec cp -l -t "$folder/deps" {} +
+    for part in .fingerprint build; do cp -a --reflink=auto "$CARGO_TARGET_DIR/debug/$part" "$folder/"; done
+    find "$CARGO_TARGET_DIR/debug/deps" -type f \( -name '*.rlib' -o -name '*.rmeta' -o -name '*.d' -o -name 'lib*-*.so' \) -exec cp -p --reflink=auto -t "$folder/deps" {} +
   fi
   echo "$apart"
 }

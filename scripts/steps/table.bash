@@ -10,7 +10,7 @@ first[ci]="${first[front]}"
 lane_a[ci]="rust engines"
 lane_b[ci]="c python node protocol sanitizers package demo"
 first[all]="${first[front]}"
-lane_a[all]="rust simulation engines mqtt interop dapr page operations release"
+lane_a[all]="rust simulation engines cluster mqtt interop dapr page operations release"
 lane_b[all]="c python node protocol fuzz lint provider chaos compilers sanitizers deny docs wheel npm package demo"
 groups=(front ci all)
 declare -A about_group=(
@@ -25,7 +25,7 @@ today=$(($(date +%s) / 86400 % ${#slots[@]}))
 # Every step, in the order of --list.
 steps=(
   packages format build rust c python node protocol
-  simulation engines mqtt interop dapr page operations release
+  simulation engines cluster mqtt interop dapr page operations release
   fuzz lint provider chaos compilers sanitizers deny docs wheel npm package demo
   planted vendor brokers daprd peers trained platforms races soak ignored runtimes
 )
@@ -39,7 +39,8 @@ declare -A about=(
   [node]="the Node package's types and tests, on the library of the workspace"
   [protocol]="paho and raw bytes against the server"
   [simulation]="all seeds of each simulation, those of the day, and the rules whose absence must be noticed"
-  [engines]="servers over a real etcd, Redis and Valkey, and a cluster under faults"
+  [engines]="servers over a real etcd, Redis and Valkey"
+  [cluster]="members of etcd, Redis with replicas, and two servers under faults"
   [mqtt]="paho, MQTT.js and Mosquitto's clients, over a durable store and through a Mosquitto"
   [interop]="the vendor's Rust client against the server and against our client"
   [dapr]="Dapr's conformance suite over the socket of the state component"
@@ -84,7 +85,8 @@ declare -A needs=(
   [simulation]="rust cc"
   [engines]="rust cc certificates etcd faketime go haproxy mosquitto-plugin openssl pkg-config protoc redis-server python venv mosquitto mosquitto_pub mosquitto_sub mosquitto_rr"
   [mqtt]="cc certificates etcd faketime redis-server node npm python venv mosquitto mosquitto_pub mosquitto_sub mosquitto_rr"
-  [interop]="rust cc openssl pkg-config python"
+  [cluster]="rust cc etcd go haproxy python redis-server"
+  [interop]="rust cc etcd go openssl pkg-config python redis-server"
   [dapr]="rust cc go"
   [page]="node npm chromium"
   [operations]="certificates curl prometheus promtool python"
