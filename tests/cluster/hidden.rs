@@ -4,6 +4,7 @@
 use crate::engine::Engine;
 use crate::nodes::{NODES, Nodes};
 use crate::setting;
+use faults::Proxy;
 use faults::proxy::Direction;
 use statestore::Client;
 use std::cell::{Cell, RefCell};
@@ -181,7 +182,7 @@ fn begin(fault: Fault, member: usize, engine: &mut Engine, nodes: &Nodes) {
 fn end(fault: Fault, member: usize, engine: &mut Engine, nodes: &Nodes) {
     match fault {
         Fault::Stopped => engine.process(member).unwrap().go_on(),
-        Fault::Deaf | Fault::Mute => nodes.ways(member).for_each(|way| way.unblock()),
+        Fault::Deaf | Fault::Mute => nodes.ways(member).for_each(Proxy::unblock),
         Fault::Slow(_) => nodes
             .ways(member)
             .for_each(|way| way.set_delay(Duration::ZERO)),
