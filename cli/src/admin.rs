@@ -159,7 +159,7 @@ impl Admin {
     }
 }
 
-/// What a reload did, and whether all of it took effect.
+/// The result of a reload, and whether all of it took effect.
 fn reloaded(done: &Value) -> (String, Exit) {
     let users = match &done["users"] {
         Value::Null => String::new(),

@@ -1,4 +1,4 @@
-//! The folder of the socket: whoever may rename files in it decides which process daprd reaches.
+//! The folder of the socket: a user that may rename files in it decides which process daprd reaches.
 use rustix::fs::{AtFlags, Mode, OFlags, Stat, fstat, open, statat, unlinkat};
 use rustix::io::Errno;
 use std::ffi::OsStr;

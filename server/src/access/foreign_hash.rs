@@ -1,6 +1,6 @@
 //! Forms of password hashes that other programs write and the server does not check.
 
-/// What such a hash begins with, and the refusal of its line.
+/// The prefix of a foreign hash, and the refusal of its line.
 const FORMS: [(&str, &str); 14] = [
     (
         "$6$",
@@ -56,7 +56,7 @@ const SCHEME: &str = "this is a hash of an LDAP scheme such as {SSHA}, which is 
 const UNKNOWN: &str = "this has the form of a hash ($NAME$...) that is not supported: set the password with `statestored passwd`";
 
 /// Returns why a line with this in the place of the password is refused, if it is a hash of another program. A hash that
-/// counted as a password in clear would let in everybody who has read it.
+/// counted as a password in clear would let in every reader of the file.
 pub(super) fn refusal(text: &str) -> Option<&'static str> {
     let form = FORMS.iter().find(|(begin, _)| text.starts_with(begin));
     if let Some((_, refusal)) = form {

@@ -56,7 +56,7 @@ impl MosquittoHash {
         pbkdf2::verify(algorithm, self.iterations, &self.salt, password, &self.hash).is_ok()
     }
 
-    /// Salt and hash, which nobody but the owner of the file knows.
+    /// Salt and hash, which only readers of the file know.
     pub(super) fn secret(&self) -> Vec<u8> {
         [&self.salt[..], &self.hash].concat()
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub struct Peer {
     /// The client's address, which a trusted proxy may have passed on; 127.0.0.1 for a Unix socket.
     pub address: IpAddr,
-    /// Its port there; 0 if it has none.
+    /// Port of the client at that address; 0 if it has none.
     pub port: u16,
     /// The address of the listener that accepted it, as `--listen` takes it; empty if none is known.
     pub listener: Arc<str>,

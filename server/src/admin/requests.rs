@@ -97,7 +97,7 @@ impl Room {
         Ok(Some(Part { items, next }))
     }
 
-    /// What an entry is now, and who watches it at this server.
+    /// Returns an entry, and the clients that watch it at this server.
     pub(super) async fn shared_entry(
         &self,
         key: Bytes,
@@ -118,7 +118,7 @@ fn get(key: Bytes) -> Command {
     }
 }
 
-/// What an answer to a GET shows.
+/// Converts the answer to a GET to the view of an entry.
 fn look(answered: Answered, most_bytes: usize) -> Result<Option<Look>, Box<Reply>> {
     let response = answered.response;
     match (response.reply, response.version) {

@@ -16,7 +16,7 @@ pub(crate) enum EndReason {
     NetworkError,
     /// No CONNECT came in time.
     ConnectTimeout,
-    /// Nothing came for one and a half times the keep-alive.
+    /// No packet arrived for one and a half times the keep-alive.
     KeepAliveTimeout,
     /// CONNECT was answered with an error.
     ConnectRefused,

@@ -7,7 +7,7 @@ use tracing::level_filters::LevelFilter;
 const FORM: &str = "expected LEVEL or TARGET=LEVEL, with commas between several, such as \
                     info,statestored::audit=debug; levels are off, error, warn, info, debug and trace";
 
-/// What is logged: a level, and levels of targets that differ from it, as in `info,statestored::audit=debug`.
+/// The log filter: a level, and levels of targets that differ from it, as in `info,statestored::audit=debug`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogFilter(String);
 

@@ -43,7 +43,7 @@ pub(crate) enum Stage {
     Queued,
     /// Another thread looks at it, since this time on the monotonic clock.
     Looked { since_ms: u64 },
-    /// It is refused, and learns that later.
+    /// The login is refused, and the answer is held back.
     Refused(Refusal),
     /// The client was asked something.
     Asked(Box<Exchange>),

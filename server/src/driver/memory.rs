@@ -12,7 +12,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 const CHECK_BYTES: usize = 4 << 20;
 const CHECK_MS: u64 = 100;
 
-/// What the process may have besides its budgets; `docs/server.md` promises it.
+/// Memory that the process may have besides its budgets; `docs/server.md` promises it.
 const ALLOWANCE_BYTES: u64 = 64 << 20;
 
 /// Growth is refused so far below the limit, since the next check comes later; and allowed again when so much less is resident.
