@@ -13,35 +13,31 @@ build_etcd() {
   echo "It took $((SECONDS - began)) s."
 }
 
-# A request that has expired while its engine hung is sometimes answered as refused, where this test allows no answer at all.
-unconfirmed=what_the_engine_has_not_confirmed_is_not_answered
-
 # What the tests of the protocol cover over each engine; tests/vectors/storages.json has the differences. The first etcd in PATH is used.
 step_engines() {
   local server newer="$CARGO_TARGET_DIR/go/etcd-3.6:$PATH" deploy="$CARGO_TARGET_DIR/deploy-engines" storage
   server=$(program statestored)
   build_etcd
   with_clippy cargo build "${workspace[@]}" --test redis --test etcd
-  cargo_test --test redis -- --skip "$unconfirmed"
+  cargo_test --test redis
   # This Valkey is compiled without TLS.
-  PATH="$(valkey):$PATH" cargo_test --test redis -- --skip secure:: --skip "$unconfirmed"
-  PATH="$newer" cargo_test --test etcd -- --skip "$unconfirmed"
+  PATH="$(valkey):$PATH" cargo_test --test redis -- --skip secure::
+  PATH="$newer" cargo_test --test etcd
   # Over Debian's etcd (3.4), what is the same over every engine.
-  cargo_test --test etcd -- --skip "$unconfirmed" every_engine:: model:: vectors:: rules:: conditions:: secure::who_may_compact
+  cargo_test --test etcd -- every_engine:: model:: vectors:: rules:: conditions:: secure::who_may_compact
   venv "$python" tests/mqtt/requirements.txt
   venv "$deploy" deploy/requirements.txt
   "$deploy/bin/python" deploy/trial.py "$(dirname "$server")"
   for storage in etcd redis; do
     PATH="$newer" TESTED_STORAGE=$storage STATESTORED_BIN="$server" "$python/bin/pytest" tests/mqtt
   done
-  echo "left out: engines: $unconfirmed, tests/cluster, demo cluster (cluster); the vendor's client over etcd and Redis (interop)"
+  echo "left out: engines: tests/cluster, demo cluster (cluster); the vendor's client over etcd and Redis (interop)"
 }
 
 # Faults of 30 s each (CLUSTER_FAULT_SECONDS): the machine has to be idle.
 step_cluster() {
   local newer="$CARGO_TARGET_DIR/go/etcd-3.6:$PATH"
   build_etcd
-  PATH="$newer" cargo_test --test etcd --test redis -- "$unconfirmed"
   PATH="$newer" cargo_test --test cluster -- --nocapture
   PATH="$newer" scripts/demo --built cluster
 }

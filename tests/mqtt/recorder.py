@@ -44,7 +44,7 @@ def one(name, line, given=""):
     return Session(name, [Step(line, given)])
 
 
-# What is recorded, in this order; a key is as the session before left it. TOKEN is what the last `lease acquire` printed, FIRST what the
+# What is recorded, in this order; a key is as the session before left it. Leases are so long that no holder renews one. TOKEN is what the last `lease acquire` printed, FIRST what the
 # one before it did.
 SESSIONS = [
     one("set", "set greeting hello"),
@@ -86,13 +86,13 @@ SESSIONS = [
     one("lease-anew-write", "set journal second --fence TOKEN"),
     one("lease-late-write", "set journal first --fence FIRST"),
     one("transact-late-write", "transact", '{"set": "order", "value": "late"}\n{"set": "journal", "value": "late", "fence": "FIRST"}\n'),
-    one("lock", 'lock hourly -- sh -c "echo $STATESTORE_FENCING_TOKEN"'),
+    one("lock", 'lock hourly --lease 1h -- sh -c "echo $STATESTORE_FENCING_TOKEN"'),
     one("lock-held", "lease acquire hourly --holder first --lease 1h"),
-    one("lock-not-had", "lock hourly --wait 0 -- true"),
+    one("lock-not-had", "lock hourly --lease 1h --wait 0 -- true"),
     Session(
         "lock-taken-over",
         [
-            Step('lock hourly -- sh -c "echo $STATESTORE_FENCING_TOKEN"'),
+            Step('lock hourly --lease 1h -- sh -c "echo $STATESTORE_FENCING_TOKEN"'),
             Step("lease release hourly --holder first", acknowledged_before=4),
         ],
     ),

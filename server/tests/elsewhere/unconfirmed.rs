@@ -187,9 +187,10 @@ pub(crate) fn what_the_engine_has_not_confirmed_is_not_answered<E: Engine>() {
         let version = answer.user_properties().find(|(name, _)| *name == "__ts");
         assert_eq!(version.unwrap().1, next_is("3").await.to_string());
 
-        // It never comes to the engine, and its time is over: nobody knows, so that it is acknowledged, and nothing is said of it.
+        // The request never reaches the engine, on this connection or a later one, and expires. The server cannot know that nothing was
+        // done, so it acknowledges the request and sends no response.
         world.knows_the_key();
-        world.proxy.stall(Direction::ToServer);
+        world.proxy.block(Direction::ToServer);
         world.send(4, &["SET", "k", "never"], Some(1));
         let said = world.peer.receive();
         assert!(
@@ -198,6 +199,7 @@ pub(crate) fn what_the_engine_has_not_confirmed_is_not_answered<E: Engine>() {
         );
         world.hears_nothing();
         world.proxy.cut(Cut::Reset);
+        world.proxy.unblock();
         world.set(5, "k", "4");
         next_is("4").await;
         assert_eq!(value(&client, "k").await.as_deref(), Some("4"));

@@ -141,7 +141,7 @@ impl Proxy {
         self.state().rate = Some(bytes_per_second);
     }
 
-    /// Cuts all connections.
+    /// Cuts all connections. Data that waits because of [`stall`](Self::stall) or [`block`](Self::block) is lost.
     pub fn cut(&self, how: Cut) {
         self.change(|fate| fate.cut = Some(how));
     }
@@ -311,9 +311,13 @@ impl Pump<'_> {
                 read = from.read(&mut buffer) => read.map_err(reset)?,
                 () = half_closed(self.direction, &mut self.fates) => 0,
             };
-            let flows = |fate: &Fate| !fate.stalled[self.direction as usize];
+            let flows = |fate: &Fate| fate.cut.is_some() || !fate.stalled[self.direction as usize];
             // The sender lives as long as the proxy.
-            let _ = self.fates.wait_for(flows).await;
+            if let Ok(fate) = self.fates.wait_for(flows).await
+                && let Some(cut) = fate.cut
+            {
+                return Err(cut);
+            }
             if read == 0 {
                 to.shutdown().await.map_err(reset)?;
                 return Ok(());
