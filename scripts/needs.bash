@@ -35,12 +35,12 @@ declare -A needs_called=(
 # The Debian packages of each need. Rust and Go are not here: Debian's are too old.
 declare -A debian_packages=(
   [abidiff]=abigail-tools [asio]=libasio-dev [c++]=g++ [cc]="gcc libc6-dev" [certificates]=openssl [chromium]=chromium [clang]=clang
-  [clang++]=clang [cmake]=cmake [curl]=curl [dh]=debhelper [dpkg-buildpackage]=dpkg-dev [etcd]=etcd-server [faketime]=faketime [g++]=g++
-  [gcc]="gcc libc6-dev" [haproxy]=haproxy [json]=nlohmann-json3-dev [libmosquitto]=libmosquitto-dev [libuv]=libuv1-dev [lintian]=lintian
-  [make]=make [mmdebstrap]=mmdebstrap [mosquitto]=mosquitto [mosquitto-plugin]="mosquitto-dev libmosquitto-dev"
+  [clang++]=clang [cmake]=cmake [curl]=curl [dh]=debhelper [dpkg-buildpackage]=dpkg-dev [etcd]=etcd-server [faketime]=faketime [fsfreeze]=util-linux [g++]=g++
+  [gcc]="gcc libc6-dev" [haproxy]=haproxy [ip]=iproute2 [json]=nlohmann-json3-dev [libmosquitto]=libmosquitto-dev [libuv]=libuv1-dev [lintian]=lintian
+  [make]=make [mkfs.ext4]=e2fsprogs [mmdebstrap]=mmdebstrap [mosquitto]=mosquitto [mosquitto-plugin]="mosquitto-dev libmosquitto-dev"
   [mosquitto_passwd]=mosquitto [mosquitto_pub]=mosquitto-clients [mosquitto_rr]=mosquitto-clients [mosquitto_sub]=mosquitto-clients [mvn]=maven [nm]=binutils
   [openssl]=libssl-dev [pkg-config]=pkg-config [prometheus]=prometheus [promtool]=prometheus [protoc]="protobuf-compiler libprotobuf-dev" [python]=python3
-  [readelf]=binutils [redis-server]=redis-server [valgrind]="valgrind libc6-dbg" [venv]=python3-venv
+  [readelf]=binutils [redis-server]=redis-server [unshare]=util-linux [valgrind]="valgrind libc6-dbg" [venv]=python3-venv
 )
 
 # has NEED: whether this machine has it.
@@ -67,8 +67,8 @@ has() {
     protoc) echo 'syntax = "proto3"; import "google/protobuf/descriptor.proto";' | protoc -I/dev -o/dev/null /dev/stdin ;;
     # It needs the symbols of the C library, which are in another package.
     valgrind) valgrind -q true ;;
-    # Debian keeps it where only root looks.
-    mosquitto) PATH="$PATH:/usr/sbin:/usr/local/sbin" command -v mosquitto ;;
+    # Debian keeps them where only root looks.
+    fsfreeze | ip | mkfs.ext4 | mosquitto) PATH="$PATH:/usr/sbin:/usr/local/sbin" command -v "$1" ;;
     *) command -v -- "$1" ;;
   esac &>/dev/null
 }

@@ -38,7 +38,8 @@ step_engines() {
 step_cluster() {
   local newer="$CARGO_TARGET_DIR/go/etcd-3.6:$PATH"
   build_etcd
-  PATH="$newer" cargo_test --test cluster -- --nocapture
+  # Debian has the programs for network namespaces where only root looks.
+  PATH="$newer:/usr/sbin" cargo_test --test cluster -- --nocapture
   PATH="$newer" scripts/demo --built cluster
 }
 

@@ -10,7 +10,7 @@ first[ci]="${first[front]}"
 lane_a[ci]="rust engines"
 lane_b[ci]="c python node protocol sanitizers package demo"
 first[all]="${first[front]}"
-lane_a[all]="rust simulation engines cluster mqtt interop dapr page operations release"
+lane_a[all]="rust simulation engines mqtt interop dapr page operations release"
 lane_b[all]="c python node protocol fuzz lint provider chaos compilers sanitizers deny docs wheel npm package demo"
 groups=(front ci all)
 declare -A about_group=(
@@ -18,7 +18,7 @@ declare -A about_group=(
   [ci]="front, and of the rest what finds most for its time; .ci/run runs it"
   [all]="everything, and the slot of the day: 90 minutes on two cores"
 )
-# `all` ends with one of these a day, chosen by the date, so that a fortnight runs each of them.
+# `all` ends with `cluster`, whose rates want an idle machine, `planted`, and one of these a day, chosen by the date, so that a fortnight runs each of them.
 slots=(vendor brokers daprd peers trained platforms races soak ignored runtimes vendor brokers daprd peers)
 today=$(($(date +%s) / 86400 % ${#slots[@]}))
 
@@ -68,7 +68,7 @@ declare -A about=(
   [platforms]="compilation for every other target whose standard library is installed"
   [races]="ThreadSanitizer over the client, the server and C programs"
   [soak]="scripts/soak for twenty minutes"
-  [ignored]="the tests marked #[ignore]: minutes of a slow link, and mount namespaces"
+  [ignored]="the tests marked #[ignore]: minutes of a slow link, and namespaces"
   [runtimes]="the Node package under Bun and Deno"
 )
 
@@ -85,7 +85,7 @@ declare -A needs=(
   [simulation]="rust cc"
   [engines]="rust cc certificates etcd faketime go haproxy mosquitto-plugin openssl pkg-config protoc redis-server python venv mosquitto mosquitto_pub mosquitto_sub mosquitto_rr"
   [mqtt]="cc certificates etcd faketime redis-server node npm python venv mosquitto mosquitto_pub mosquitto_sub mosquitto_rr"
-  [cluster]="rust cc etcd go haproxy python redis-server"
+  [cluster]="rust cc etcd fsfreeze go haproxy ip mkfs.ext4 python redis-server unshare"
   [interop]="rust cc etcd go openssl pkg-config python redis-server"
   [dapr]="rust cc go"
   [page]="node npm chromium"
@@ -112,7 +112,7 @@ declare -A needs=(
   [platforms]="rust cc protoc"
   [races]="rust asio clang clang++ cmake json libuv make pkg-config"
   [soak]="rust cc node npm python readelf"
-  [ignored]="rust cc"
+  [ignored]="rust cc unshare"
   [runtimes]="node npm"
 )
 # Debian's packages are among the artefacts only where Debian's tools can be installed.
@@ -151,5 +151,5 @@ list() {
   echo "Steps:"
   for step in "${steps[@]}"; do printf '  %-10s %s\n' "$step" "${about[$step]}"; done
   echo
-  echo "\"all\" ends with \"planted\" and one of these a day (today: ${slots[today]}): $(printf '%s\n' "${slots[@]}" | sort -u | paste -sd ' ')"
+  echo "\"all\" ends with \"cluster\", \"planted\" and one of these a day (today: ${slots[today]}): $(printf '%s\n' "${slots[@]}" | sort -u | paste -sd ' ')"
 }

@@ -4,11 +4,14 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod balancer;
 mod calls;
+mod disk;
 mod engine;
 mod etcd;
 mod failover;
 mod faults_alone;
 mod hidden;
+mod hosts;
+mod lagging;
 mod locks;
 mod nodes;
 mod process;
@@ -20,6 +23,7 @@ mod window;
 use calls::Shared;
 use engine::Engine;
 use histories::{Holdings, Tally};
+use hosts::isolated;
 use nodes::{NODES, Nodes};
 use statestore::{
     Client, Condition, Error, Observation, Observer, Outcome, SetOptions, SetOutcome,
@@ -140,12 +144,26 @@ fn after_each_kind_of_fault_all_clients_are_answered_again() {
 
 #[test]
 fn a_member_that_does_not_answer_holds_up_few_requests_though_its_connections_stand() {
-    alone(hidden::members());
+    isolated(
+        "a_member_that_does_not_answer_holds_up_few_requests_though_its_connections_stand",
+        hidden::members(),
+    );
 }
 
 #[test]
 fn a_replica_that_does_not_answer_holds_up_few_requests_though_its_connections_stand() {
-    alone(hidden::replicas());
+    isolated(
+        "a_replica_that_does_not_answer_holds_up_few_requests_though_its_connections_stand",
+        hidden::replicas(),
+    );
+}
+
+#[test]
+fn a_leader_that_is_not_heard_makes_no_watch_late_and_no_read_old() {
+    isolated(
+        "a_leader_that_is_not_heard_makes_no_watch_late_and_no_read_old",
+        lagging::leader(),
+    );
 }
 
 #[test]
@@ -160,7 +178,7 @@ fn what_a_replica_has_confirmed_is_there_when_it_takes_over_and_what_it_had_not_
 
 async fn storm_and_calm(mut engine: Engine) {
     let seed = setting("CLUSTER_SEED").unwrap_or_else(|| fastrand::u64(..));
-    let usual = SECONDS[usize::from(matches!(engine, Engine::Redis(_)))];
+    let usual = SECONDS[usize::from(matches!(engine, Engine::Redis(..)))];
     let lasts = Duration::from_secs(setting("CLUSTER_SECONDS").unwrap_or(usual));
     println!("CLUSTER_SEED={seed}");
     let mut chance = fastrand::Rng::with_seed(seed);

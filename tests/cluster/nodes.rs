@@ -90,7 +90,9 @@ impl Nodes {
 
     pub(crate) fn begin(&mut self, number: usize) {
         let node = &mut self.0[number];
-        let mut command = Command::new(env!("CARGO_BIN_EXE_statestored"));
+        let built = env!("CARGO_BIN_EXE_statestored").into();
+        let program = std::env::var_os("STATESTORED_BIN").unwrap_or(built);
+        let mut command = Command::new(program);
         command
             .args(&node.storage)
             .arg(format!("--listen=tcp://127.0.0.1:{}", node.port))

@@ -1,6 +1,6 @@
 //! Processes that end with the test.
 use rustix::process::{Pid, Signal, kill_process};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
@@ -31,8 +31,13 @@ impl Process {
 
     /// Waits until it listens, which it does not say. The proxies go on meanwhile.
     pub(crate) async fn listens(&mut self, port: u16) {
+        self.listens_at((Ipv4Addr::LOCALHOST, port).into()).await;
+    }
+
+    /// The same for any address.
+    pub(crate) async fn listens_at(&mut self, address: SocketAddr) {
         let end = Instant::now() + START;
-        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+        while TcpStream::connect(address).is_err() {
             let ended = self.child.try_wait().unwrap();
             assert!(ended.is_none(), "it ended instead of listening: {ended:?}");
             assert!(Instant::now() < end, "it does not listen");

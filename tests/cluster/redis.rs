@@ -1,8 +1,11 @@
 //! One or two of Redis, as processes that can be killed, stopped and started again. What sentinels would do the test does: it tells the
 //! replica to take over, as soon as the master is lost.
 use crate::LONG;
+use crate::disk::Disk;
 use crate::process::{Process, free_port};
 use faults::proxy::Proxy;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -14,9 +17,20 @@ const ANSWER: Duration = Duration::from_secs(5);
 struct Member {
     folder: TempDir,
     port: u16,
+    /// A file system of its own.
+    disk: Option<Disk>,
     /// Where it reaches the master to begin with, if there is something between them.
     link: Option<u16>,
     process: Option<Process>,
+}
+
+impl Member {
+    fn data(&self) -> PathBuf {
+        match &self.disk {
+            Some(disk) => disk.folder("redis"),
+            None => self.folder.path().to_owned(),
+        }
+    }
 }
 
 /// All of them.
@@ -48,6 +62,21 @@ impl Redis {
         redis
     }
 
+    /// A master, and replicas with a link to it and a disk each, so many of which have to confirm what is answered.
+    pub(crate) async fn start_on_links(members: usize, confirming: usize) -> (Self, Vec<Proxy>) {
+        let mut redis = Self::start(1).await;
+        redis.confirming = confirming;
+        let master = redis.members[0].port;
+        let mut links = Vec::new();
+        for _ in 1..members {
+            let link = Proxy::start(([127, 0, 0, 1], master).into()).await;
+            redis.add_on(Disk::new(), Some(link.address().port())).await;
+            links.push(link);
+        }
+        redis.can_spare(0).await;
+        (redis, links)
+    }
+
     /// A master and a replica with a link between them, which has to confirm what is answered, or has not.
     pub(crate) async fn start_linked(confirming: usize) -> (Self, Proxy) {
         let mut redis = Self::start(1).await;
@@ -60,7 +89,12 @@ impl Redis {
     }
 
     async fn add(&mut self, link: Option<u16>) {
+        self.add_on(None, link).await;
+    }
+
+    async fn add_on(&mut self, disk: Option<Disk>, link: Option<u16>) {
         self.members.push(Member {
+            disk,
             folder: tempfile::tempdir().unwrap(),
             port: free_port(),
             link,
@@ -73,8 +107,14 @@ impl Redis {
         process.listens(member.port).await;
     }
 
-    pub(crate) fn ports(&self) -> Vec<u16> {
-        self.members.iter().map(|member| member.port).collect()
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        let address = |member: &Member| (Ipv4Addr::LOCALHOST, member.port).into();
+        self.members.iter().map(address).collect()
+    }
+
+    /// The disk of a member, if it has one of its own.
+    pub(crate) fn disk(&self, number: usize) -> Option<&Disk> {
+        self.members[number].disk.as_ref()
     }
 
     /// How many confirm what is answered.
@@ -102,7 +142,7 @@ impl Redis {
             .args(["--repl-diskless-sync-delay", "0"])
             .args(["--port", &member.port.to_string()])
             .arg("--dir")
-            .arg(member.folder.path());
+            .arg(member.data());
         if is_replica {
             let master = member.link.unwrap_or(master);
             command.args(["--replicaof", "127.0.0.1", &master.to_string()]);

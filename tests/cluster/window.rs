@@ -156,11 +156,11 @@ fn tell(case: &Case, losses: &mut [Loss]) {
 /// Writes for so long, kills the master, and lets its replica take over.
 async fn lose(case: &Case, lasts: Duration) -> Loss {
     let (redis, link) = Redis::start_linked(case.confirming).await;
-    let mut engine = Engine::Redis(redis);
+    let mut engine = Engine::Redis(redis, Vec::new());
     let nodes = Nodes::start(&engine).await;
     let client = Client::connect(nodes.settings(0)).await.unwrap();
     patiently(async || client.set("before", "").await).await;
-    let Engine::Redis(redis) = &mut engine else {
+    let Engine::Redis(redis, _) = &mut engine else {
         panic!("it is a Redis")
     };
     // A slow link would hold back even the manifest, and a replica without it can take nothing over.
