@@ -75,7 +75,17 @@ impl Clients {
 fn settings(global: &Global) -> Result<Settings, Error> {
     if global.env {
         // The client id of the pod belongs to its application, which would lose its session to a second user.
-        let client_id = format!("statestore-{:016x}", fastrand::u64(..));
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).map_err(|error| {
+            let kind = ErrorKind::Unsupported;
+            Error::new(
+                kind,
+                Outcome::NotDone,
+                "making a client id",
+                error.to_string(),
+            )
+        })?;
+        let client_id = format!("statestore-{:032x}", u128::from_ne_bytes(random));
         let settings = Settings::from_environment()?;
         return Ok(settings.client_id(client_id).clean_start(true));
     }

@@ -10,6 +10,7 @@ use statestored::admin::AdminConfig;
 use statestored::config::{Config, StorageConfig};
 use statestored::keyspace::remote::redis::RedisConfig;
 use std::io::Write;
+use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -258,4 +259,46 @@ fn sentinels_name_the_master() {
         assert_eq!(value(&client, "k").await.as_deref(), Some("2"));
     });
     server.stop().unwrap();
+}
+
+/// Listeners that accept connections and never answer.
+const SILENT: u32 = 16;
+
+/// Time until a request to one of them counts as unanswered. All of them one after the other would take as long as no busy machine does.
+const UNANSWERED: Duration = Duration::from_secs(2);
+
+/// The time that a server takes to start over addresses of which only the last one answers.
+fn start_behind_silent_ones(answering: u16, config: RedisConfig) -> Duration {
+    let silent = (0..SILENT).map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+    let silent: Vec<_> = silent.collect();
+    let ports = silent.iter().map(|it| it.local_addr().unwrap().port());
+    let addresses = ports.chain([answering]);
+    let began = Instant::now();
+    let server = server(RedisConfig {
+        addresses: addresses.map(|port| ("127.0.0.1".into(), port)).collect(),
+        ..config
+    });
+    let took = began.elapsed();
+    block_on(async { write(&client_of(&server).await, "k", "1").await });
+    server.stop().unwrap();
+    took
+}
+
+#[test]
+fn addresses_that_do_not_answer_do_not_hold_up_the_one_that_does() {
+    let master = Redis::start();
+    let took = start_behind_silent_ones(master.port, master.redis_config("test"));
+    assert!(took < SILENT * UNANSWERED, "{took:?}");
+}
+
+#[test]
+fn sentinels_that_do_not_answer_do_not_hold_up_the_one_that_does() {
+    let master = Redis::start();
+    let sentinel = Sentinel::of(&master);
+    let config = RedisConfig {
+        master: Some("plant".into()),
+        ..master.redis_config("test")
+    };
+    let took = start_behind_silent_ones(sentinel.port, config);
+    assert!(took < SILENT * UNANSWERED, "{took:?}");
 }

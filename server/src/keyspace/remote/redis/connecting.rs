@@ -1,5 +1,6 @@
-//! Finding the master, looking whether it can have the entries, and making what has to be there at the first start.
+//! Connecting to a master, checking whether it can have the entries, and creating the store at the first start.
 use super::names::{Names, SHELVES, number};
+use super::reaching::{Purpose, reach};
 use super::{REQUEST_TIMEOUT, RedisConfig, RedisError};
 use crate::keyspace::remote::BUCKETS;
 use crate::keyspace::remote::thread::StoreSecret;
@@ -13,7 +14,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 /// For how long a Redis that does not answer yet is asked again at the start.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
@@ -29,9 +30,6 @@ const JUMP: u64 = 1 << 32;
 
 /// Scripts count in floating point numbers, which are exact up to here.
 const MOST_REVISIONS: u64 = 1 << 52;
-
-/// Most servers of a cluster that are asked for the one that has the keys.
-const MOST_REDIRECTIONS: usize = 5;
 
 const BEGIN: &str = include_str!("begin.lua");
 const COMMIT: &str = include_str!("commit.lua");
@@ -98,7 +96,7 @@ pub(super) async fn begin(config: &RedisConfig) -> Result<Reached, RedisError> {
     let end = Instant::now() + START_TIMEOUT;
     let mut is_told = false;
     loop {
-        let obstacle = match reach(config, true).await {
+        let obstacle = match reach(config, Purpose::Start).await {
             Ok(reached) => return Ok(reached),
             Err(obstacle) => obstacle,
         };
@@ -138,66 +136,6 @@ impl Obstacle {
     }
 }
 
-/// Connects to the master, wherever it is by now. `may_make`: the store, if there is none.
-pub(super) async fn reach(config: &RedisConfig, may_make: bool) -> Result<Reached, Obstacle> {
-    let mut places = match &config.master {
-        Some(master) => vec![master_of(config, master).await?],
-        None => config.addresses.clone(),
-    };
-    places.reverse();
-    let most = places.len() + MOST_REDIRECTIONS;
-    let mut obstacle = Obstacle::NoMaster("there is no address".into());
-    for _ in 0..most {
-        let Some(address) = places.pop() else { break };
-        let reaching = reach_at(config, &address, may_make);
-        let found = match timeout(2 * REQUEST_TIMEOUT, reaching).await {
-            Ok(Ok(reached)) => return Ok(reached),
-            Ok(Err(found)) => found,
-            Err(_) => Obstacle::Late,
-        };
-        if let Obstacle::Redis(error) = &found
-            && let Some((other, _)) = error.redirect_node()
-            && let Some((host, port)) = other.rsplit_once(':')
-            && let Ok(port) = port.parse()
-        {
-            // An empty host is the one that was asked.
-            let host = if host.is_empty() { &address.0 } else { host };
-            places.push((host.to_owned(), port));
-        }
-        if matches!(
-            found,
-            Obstacle::Foreign(_) | Obstacle::Unfit(_) | Obstacle::Gone
-        ) {
-            return Err(found);
-        }
-        obstacle = found;
-    }
-    Err(obstacle)
-}
-
-/// Asks the sentinels.
-async fn master_of(config: &RedisConfig, master: &str) -> Result<(String, u16), Obstacle> {
-    let unknown = || Obstacle::NoMaster(format!("the sentinels know no master {master:?}"));
-    let mut obstacle = unknown();
-    for address in &config.addresses {
-        let asking = async {
-            // They have users of their own.
-            let settings = RedisConnectionInfo::default();
-            let mut sentinel = connect_as(config, address, settings).await?;
-            let mut ask = ::redis::cmd("SENTINEL");
-            let ask = ask.arg("GET-MASTER-ADDR-BY-NAME").arg(master);
-            let found: Option<(String, u16)> = ask.query_async(&mut sentinel).await?;
-            found.ok_or_else(unknown)
-        };
-        match timeout(REQUEST_TIMEOUT, asking).await {
-            Ok(Ok(found)) => return Ok(found),
-            Ok(Err(found)) => obstacle = found,
-            Err(_) => obstacle = Obstacle::Late,
-        }
-    }
-    Err(obstacle)
-}
-
 /// One more connection, as the user that the server is.
 pub(super) async fn connect(
     config: &RedisConfig,
@@ -218,7 +156,7 @@ pub(super) async fn connect(
     connect_as(config, address, settings).await
 }
 
-async fn connect_as(
+pub(super) async fn connect_as(
     config: &RedisConfig,
     (host, port): &(String, u16),
     settings: RedisConnectionInfo,
@@ -263,16 +201,20 @@ fn read(file: &Path) -> Result<Vec<u8>, Obstacle> {
     std::fs::read(file).map_err(|error| Obstacle::File(file.to_owned(), error))
 }
 
-async fn reach_at(
+/// Connects to a master at this address, and finds or creates the store.
+pub(super) async fn reach_at(
     config: &RedisConfig,
     address: &(String, u16),
-    may_make: bool,
+    purpose: Purpose,
 ) -> Result<Reached, Obstacle> {
     let mut connection = connect(config, address).await?;
     let info: String = ::redis::cmd("INFO").query_async(&mut connection).await?;
-    look_at(&info, config, may_make)?;
+    look_at(&info, config, purpose)?;
     let names = Names::new(&config.prefix);
-    let new_id = if may_make { new_id()? } else { String::new() };
+    let new_id = match purpose {
+        Purpose::Create => new_id()?,
+        Purpose::Start | Purpose::Reconnect => String::new(),
+    };
     let mut begin = ::redis::cmd("EVAL");
     begin.arg(BEGIN).arg(4 + SHELVES + BUCKETS);
     begin.arg(names.manifest()).arg(names.counter());
@@ -361,7 +303,7 @@ fn new_id() -> Result<String, Obstacle> {
 }
 
 /// Whether it can have entries, as far as it says.
-fn look_at(info: &str, config: &RedisConfig, is_start: bool) -> Result<(), Obstacle> {
+fn look_at(info: &str, config: &RedisConfig, purpose: Purpose) -> Result<(), Obstacle> {
     let facts: HashMap<_, _> = info
         .lines()
         .filter_map(|line| line.split_once(':'))
@@ -383,7 +325,7 @@ fn look_at(info: &str, config: &RedisConfig, is_start: bool) -> Result<(), Obsta
             "its maxmemory-policy is {policy}, which removes entries by itself: set it to noeviction"
         )));
     }
-    if !is_start {
+    if purpose != Purpose::Start {
         return Ok(());
     }
     if fact("aof_enabled") == "0" {

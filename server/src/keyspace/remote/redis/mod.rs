@@ -25,6 +25,7 @@ mod connecting;
 mod names;
 mod pages;
 mod portions;
+mod reaching;
 mod revision;
 mod telling;
 mod transactions;

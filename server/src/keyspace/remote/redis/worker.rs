@@ -2,8 +2,9 @@
 //! connection is of no use any more.
 use super::clocks;
 use super::commits::{self, Commit};
-use super::connecting::{self, Obstacle, Reached, Session};
+use super::connecting::{Obstacle, Reached, Session};
 use super::portions::Portions;
+use super::reaching::{self, Purpose};
 use super::telling::Telling;
 use super::transactions::{self, Connection};
 use super::{RedisConfig, pages, revision, watch};
@@ -218,7 +219,7 @@ async fn same_store(config: &RedisConfig, former: &Session) -> Result<Reached, E
     let mut pause = PAUSES.0;
     let said = Said::default();
     loop {
-        match connecting::reach(config, false).await {
+        match reaching::reach(config, Purpose::Reconnect).await {
             Ok(reached) if reached.session.store == former.store => return Ok(reached),
             Ok(_) => {
                 let why = "its manifest was removed and made anew";

@@ -1,0 +1,138 @@
+//! The choice of the master, among the addresses that the configuration names or those that sentinels name.
+use super::connecting::{Obstacle, Reached, connect_as, reach_at};
+use super::{REQUEST_TIMEOUT, RedisConfig};
+use ::redis::RedisConnectionInfo;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use std::collections::HashSet;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until, timeout};
+
+/// How long an attempt at one address may take.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// How long an attempt has until the next address is tried beside it.
+const HEAD_START: Duration = Duration::from_millis(250);
+
+/// Most servers of a cluster that are asked for the one that has the keys.
+const MOST_REDIRECTIONS: usize = 5;
+
+/// Why a connection is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// The server starts.
+    Start,
+    /// The server starts and has found no store at any address, so it creates one.
+    Create,
+    /// The server had a connection before.
+    Reconnect,
+}
+
+/// Connects to the master, wherever it is by now.
+///
+/// Sentinels are asked at once, and every master that one of them names is tried: a sentinel that is cut off from the others names a former
+/// one. An address that does not answer does not hold up the others: the next attempt begins after [`HEAD_START`], and the first master that
+/// has the store is taken. If none has it and the server starts, the store is created at the first master without one.
+pub(super) async fn reach(config: &RedisConfig, purpose: Purpose) -> Result<Reached, Obstacle> {
+    let (mut addresses, sentinels) = match &config.master {
+        Some(_) => (Vec::new(), &config.addresses[..]),
+        None => (config.addresses.clone(), &[][..]),
+    };
+    // The last one is tried first.
+    addresses.reverse();
+    let mut left = config.addresses.len() + MOST_REDIRECTIONS;
+    let mut answers: FuturesUnordered<_> = sentinels
+        .iter()
+        .map(|it| ask_sentinel(config, it))
+        .collect();
+    let mut named = HashSet::new();
+    let mut obstacle = Obstacle::NoMaster("there is no address".into());
+    let mut unusable = None;
+    let mut empty = None;
+    let mut attempts = FuturesUnordered::new();
+    let mut next_at = Instant::now();
+    loop {
+        let (address, found) = tokio::select! {
+            biased;
+            Some(ended) = attempts.next() => ended,
+            Some(answer) = answers.next() => {
+                match answer {
+                    Ok(master) => {
+                        if named.insert(master.clone()) {
+                            addresses.insert(0, master);
+                        }
+                    }
+                    Err(found) => obstacle = found,
+                }
+                continue;
+            }
+            () = sleep_until(next_at), if left > 0 && !addresses.is_empty() => {
+                if let Some(address) = addresses.pop() {
+                    left -= 1;
+                    attempts.push(attempt(config, address, purpose));
+                }
+                next_at = Instant::now() + HEAD_START;
+                continue;
+            }
+            else => break,
+        };
+        let found = match found {
+            Ok(reached) => return Ok(reached),
+            Err(found) => found,
+        };
+        if let Obstacle::Redis(error) = &found
+            && let Some((other, _)) = error.redirect_node()
+            && let Some((host, port)) = other.rsplit_once(':')
+            && let Ok(port) = port.parse()
+        {
+            // An empty host is the one that was asked.
+            let host = if host.is_empty() { &address.0 } else { host };
+            addresses.push((host.to_owned(), port));
+        }
+        match found {
+            Obstacle::Gone if purpose == Purpose::Start => _ = empty.get_or_insert(address),
+            // No further address is tried, but an attempt under way may still find the store.
+            Obstacle::Foreign(_) | Obstacle::Unfit(_) | Obstacle::Gone => {
+                left = 0;
+                unusable.get_or_insert(found);
+            }
+            found => obstacle = found,
+        }
+        // An attempt that has ended needs no head start.
+        next_at = Instant::now();
+    }
+    match (unusable, empty) {
+        (Some(unusable), _) => Err(unusable),
+        (None, Some(address)) => attempt(config, address, Purpose::Create).await.1,
+        (None, None) => Err(obstacle),
+    }
+}
+
+async fn attempt(
+    config: &RedisConfig,
+    address: (String, u16),
+    purpose: Purpose,
+) -> ((String, u16), Result<Reached, Obstacle>) {
+    let reaching = timeout(ATTEMPT_TIMEOUT, reach_at(config, &address, purpose));
+    let reached = reaching.await.unwrap_or(Err(Obstacle::Late));
+    (address, reached)
+}
+
+/// Asks a sentinel for the address of the master.
+async fn ask_sentinel(
+    config: &RedisConfig,
+    address: &(String, u16),
+) -> Result<(String, u16), Obstacle> {
+    let master = config.master.as_deref().unwrap_or_default();
+    let asking = async {
+        // Sentinels have users of their own.
+        let settings = RedisConnectionInfo::default();
+        let mut sentinel = connect_as(config, address, settings).await?;
+        let mut ask = ::redis::cmd("SENTINEL");
+        let ask = ask.arg("GET-MASTER-ADDR-BY-NAME").arg(master);
+        let found: Option<(String, u16)> = ask.query_async(&mut sentinel).await?;
+        found.ok_or_else(|| Obstacle::NoMaster(format!("the sentinels know no master {master:?}")))
+    };
+    let answer = timeout(REQUEST_TIMEOUT, asking).await;
+    answer.unwrap_or(Err(Obstacle::Late))
+}
