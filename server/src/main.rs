@@ -12,17 +12,13 @@ use hangup::Hangup;
 use log::FilterHandle;
 use reserving_allocator::ReservingAllocator;
 use statestored::config::{Arguments, ConfigError, Layers, LayersError, LogControl, Source};
-use statestored::{Control, Server, audit};
+use statestored::{Control, Server, audit, single_threaded_runtime};
 use std::convert::Infallible;
 use std::error::Error;
 use std::io::Write;
 use std::pin::pin;
 use std::process::ExitCode;
-use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-
-/// How long a thread for blocking calls stays without work.
-const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
 
 #[global_allocator]
 static ALLOCATOR: ReservingAllocator = ReservingAllocator::new();
@@ -99,12 +95,7 @@ fn run(
         Ok(config)
     }));
     config.limits.max_connections = open_files::raise_limit(config.limits.max_connections);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .thread_keep_alive(NEVER)
-        .build()?;
-    // With a first thread, further ones may fail to start: what is to be done waits for this one.
-    drop(runtime.spawn_blocking(|| {}));
+    let runtime = single_threaded_runtime()?;
     let ended: Result<(), Box<dyn Error>> = runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;

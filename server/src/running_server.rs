@@ -3,6 +3,7 @@ use crate::config::Config;
 use crate::control::Control;
 use crate::error::ServerError;
 use crate::listeners::Listening;
+use crate::runtime::single_threaded_runtime;
 use crate::server::Server;
 use std::net::SocketAddr;
 use std::sync::mpsc;
@@ -37,10 +38,7 @@ impl RunningServer {
         let thread = std::thread::Builder::new()
             .name("statestored".into())
             .spawn(move || {
-                let runtime = tokio::runtime::Builder::new_current_thread()
-                    .enable_all()
-                    .build()
-                    .map_err(ServerError::Runtime)?;
+                let runtime = single_threaded_runtime().map_err(ServerError::Runtime)?;
                 let ended = runtime.block_on(async {
                     let server = Server::start(config).await?;
                     // Who started it may have given up.

@@ -47,6 +47,7 @@ use crate::config::StorageConfig;
 use crate::control::Control;
 use crate::error::ServerError;
 use crate::listeners::{self, Listening, check_free};
+use crate::runtime::single_threaded_runtime;
 use crate::storage::StorageFigures;
 use gate::Gate;
 use routes::Room;
@@ -134,10 +135,7 @@ impl Bound {
             StorageConfig::Durable(path) => Some(path.clone()),
             _ => None,
         };
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(ServerError::Runtime)?;
+        let runtime = single_threaded_runtime().map_err(ServerError::Runtime)?;
         let run = move || {
             let room = Room::new(control, stages, data_dir, &self.config);
             let gate = Gate::new(&self.addresses, self.config);

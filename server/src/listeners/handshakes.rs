@@ -7,6 +7,7 @@ use super::{Accepted, Arrival, Place, Places, bound, proxy_protocol, tcp};
 use crate::access::{ClientCertificate, Peer};
 use crate::audit::{self, AuditOptions, EndCounts, EndReason, LeftOut, Line, LineLimiter};
 use crate::config::{Scheme, Subnet};
+use crate::runtime::single_threaded_runtime;
 use std::cell::RefCell;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -64,9 +65,7 @@ impl Handshakes {
         listeners: Vec<(Scheme, std::net::TcpListener)>,
         rules: Rules,
     ) -> io::Result<(Self, Moved)> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = single_threaded_runtime()?;
         let (stop, stopped) = oneshot::channel::<()>();
         let (moved, arrivals) = mpsc::channel(64);
         let thread = std::thread::Builder::new()

@@ -24,6 +24,7 @@ mod serving;
 mod starting;
 mod stopping;
 mod storage;
+mod threads;
 mod tools;
 mod users_file;
 mod waiting;

@@ -1,5 +1,6 @@
 //! The way to an engine whose sockets are on a thread of their own: the keyspace talks to it through channels.
 use super::{Ask, AskId, Keys, Link, News, Verdict};
+use crate::runtime::single_threaded_runtime;
 use bytes::Bytes;
 use smallvec::smallvec;
 use std::collections::VecDeque;
@@ -87,10 +88,7 @@ impl ThreadLink {
         std::thread::Builder::new()
             .name(engine.into())
             .spawn(move || {
-                let runtime = tokio::runtime::Builder::new_current_thread()
-                    .enable_all()
-                    .build();
-                let runtime = match runtime {
+                let runtime = match single_threaded_runtime() {
                     Ok(runtime) => runtime,
                     Err(error) => {
                         // Who waited may have given up.

@@ -1,0 +1,25 @@
+//! Runtimes of single threads.
+use std::io;
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+
+/// Longer than any process runs.
+const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
+
+/// Creates a runtime that runs on the calling thread, with a thread for blocking work that stays.
+///
+/// tokio panics if there is blocking work, no thread for it, and the system refuses one. With a first thread that stays, the work
+/// waits for that one.
+///
+/// # Errors
+/// The system refuses what a runtime needs, or a thread.
+pub fn single_threaded_runtime() -> io::Result<Runtime> {
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .thread_keep_alive(NEVER)
+        .build()?;
+    // An error here, where tokio would panic.
+    std::thread::Builder::new().spawn(|| {})?;
+    drop(runtime.spawn_blocking(|| {}));
+    Ok(runtime)
+}
