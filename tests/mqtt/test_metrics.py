@@ -201,6 +201,7 @@ def test_every_family_shows_what_clients_did(scenario):
         "statestored_watches": 1,
         "statestored_requests_under_way": 0,
         "statestored_read_only": 0,
+        "statestored_memory_short": 0,
         "statestored_commit_writes": lambda: commits["_sum{}"] == writes and writes / 4 < commits["_count{}"] < writes,
         "statestored_sync_duration_seconds": lambda: syncs["_count{}"] == commits["_count{}"] and 0 < syncs["_sum{}"] < 60,
         "statestored_written_bytes_total": lambda: LARGE * TIMES < one("statestored_written_bytes_total") < LARGE * TIMES + 10_000,

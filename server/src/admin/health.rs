@@ -91,6 +91,11 @@ const VERSIONS_AHEAD: Reason = Reason {
     text: "versions of entries are ahead of this machine's clock: it was ahead before, or is behind now",
 };
 
+const MEMORY_SHORT: Reason = Reason {
+    code: "memory_short",
+    text: "the process has no memory left: SETs that make the store larger are refused",
+};
+
 impl Reason {
     /// Returns what is wrong although a server is ready for clients.
     pub(super) fn warnings(figures: &Figures) -> Vec<Self> {
@@ -98,6 +103,7 @@ impl Reason {
         let warnings = [
             (clock.skew == Some(Skew::Ahead), CLOCK_SUSPECT),
             (clock.are_versions_ahead(), VERSIONS_AHEAD),
+            (figures.shortages.memory, MEMORY_SHORT),
         ];
         let warnings = warnings.into_iter().filter(|(is_so, _)| *is_so);
         warnings.map(|(_, warning)| warning).collect()
@@ -106,8 +112,8 @@ impl Reason {
     /// Why a server that answers is not ready for clients.
     pub(super) fn of(figures: &Figures) -> Vec<Self> {
         let reasons = [
-            (figures.is_read_only, DISK_FULL),
-            (figures.is_storage_busy, DISK_SLOW),
+            (figures.shortages.disk_full, DISK_FULL),
+            (figures.shortages.disk_slow, DISK_SLOW),
             (figures.clock.skew == Some(Skew::Behind), CLOCK_BEHIND),
             (
                 figures.broker.is_some_and(|broker| !broker.is_attached),

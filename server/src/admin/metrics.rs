@@ -120,7 +120,13 @@ fn own(text: &mut Exposition, figures: &Figures) {
         Gauge,
         "1 while entries cannot be changed since the disk is full.",
     )
-    .sample(&[], u8::from(figures.is_read_only));
+    .sample(&[], u8::from(figures.shortages.disk_full));
+    text.family(
+        "statestored_memory_short",
+        Gauge,
+        "1 while the store may not grow since the process has no memory left.",
+    )
+    .sample(&[], u8::from(figures.shortages.memory));
     clock(text, &figures.clock);
     if let Some(figures) = &figures.broker {
         broker(text, figures);

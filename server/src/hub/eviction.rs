@@ -51,6 +51,11 @@ impl Hub {
         self.settle(now);
     }
 
+    /// Returns whether the process has no memory left.
+    pub(super) fn is_memory_short(&self) -> bool {
+        self.session_memory.short_limit.is_some()
+    }
+
     /// Moves the next entries within the heap; returns whether there are more.
     pub(crate) fn relocate(&mut self) -> bool {
         self.service.relocate()

@@ -5,7 +5,8 @@
 //! there are connections, and those that nobody here has caused are bounded by [`MOST_FANOUTS`].
 use super::delivery::Routed;
 use super::message::{Delivery, Message, Payload};
-use super::subscriptions::{Match, Search};
+use super::session::Session;
+use super::subscriptions::{Match, Search, VISIT_STEPS};
 use super::{ConnectionId, Hub, SessionId, broker};
 use crate::budget::Charge;
 use crate::clock::Now;
@@ -154,6 +155,11 @@ impl Turn {
 
     fn is_over(&self) -> bool {
         self.deliveries == 0 || self.payload == 0 || self.visits == 0
+    }
+
+    /// Counts the search of one client's filters, in the steps of [`Session::take_work`].
+    fn searched(&mut self, steps: usize) {
+        self.visits = self.visits.saturating_sub(steps / VISIT_STEPS);
     }
 
     fn delivered(&mut self, payload: usize) {
@@ -413,6 +419,8 @@ impl Hub {
             }
             let topic = topic::notification(client, &notification.key);
             let identifiers = self.identifiers(session, &topic).into();
+            let steps = self.sessions.get_mut(session).map_or(0, Session::take_work);
+            turn.searched(steps);
             let message = notification.message(topic);
             let delivery = Delivery {
                 message,

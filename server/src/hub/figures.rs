@@ -23,16 +23,25 @@ pub(crate) struct Figures {
     pub(crate) clock: ClockFigures,
     /// Watches of all clients.
     pub(crate) watches: u64,
-    /// Entries can be read but not changed.
-    pub(crate) is_read_only: bool,
-    /// More waits for the storage than it takes.
-    pub(crate) is_storage_busy: bool,
+    /// What limits writes.
+    pub(crate) shortages: Shortages,
     /// Everybody may connect and do everything.
     pub(crate) is_open: bool,
     /// The engine that has the entries, if that is elsewhere.
     pub(crate) engine: Option<EngineFigures>,
     /// The broker behind which the store is, if there is one.
     pub(crate) broker: Option<BrokerFigures>,
+}
+
+/// What the server has too little of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shortages {
+    /// The disk is full: entries can be read but not changed.
+    pub(crate) disk_full: bool,
+    /// So much waits for the disk that it takes no more.
+    pub(crate) disk_slow: bool,
+    /// The process has no memory left: the store may not grow.
+    pub(crate) memory: bool,
 }
 
 impl Hub {
@@ -65,8 +74,11 @@ impl Hub {
             ends: self.ends.clone(),
             clock: self.clock_figures(now),
             watches: self.service.watches(),
-            is_read_only: self.service.is_read_only(),
-            is_storage_busy: self.is_storage_full,
+            shortages: Shortages {
+                disk_full: self.service.is_read_only(),
+                disk_slow: self.is_storage_full,
+                memory: self.is_memory_short(),
+            },
             is_open: self.is_open(),
             engine: self.service.engine(),
             broker: self.broker.as_ref().map(Broker::figures),

@@ -16,7 +16,7 @@ use search::{Part, Walk};
 use std::collections::HashMap;
 
 /// What a visit of a level takes, roughly in nanoseconds.
-const VISIT_STEPS: usize = 100;
+pub(super) const VISIT_STEPS: usize = 100;
 
 /// What a subscriber asked for (MQTT 5, section 3.8.3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! Topics and filters that take long to compare: others have their turn between.
-use crate::world::{Client, RESPONSES, World, command, id, request};
+use crate::world::{Client, RESPONSES, World, command, id, request, set};
 use bytes::BytesMut;
 use statestore_protocol::mqtt::{Packet, PublishHeader, ReasonCode, Subscription};
+use statestore_protocol::topic;
 use statestored::access::UserLimits;
 use statestored::hub::HubLimits;
 
@@ -59,6 +60,28 @@ fn messages_that_are_compared_with_many_filters() {
     });
     let taken = taken(&mut world, &publisher, &messages);
     assert!((1..4).contains(&taken), "{taken}");
+}
+
+#[test]
+fn notifications_whose_topics_are_compared_with_many_filters() {
+    const WATCHERS: usize = 32;
+    let mut world = World::new();
+    for number in 0..WATCHERS {
+        let name = format!("watcher-{number:02}");
+        let mut client = world.client(&name);
+        let topic = topic::notification(&name, b"k");
+        subscribe(&mut world, &mut client, &topic, Some(1));
+        world.request(&mut client, &command(&["KEYNOTIFY", "k"]));
+    }
+    let mut writer = world.client("writer");
+    world.publish(&mut writer, &request(id(1)), &set("k", "1"));
+    let notified = |world: &World| usize::try_from(world.hub.statistics().notifications).unwrap();
+    let first = notified(&world);
+    assert!(first < WATCHERS / 2, "{first}");
+    while world.hub.has_work() {
+        world.hub.work(world.now);
+    }
+    assert_eq!(notified(&world), WATCHERS);
 }
 
 #[test]

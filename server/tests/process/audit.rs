@@ -247,6 +247,9 @@ fn refusals_have_user_client_and_reason_and_the_key_if_keys_are_asked_for() {
             (&"ann".into(), &"quota".into())
         );
         assert_eq!(first["key"]["text"], key);
+        let list = server.daemon.get("/api/refusals");
+        assert!(list.starts_with("HTTP/1.1 200"), "{list}");
+        assert!(!list.contains("machines/2"), "{list}");
     }
 }
 
@@ -311,6 +314,10 @@ fn what_an_administrator_does_is_logged_with_the_address() {
     assert_eq!(denied["level"], "WARN");
     server.daemon.signal("-HUP");
     server.event(&[target, ("action", "reload"), ("origin", "signal")]);
+    // The new filter hides the line about itself.
+    assert_eq!(server.post("/api/log", r#"{"filter": "off"}"#).0, 200);
+    let change = server.event(&[target, ("event", "log_filter")]);
+    assert_eq!(change["filter"], "off");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 use crate::audit::Audited;
 use crate::disk::Disk;
 use crate::peer::{Daemon, MAX, Peer};
-use statestore_protocol::mqtt::{Packet, PacketId, Publish, PublishHeader};
+use statestore_protocol::mqtt::{Connect, Packet, PacketId, Publish, PublishHeader};
 use statestore_protocol::topic;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tempfile::tempdir;
@@ -157,6 +157,28 @@ fn a_clock_that_is_behind_is_visible() {
     let mut peer = server.daemon.connect("c");
     for number in 0..3 {
         assert_eq!(set(&mut peer, &timestamp(number)), b"+OK\r\n");
+    }
+    assert_eq!(server.get("/readyz").0, 200);
+}
+
+#[test]
+fn the_clients_of_one_user_do_not_outvote_those_of_others() {
+    let folder = tempdir().unwrap();
+    let users = folder.path().join("users");
+    std::fs::write(&users, "ann:secret\nbob:secret\n").unwrap();
+    let server = Audited::start(&["--users-file", users.to_str().unwrap()]);
+    let join = |name: &'static str, client_id: &str| {
+        let connect = Connect {
+            client_id: client_id.into(),
+            user_name: Some(name.into()),
+            password: Some("secret".into()),
+            ..Connect::default()
+        };
+        Peer::join(server.daemon.address, &connect).unwrap()
+    };
+    assert_eq!(set(&mut join("bob", "right"), &timestamp(0)), b"+OK\r\n");
+    for client_id in ["peer", "another", "third"] {
+        set(&mut join("ann", client_id), &timestamp(3_600_000));
     }
     assert_eq!(server.get("/readyz").0, 200);
 }

@@ -3,8 +3,7 @@ use crate::peer::{Daemon, MAX, Peer, statestored};
 use bytes::Bytes;
 use statestore_protocol::mqtt::{Connect, Packet, ReasonCode};
 use std::fmt::Write as _;
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::Write as _;
 use std::process::Stdio;
 
 const MIB: usize = 1024 * 1024;
@@ -56,24 +55,6 @@ fn memory(daemon: &Daemon, which: &str) -> usize {
     let line = status.lines().find_map(|line| line.strip_prefix(which));
     let kilobytes = line.unwrap().trim().strip_suffix("kB").unwrap().trim();
     kilobytes.parse::<usize>().unwrap() * 1024
-}
-
-fn metrics(daemon: &Daemon) -> String {
-    let address = daemon
-        .http
-        .as_ref()
-        .unwrap()
-        .strip_prefix("http://")
-        .unwrap();
-    let mut stream = TcpStream::connect(address).unwrap();
-    write!(
-        stream,
-        "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-    )
-    .unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    text
 }
 
 #[test]
@@ -129,7 +110,7 @@ fn a_flood_of_wrong_passwords_takes_the_memory_of_two_slots() {
         peak <= before + 2 * SLOT / MIB + 12,
         "{before} MiB, then {peak} MiB"
     );
-    let metrics = metrics(&daemon);
+    let metrics = daemon.get("/metrics");
     let line = metrics
         .lines()
         .find_map(|line| line.strip_prefix("statestored_hashing_bytes "));

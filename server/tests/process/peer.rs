@@ -107,6 +107,19 @@ impl Daemon {
         Peer::connect(self.address, client_id)
     }
 
+    /// The answer of the HTTP port to a GET, with its headers.
+    pub(crate) fn get(&self, path: &str) -> String {
+        let url = self.http.as_ref().unwrap();
+        let address = url.strip_prefix("http://").unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
     /// Sends a signal by its number.
     pub(crate) fn signal(&self, signal: &str) {
         let id = self.child.id().to_string();
