@@ -1,7 +1,10 @@
 //! Forms of password hashes that other programs write and the server does not check.
 
 /// The prefix of a foreign hash, and the refusal of its line.
-const FORMS: [(&str, &str); 14] = [
+const FORMS: [(&str, &str); 17] = [
+    ("$P$", PHPASS),
+    ("$H$", PHPASS),
+    ("$S$", PHPASS),
     (
         "$6$",
         "this is a hash of SHA-512 (crypt, or Mosquitto before 2.0), which is not supported: set the password with `statestored passwd`",
@@ -48,6 +51,18 @@ const FORMS: [(&str, &str); 14] = [
     ),
 ];
 
+/// Characters of the shortest hash behind the name of a scheme, that of crypt(3) with DES. A name in lower case before less may begin a password.
+const LEAST_HASH: usize = 13;
+
+/// Hexadecimal digits of `MySQL`'s `PASSWORD()`.
+const MYSQL_DIGITS: usize = 40;
+
+const MYSQL: &str =
+    "this is a hash of MySQL, which is not supported: set the password with `statestored passwd`";
+
+const PHPASS: &str =
+    "this is a hash of phpass, which is not supported: set the password with `statestored passwd`";
+
 const BCRYPT: &str =
     "this is a hash of bcrypt, which is not supported: set the password with `statestored passwd`";
 
@@ -63,10 +78,17 @@ pub(super) fn refusal(text: &str) -> Option<&'static str> {
         return Some(refusal);
     }
     let is_scheme = text.strip_prefix('{').and_then(|rest| rest.split_once('}'));
-    if is_scheme
-        .is_some_and(|(scheme, hash)| is_name(scheme, u8::is_ascii_uppercase) && !hash.is_empty())
-    {
+    if is_scheme.is_some_and(|(scheme, hash)| {
+        let is_upper = is_name(scheme, u8::is_ascii_uppercase) && !hash.is_empty();
+        is_upper || is_name(scheme, u8::is_ascii_alphabetic) && hash.len() >= LEAST_HASH
+    }) {
         return Some(SCHEME);
+    }
+    let is_mysql = text.strip_prefix('*').is_some_and(|digits| {
+        digits.len() == MYSQL_DIGITS && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
+    });
+    if is_mysql {
+        return Some(MYSQL);
     }
     let is_crypt = text.strip_prefix('$').and_then(|rest| rest.split_once('$'));
     is_crypt
@@ -102,6 +124,15 @@ mod tests {
                 "yescrypt",
             ),
             ("{SSHA}DkMTwBl+a/3DQTxCYEApdUtNXGgdUac3", "{SSHA}"),
+            ("{ssha}DkMTwBl+a/3DQTxCYEApdUtNXGgdUac3", "{SSHA}"),
+            ("{crypt}rqXexS6ZhobKA", "{SSHA}"),
+            ("$P$BDJMoAKLzyLPtatN/WQrbPgHVMmNFn.", "phpass"),
+            ("$H$9PE4jEWw7e3VUPlaeQDTXp8sjKIuY5/", "phpass"),
+            (
+                "$S$DeAjfbQ5SXAjcGqx0qzAyyMrUhyAJUlgOPSNiZDmuB5lBLFjI1cC",
+                "phpass",
+            ),
+            ("*2470C0C06DEE42FD1618BB99005ADCA2EC9D1E19", "MySQL"),
             ("{SSHA512}DkMTwBl+a/3DQTxCYEApdUtNXGgdUac3", "{SSHA}"),
             ("{PBKDF2-SHA512}10000$x$y", "{SSHA}"),
             ("SCRAM-SHA-512$4096:x$y:z", "SCRAM-SHA-256"),
@@ -120,7 +151,19 @@ mod tests {
     #[test]
     fn passwords_in_clear_are_none() {
         for text in [
-            "secret", "$ecret", "$a$b", "pa$$word", "{a}b", "{}", "{A}", "$$", "$A$b$c", "scram-",
+            "secret",
+            "$ecret",
+            "$a$b",
+            "pa$$word",
+            "{a}b",
+            "{A}b",
+            "{user}secret",
+            "{}",
+            "{A}",
+            "*secret",
+            "$$",
+            "$A$b$c",
+            "scram-",
         ] {
             assert_eq!(refusal(text), None, "{text}");
         }

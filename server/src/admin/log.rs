@@ -3,6 +3,7 @@ use super::api::failure;
 use super::audit::Details;
 use super::reply::{self, Reply};
 use super::routes::Room;
+use crate::audit;
 use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
@@ -23,7 +24,7 @@ impl Room {
         }
     }
 
-    /// Changes it until the next change or reload.
+    /// Changes it until the next change or reload. The change is logged under the former filter as well, since the new one may hide it.
     pub(super) fn set_log_filter(&self, body: &[u8]) -> Reply {
         let change = match serde_json::from_slice::<Change>(body) {
             Ok(change) => change,
@@ -36,6 +37,13 @@ impl Room {
             filter: Some(change.filter.clone()),
             ..Details::default()
         };
+        tracing::info!(
+            target: audit::ADMIN,
+            event = "log_filter",
+            filter = change.filter,
+            former = log.filter(),
+            "an administrator changes the filter of the log"
+        );
         details.on(match log.set_filter(&change.filter) {
             Ok(()) => reply::json(StatusCode::OK, &json!({ "filter": log.filter() })),
             Err(error) => failure(StatusCode::BAD_REQUEST, &error),

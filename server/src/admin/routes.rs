@@ -105,9 +105,9 @@ impl Room {
         while stages.changed().await.is_ok() {}
     }
 
-    /// Whether everybody may read everything anyway.
-    async fn is_open(&self) -> bool {
-        self.figures().await.is_ok_and(|figures| figures.is_open)
+    /// Returns whether keys and values may be shown: with the token, and where any local user may read them over MQTT.
+    pub(super) async fn may_see_keys(&self, rights: Rights) -> bool {
+        rights >= Rights::Everything || self.figures().await.is_ok_and(|figures| figures.is_open)
     }
 
     pub(super) fn refused_connection(&self) {
@@ -250,7 +250,7 @@ async fn admit(route: Route, parts: &Parts, body: Incoming, rights: Rights, room
         };
         return Refusal::unauthorized(why).into();
     }
-    if route.shows_keys() && rights < Rights::Everything && !room.is_open().await {
+    if route.shows_keys() && !room.may_see_keys(rights).await {
         let why = "keys and values are not for everybody: this needs the token\n";
         return Refusal::unauthorized(why).into();
     }
@@ -293,7 +293,7 @@ async fn perform(route: Route, parts: &Parts, body: &[u8], rights: Rights, room:
         Route::Status => reply::json(StatusCode::OK, &room.status().await),
         Route::Connections => room.connections(query).await,
         Route::Sessions => room.sessions(query).await,
-        Route::Refusals => room.refusals().await,
+        Route::Refusals => room.refusals(rights).await,
         Route::Keys => room.keys(query).await,
         Route::Entry => room.entry(query).await,
         Route::Locks => room.locks(query).await,

@@ -6,6 +6,8 @@ use crate::access::{LocalPeer, Peer};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::fs::Permissions;
 use std::io;
+#[cfg(target_os = "linux")]
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,6 +46,9 @@ pub(super) fn bind(path: &Path, mode: u32) -> io::Result<(Socket, SocketFile)> {
     let address = SockAddr::unix(path)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
+    // Linux gives the file of the socket these permissions, less those of the umask.
+    #[cfg(target_os = "linux")]
+    rustix::fs::fchmod(&socket, rustix::fs::Mode::from_raw_mode(mode))?;
     if let Err(error) = socket.bind(&address) {
         if error.kind() != io::ErrorKind::AddrInUse {
             return Err(error);
@@ -55,9 +60,32 @@ pub(super) fn bind(path: &Path, mode: u32) -> io::Result<(Socket, SocketFile)> {
         path: path.into(),
         id: id(path)?,
     };
-    // In time: nobody can connect before somebody listens.
-    std::fs::set_permissions(path, Permissions::from_mode(mode))?;
+    // In time: no client can connect before the socket listens.
+    set_mode(path, mode)?;
     Ok((socket, file))
+}
+
+/// Gives the socket at a path these permissions. A symbolic link that has taken its place is not followed.
+#[cfg(target_os = "linux")]
+fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
+    use rustix::fs::{FileType, Mode, OFlags};
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::empty())?;
+    let status = rustix::fs::fstat(&file)?;
+    if FileType::from_raw_mode(status.st_mode) != FileType::Socket {
+        return Err(io::Error::other("another file has taken its place"));
+    }
+    if status.st_mode & 0o777 == mode {
+        return Ok(());
+    }
+    // `fchmod` refuses such a descriptor; its entry in /proc leads to the inode itself.
+    let entry = format!("/proc/self/fd/{}", file.as_raw_fd());
+    std::fs::set_permissions(entry, Permissions::from_mode(mode))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
+    std::fs::set_permissions(path, Permissions::from_mode(mode))
 }
 
 fn remove_stale(path: &Path) -> io::Result<()> {
@@ -141,6 +169,18 @@ mod tests {
         assert!(path.exists());
         drop(other);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn permissions_do_not_reach_the_target_of_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let (target, link) = (folder.path().join("target"), folder.path().join("link"));
+        let _bound = bind(&target, 0o600).unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        let error = set_mode(&link, 0o666).unwrap_err();
+        assert!(error.to_string().contains("taken its place"), "{error}");
+        let mode = std::fs::metadata(&target).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
     }
 
     #[test]

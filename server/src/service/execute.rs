@@ -219,8 +219,9 @@ impl Service {
         {
             let Now { wall_ms, mono_ms } = asked.now;
             let at_ms = timestamp.wall_ms();
-            self.clock_watch
-                .observe(request.client, at_ms, wall_ms, mono_ms);
+            // A user may have any number of client ids.
+            let source = request.principal.name().unwrap_or(&**request.client);
+            self.clock_watch.observe(source, at_ms, wall_ms, mono_ms);
         }
         let step = rules::check(
             command,

@@ -2,17 +2,16 @@
 //!
 //! A clock that is behind refuses every SET, since the timestamps of clients seem to be too far ahead. A clock that is ahead accepts
 //! them, and gives versions that stay ahead after the correction. Neither can be told from a wrong clock of one client, so the
-//! timestamps of all clients within two minutes are compared.
-use std::sync::Arc;
+//! timestamps of all sources within two minutes are compared. A source is a user, or a client without one.
 
 /// Difference between a timestamp and the clock from which on they disagree.
 pub(crate) const TOLERANCE_MS: u64 = 60_000;
 /// Length of a window.
 const WINDOW_MS: u64 = 60_000;
-/// Maximum number of clients that are told apart.
-const MAX_CLIENTS: usize = 8;
-/// Number of timestamps of a single client that count as a sign if no other client has set anything.
-const OF_ONE_CLIENT: u64 = 3;
+/// Maximum number of sources that are told apart.
+const MAX_SOURCES: usize = 8;
+/// Number of timestamps of a single source that count as a sign if no other source has set anything.
+const OF_ONE_SOURCE: u64 = 3;
 
 /// A sign that the clock of this machine is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +26,7 @@ pub(crate) enum Skew {
 #[derive(Debug, Clone, Default)]
 struct Side {
     count: u64,
-    clients: Vec<Arc<str>>,
+    sources: Vec<Box<str>>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -50,24 +49,24 @@ pub(super) struct ClockWatch {
 impl ClockWatch {
     /// Notes the timestamp of a change.
     #[inline]
-    pub(super) fn observe(&mut self, client: &Arc<str>, at_ms: u64, wall_ms: u64, mono_ms: u64) {
+    pub(super) fn observe(&mut self, source: &str, at_ms: u64, wall_ms: u64, mono_ms: u64) {
         if mono_ms >= self.current.start_ms + WINDOW_MS {
             self.turn(mono_ms);
         }
         if at_ms.abs_diff(wall_ms) <= TOLERANCE_MS {
             self.current.in_range += 1;
         } else {
-            self.skewed(client, usize::from(at_ms < wall_ms));
+            self.skewed(source, usize::from(at_ms < wall_ms));
         }
     }
 
     #[cold]
-    fn skewed(&mut self, client: &Arc<str>, side: usize) {
+    fn skewed(&mut self, source: &str, side: usize) {
         self.skewed[side] += 1;
         let side = &mut self.current.sides[side];
         side.count += 1;
-        if side.clients.len() < MAX_CLIENTS && !side.clients.contains(client) {
-            side.clients.push(Arc::clone(client));
+        if side.sources.len() < MAX_SOURCES && !side.sources.iter().any(|it| **it == *source) {
+            side.sources.push(source.into());
         }
     }
 
@@ -87,13 +86,13 @@ impl ClockWatch {
         let in_range: u64 = windows.iter().map(|it| it.in_range).sum();
         let is_sign = |side: usize| {
             let count: u64 = windows.iter().map(|it| it.sides[side].count).sum();
-            let mut clients = windows.iter().flat_map(|it| &it.sides[side].clients);
-            let first = clients.next();
-            let are_several = clients.any(|client| Some(client) != first);
+            let mut sources = windows.iter().flat_map(|it| &it.sides[side].sources);
+            let first = sources.next();
+            let are_several = sources.any(|source| Some(source) != first);
             if are_several {
                 count > in_range
             } else {
-                in_range == 0 && count >= OF_ONE_CLIENT
+                in_range == 0 && count >= OF_ONE_SOURCE
             }
         };
         if is_sign(0) {
@@ -124,7 +123,7 @@ mod tests {
     fn observe(watch: &mut ClockWatch, client: &str, offset_ms: i64, mono_ms: u64, times: usize) {
         for _ in 0..times {
             let at_ms = WALL_MS.saturating_add_signed(offset_ms);
-            watch.observe(&client.into(), at_ms, WALL_MS, mono_ms);
+            watch.observe(client, at_ms, WALL_MS, mono_ms);
         }
     }
 

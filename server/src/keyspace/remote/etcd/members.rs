@@ -254,15 +254,18 @@ impl Members {
                 () = &mut given_up => return Err(late()),
                 () = sleep_until(compared.min(end)) => {}
             }
+            // A member that has answered what was begun later is in order: this request takes long.
+            let is_own = member.health().answered >= Some(begun);
             if Instant::now() >= end {
-                member.put_aside(&format!("it has not answered a request within {limit:?}"));
+                if !is_own {
+                    member.put_aside(&format!("it has not answered a request within {limit:?}"));
+                }
                 return Err(late());
             }
             compared += COMPARED_EVERY;
             if !self.is_overtaken(begun) {
                 continue;
             }
-            let is_own = member.health().answered >= Some(begun);
             if !is_own {
                 member.put_aside("it does not answer while others do");
             }
