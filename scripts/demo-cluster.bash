@@ -27,7 +27,7 @@ run_one() {
         --listen-peer-urls "http://$peer" --initial-advertise-peer-urls "http://$peer"
       ;;
     server-*)
-      exec "$programs/statestored" --storage "$cluster_storage" --listen "tcp://127.0.0.1:${cluster_ports[$2 + 6]}"
+      exec statestored --storage "$cluster_storage" --listen "tcp://127.0.0.1:${cluster_ports[$2 + 6]}"
       ;;
   esac
 }
@@ -83,7 +83,7 @@ demo_cluster() {
   say "A client that knows both, and counts"
   echo "\$ counter $url &"
   mkfifo "$scratch/go-on"
-  run_counter() { exec "$programs/examples/counter" "$url" <"$scratch/go-on"; }
+  run_counter() { exec "$CARGO_TARGET_DIR/debug/examples/counter" "$url" <"$scratch/go-on"; }
   start counter run_counter
   exec {go_on}>"$scratch/go-on"
   counts_on

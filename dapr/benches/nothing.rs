@@ -8,6 +8,10 @@ mod connection;
 #[allow(unused, reason = "its tests run where it belongs")]
 mod frames;
 
+#[path = "../src/peer.rs"]
+#[allow(unused, reason = "its tests run where it belongs")]
+mod peer;
+
 #[path = "../src/endpoint.rs"]
 mod endpoint;
 

@@ -85,6 +85,7 @@ step_soak() {
 step_ignored() {
   cargo_test --test slow_link -- --ignored
   cargo_test --test cli -- --ignored
+  cargo_test --test component -- --ignored
 }
 
 # The tests of the package run its tour under every runtime that they find.

@@ -44,8 +44,8 @@ def one(name, line, given=""):
     return Session(name, [Step(line, given)])
 
 
-# What is recorded, in this order; a key is as the session before left it. Leases are so long that no holder renews one. TOKEN is what the last `lease acquire` printed, FIRST what the
-# one before it did.
+# What is recorded, in this order; a key is as the session before left it. Leases are so long that no holder renews one, however slow the
+# machine is. TOKEN is what the last `lease acquire` printed, FIRST what the one before it did.
 SESSIONS = [
     one("set", "set greeting hello"),
     one("get", "get greeting"),

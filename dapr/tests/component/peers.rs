@@ -111,3 +111,28 @@ async fn the_end_of_a_process_closes_the_connections_of_its_components() {
     relayed.await.unwrap().unwrap();
     sidecar.set(set("key", "value")).await.unwrap();
 }
+
+#[tokio::test]
+#[ignore = "it needs the right to make PID namespaces"]
+async fn a_component_of_a_process_in_another_pid_namespace_keeps_its_metadata() {
+    let store = RunningServer::start(Config::in_memory()).unwrap();
+    let other = RunningServer::start(Config::in_memory()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new("unshare");
+    command
+        .args(["--pid", "--fork", "--kill-child", "--map-root-user"])
+        .arg(env!("CARGO_BIN_EXE_statestore-dapr"))
+        .arg("--socket")
+        .arg(folder.path().join("component.sock"));
+    let process = Process::spawn(command);
+    let mut first = Sidecar::connect(&process.socket, "fixture").await;
+    first.init(&[("url", &store.url())]).await.unwrap();
+    first.set(set("key", "first")).await.unwrap();
+    let relay = Relay::start(&process.socket, "other.sock");
+    let mut second = Sidecar::connect(&relay.socket, "fixture").await;
+    let status = second.init(&[("url", &other.url())]).await.unwrap_err();
+    assert_eq!(status.code(), Code::FailedPrecondition, "{status:?}");
+    assert_eq!(first.value("key").await.as_deref(), Some("first"));
+    second.init(&[("url", &store.url())]).await.unwrap();
+    assert_eq!(second.value("key").await.as_deref(), Some("first"));
+}

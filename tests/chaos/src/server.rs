@@ -36,6 +36,7 @@ impl Certificate {
 pub struct Server {
     program: PathBuf,
     storage: String,
+    options: Vec<String>,
     certificate: Certificate,
     log: PathBuf,
     /// Its disk and clock.
@@ -45,10 +46,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one. `storage` is the option.
+    /// Starts one. `storage` is that option; `options` are others.
     pub async fn start(
         program: &Path,
         storage: &str,
+        options: &[String],
         certificate: Certificate,
         log: PathBuf,
         disk: Disk,
@@ -56,6 +58,7 @@ impl Server {
         let mut server = Self {
             program: program.to_path_buf(),
             storage: storage.to_owned(),
+            options: options.to_vec(),
             certificate,
             log,
             disk,
@@ -86,6 +89,7 @@ impl Server {
             .unwrap();
         let mut command = Command::new(&self.program);
         command.arg("--storage").arg(&self.storage);
+        command.args(&self.options);
         // A storage elsewhere keeps nothing here.
         if self.storage == "durable" {
             command.arg("--data-dir").arg(self.disk.folder());

@@ -111,8 +111,17 @@ async fn run(options: &Options) -> ExitCode {
         let disk = Disk::new(&options.programs.disk);
         let log = scratch.path().join(format!("server-{number}.log"));
         let certificate = certificate.clone();
-        servers
-            .push(Server::start(&options.programs.server, &storage, certificate, log, disk).await);
+        servers.push(
+            Server::start(
+                &options.programs.server,
+                &storage,
+                &[],
+                certificate,
+                log,
+                disk,
+            )
+            .await,
+        );
     }
     let mut seats = Vec::new();
     for (number, language) in LANGUAGES.into_iter().enumerate() {

@@ -9,6 +9,7 @@ use chaos::server::{Certificate, Server};
 use chaos::slope::Slope;
 use clap::Parser;
 use rustix::process::Pid;
+use statestore::{Client, Settings};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -34,6 +35,22 @@ const ONE_IN: u64 = 1_000;
 /// Longer than any call takes.
 const CALL_LIMIT: Duration = Duration::from_secs(60);
 
+/// Bytes of the values of each stage of the churn. What stays of one stage lies between free memory that is too small for the next.
+const STAGES: [usize; 4] = [100, 5_000, 100_000, 1_000];
+
+/// One of so many values stays when a stage is over, until that stage comes again.
+const KEPT: usize = 24;
+
+/// Requests of the churn under way at a time, and the time between two such groups.
+const GROUP: usize = 32;
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Bytes that an entry of the churn takes besides its value, roughly.
+const OVERHEAD: usize = 200;
+
+/// What a server has at most besides its budgets (docs/server.md), and for what waits for the disk and a merge of this store.
+const BESIDES_MIB: u64 = 64 + 32;
+
 /// Clients in Rust, C, Python (blocking and asyncio) and Node that come and go for hours, and what memory they and the server have
 /// meanwhile.
 #[derive(Debug, Parser)]
@@ -46,6 +63,10 @@ struct Options {
     /// How many clients there are at a time, spread over a process for each language
     #[arg(long, value_name = "N", default_value_t = 200)]
     clients: usize,
+
+    /// Memory of the server's entries in MiB (--max-bytes), nearly filled with values of changing sizes; sessions get half as much
+    #[arg(long, value_name = "MIB", default_value_t = 64)]
+    max_mib: u64,
 
     /// Decides what the clients do
     #[arg(long, value_name = "S", default_value_t = 1)]
@@ -104,6 +125,58 @@ impl Soak {
     fn problem(&self, problem: String) -> String {
         *self.problem.borrow_mut() = Some(problem);
         String::new()
+    }
+
+    /// Fills this part of the store with values of one size and deletes most of them, stage by stage.
+    async fn churn(self: Rc<Self>, bytes: usize) {
+        let address = self.addresses[0];
+        let settings = Settings::new(address.ip().to_string(), address.port());
+        let client = Client::connect(settings).await.unwrap();
+        let key = |stage: usize, number: usize| format!("churn-{stage}-{number}");
+        let mut stages = (0..STAGES.len()).cycle();
+        while let Some(stage) = stages.next().filter(|_| self.goes_on()) {
+            let count = bytes / (STAGES[stage] + OVERHEAD);
+            let numbers: Vec<_> = (0..count).collect();
+            let gone = numbers.iter().copied().filter(|it| it % KEPT != 0);
+            let gone: Vec<_> = gone.collect();
+            for group in numbers.chunks(GROUP) {
+                let sets = group.iter().map(|number| {
+                    let (client, key) = (client.clone(), key(stage, *number));
+                    async move { client.set(key, vec![b'v'; STAGES[stage]]).await.map(drop) }
+                });
+                self.all(sets).await;
+            }
+            for group in gone.chunks(GROUP) {
+                let dels = group.iter().map(|number| {
+                    let (client, key) = (client.clone(), key(stage, *number));
+                    async move { client.del(key).await.map(drop) }
+                });
+                self.all(dels).await;
+            }
+        }
+    }
+
+    /// Sends these requests together, and counts those that fail.
+    async fn all<Request>(&self, requests: impl Iterator<Item = Request>)
+    where
+        Request: Future<Output = Result<(), statestore::Error>> + 'static,
+    {
+        if !self.goes_on() {
+            return;
+        }
+        let mut under_way = JoinSet::new();
+        for request in requests {
+            under_way.spawn_local(request);
+        }
+        while let Some(done) = under_way.join_next().await {
+            self.calls.set(self.calls.get() + 1);
+            if let Err(error) = done.unwrap() {
+                let kind = format!("{:?} of the churn", error.kind());
+                let mut failed = self.failed.borrow_mut();
+                *failed.entry((Language::Rust, kind)).or_default() += 1;
+            }
+        }
+        sleep(PAUSE).await;
     }
 
     /// One client after the other, under one number.
@@ -182,8 +255,13 @@ async fn run(options: &Options) -> ExitCode {
         Disk::new(&options.programs.disk),
         scratch.path().join("server.log"),
     );
-    let mut server =
-        Server::start(&options.programs.server, "durable", certificate, log, disk).await;
+    let bytes = options.max_mib << 20;
+    let budgets = [
+        format!("--max-bytes={bytes}"),
+        format!("--max-session-bytes={}", bytes / 2),
+    ];
+    let program = &options.programs.server;
+    let mut server = Server::start(program, "durable", &budgets, certificate, log, disk).await;
     let peers = LANGUAGES.map(|language| {
         (
             language,
@@ -206,6 +284,8 @@ async fn run(options: &Options) -> ExitCode {
         // Half of each language have TLS.
         clients.spawn_local(Rc::clone(&soak).clients(process, number, chance.fork()));
     }
+    let churned = usize::try_from(bytes / 2).unwrap();
+    clients.spawn_local(Rc::clone(&soak).churn(churned));
     let mut census = Census::default();
     let mut next = tokio::time::Instant::now() + ROUND;
     while soak.goes_on() {
@@ -275,6 +355,23 @@ fn report(options: &Options, soak: &Soak, census: &Census) -> bool {
     demand(
         calls as f64 > least,
         format!("too little happened: at least {least:.0} calls say something"),
+    );
+    let promised = options.max_mib * 3 / 2 + BESIDES_MIB;
+    let server = &census.all()["server"];
+    let curve = server.iter().map(|(_, holds)| holds.rss_kib / 1024);
+    let most = curve.clone().max().unwrap_or_default();
+    println!(
+        "resident memory of the server in MiB, each minute: {}",
+        curve
+            .step_by(6)
+            .map(|it| it.to_string())
+            .collect::<Vec<_>>()
+            .join(" ")
+    );
+    println!("at most {most} MiB of {promised} that are promised");
+    demand(
+        most <= promised,
+        "the server has more memory than promised".to_owned(),
     );
     for (name, all) in census.all() {
         let from = all.last().map_or(0.0, |(at, _)| at.as_secs_f64() * WARM_UP);
