@@ -101,7 +101,7 @@ against() {
 }
 
 step_release() {
-  cargo build --locked --release --package statestored
+  cargo build --locked --release --package statestored --package statestore-cli --features statestored/etcd,statestored/redis
   against "$CARGO_TARGET_DIR/release"
   scripts/install --prefix "$CARGO_TARGET_DIR/release-prefix" --features test-panic
   STATESTORED_BIN="$CARGO_TARGET_DIR/release/statestored" tests/c/run suites "$CARGO_TARGET_DIR/release-prefix"
@@ -109,5 +109,5 @@ step_release() {
 
 step_trained() {
   scripts/train
-  against "$CARGO_TARGET_DIR/trained"
+  against "$CARGO_TARGET_DIR/trained/engines"
 }
