@@ -128,7 +128,7 @@ pub(crate) async fn replicas() {
     one_after_the_other(engine, &FOLLOWING, &[1, 2]).await;
 }
 
-/// Prints for each fault of each of these members how many requests are answered.
+/// Prints for each fault, of these members in turns, how many requests are answered.
 async fn one_after_the_other(mut engine: Engine, faults: &[Fault], members: &[usize]) {
     let nodes = Nodes::start(&engine).await;
     let counted = Rc::new(Counted::default());
@@ -138,10 +138,8 @@ async fn one_after_the_other(mut engine: Engine, faults: &[Fault], members: &[us
         workers.spawn_local(ask_on(client, number, Rc::clone(&counted)));
     }
     println!("| fault of member | before, in 1 s | during | part | late | longest | failed");
-    for fault in faults {
-        for member in members {
-            measure(*fault, *member, &mut engine, &nodes, &counted).await;
-        }
+    for (fault, member) in faults.iter().zip(members.iter().cycle()) {
+        measure(*fault, *member, &mut engine, &nodes, &counted).await;
     }
     counted.is_over.set(true);
     while let Some(worker) = workers.join_next().await {
