@@ -18,6 +18,29 @@ pub fn available_memory() -> u64 {
     system.into_iter().chain(process).min().unwrap_or(UNKNOWN)
 }
 
+/// Limits of the memory of this process, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MemoryLimits {
+    /// Of memory in use.
+    pub(crate) available: u64,
+    /// Of private memory, in use or not (`ulimit -d`).
+    pub(crate) data: Option<u64>,
+    /// Of address space (`ulimit -v`).
+    pub(crate) address_space: Option<u64>,
+}
+
+impl MemoryLimits {
+    /// Looks up the limits of this process.
+    pub(crate) fn look_up() -> Self {
+        let limit = |resource| rustix::process::getrlimit(resource).current;
+        Self {
+            available: available_memory(),
+            data: limit(rustix::process::Resource::Data),
+            address_space: limit(rustix::process::Resource::As),
+        }
+    }
+}
+
 /// What the files below `root` say.
 fn of_system(root: &Path) -> Option<u64> {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();

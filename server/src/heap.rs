@@ -9,6 +9,9 @@ pub trait Heap: Debug + Send + Sync {
     /// Returns whether the system has refused an allocation since the reserve was last complete.
     fn is_exhausted(&self) -> bool;
 
+    /// Returns the bytes of the complete reserve, which is not resident.
+    fn reserve_bytes(&self) -> u64;
+
     /// Completes the reserve, as far as the system allows it. Returns whether it is complete.
     fn refill(&self) -> bool;
 

@@ -148,6 +148,10 @@ impl statestored::Heap for ReservingAllocator {
         self.is_exhausted.load(Ordering::Relaxed)
     }
 
+    fn reserve_bytes(&self) -> u64 {
+        (self.block_bytes.load(Ordering::Relaxed) * BLOCKS) as u64
+    }
+
     fn refill(&self) -> bool {
         let Some(layout) = self.layout() else {
             return true;

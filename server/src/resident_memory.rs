@@ -2,13 +2,17 @@
 #[cfg(target_os = "linux")]
 use std::fs::File;
 
-/// Bytes of resident memory.
+/// Bytes of memory of the process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Resident {
-    /// All of it.
+    /// All that is resident.
     pub(crate) bytes: u64,
     /// The part that no file backs: heap and stacks.
     pub(crate) anonymous_bytes: u64,
+    /// Private memory, resident or not: what `ulimit -d` limits.
+    pub(crate) data_bytes: u64,
+    /// Address space: what `ulimit -v` limits.
+    pub(crate) virtual_bytes: u64,
 }
 
 /// Reads the resident memory of this process. The file stays open, so that it takes no descriptor when there is none.
@@ -32,14 +36,17 @@ impl ResidentMemory {
         use std::os::unix::fs::FileExt;
         let mut text = [0; 128];
         let length = self.statm.as_ref()?.read_at(&mut text, 0).ok()?;
-        // proc_pid_statm(5): size, resident, shared, in pages.
+        // proc_pid_statm(5): size, resident, shared, text, lib, data, in pages.
         let text = std::str::from_utf8(&text[..length]).ok()?;
-        let mut pages = text.split(' ').skip(1).map_while(|it| it.parse().ok());
-        let (resident, shared): (u64, u64) = (pages.next()?, pages.next()?);
+        let mut pages = text.split(' ').map_while(|it| it.parse::<u64>().ok());
+        let (size, resident, shared) = (pages.next()?, pages.next()?, pages.next()?);
+        let data = pages.nth(2)?;
         let page = rustix::param::page_size() as u64;
         Some(Resident {
             bytes: resident * page,
             anonymous_bytes: resident.saturating_sub(shared) * page,
+            data_bytes: data * page,
+            virtual_bytes: size * page,
         })
     }
 
@@ -61,6 +68,8 @@ mod tests {
         let after = memory.read().unwrap();
         assert!(after.anonymous_bytes > before.anonymous_bytes + (32 << 20));
         assert!(after.bytes >= after.anonymous_bytes);
+        assert!(after.data_bytes > before.data_bytes + (32 << 20));
+        assert!(after.virtual_bytes >= after.data_bytes);
         drop(block);
     }
 }

@@ -54,6 +54,7 @@ impl Server {
             places: Places::new(config.limits.max_connections),
             deadline: Duration::from_millis(config.limits.connect_timeout_ms),
             max_connections: config.limits.max_connections,
+            max_session_bytes: config.limits.max_session_bytes,
             tls: InForce::new(config.doors.tls),
             web_origins: config.doors.web_origins,
             trusted_proxies: config.doors.trusted_proxies,

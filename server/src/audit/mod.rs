@@ -1,7 +1,7 @@
 //! The audit trail: which client connected, why connections ended, what was refused, and what an administrator did.
 //!
 //! Each line is a `tracing` event with one of the targets below and the field `event`. Names of targets, events and fields are stable;
-//! `docs/monitoring.md` lists them. Lines are [limited](LineLimiter) by client, by address and in total, and the lines that were left
+//! `docs/monitoring.md` lists them. Lines are limited by client, by address and in total, and the lines that were left
 //! out are counted. Keys are logged only if [`AuditOptions::logs_keys`] is set; values never are.
 mod end_reason;
 mod limiter;

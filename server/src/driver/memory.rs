@@ -1,10 +1,11 @@
 //! The memory of the process beside what is counted: moves entries together when there are holes in the heap, and refuses growth before
 //! the process has more than it was promised, or when the system refuses an allocation.
 use super::Driver;
+use crate::available_memory::MemoryLimits;
 use crate::clock::Now;
 use crate::heap::Heap;
 use crate::hub::Hub;
-use crate::resident_memory::ResidentMemory;
+use crate::resident_memory::{Resident, ResidentMemory};
 use crate::storage::Committer;
 use tokio::task::{JoinHandle, spawn_blocking};
 
@@ -34,6 +35,7 @@ const LEAST_SESSION_BYTES: usize = 8 << 20;
 pub(super) struct MemoryMonitor {
     heap: &'static dyn Heap,
     resident: ResidentMemory,
+    limits: MemoryLimits,
     /// The configured budgets.
     max_entry_bytes: u64,
     max_session_bytes: u64,
@@ -88,9 +90,11 @@ impl MemoryMonitor {
         let budgets = self.max_entry_bytes.max(size.bytes) + self.max_session_bytes + storage_bytes;
         let limit = budgets.saturating_add(ALLOWANCE_BYTES - MARGIN_BYTES);
         let is_exhausted = self.heap.is_exhausted() && !self.heap.refill();
-        if is_exhausted || resident.bytes > limit {
+        let is_over =
+            |margin| resident.bytes + margin > limit || self.is_near_limits(resident, margin);
+        if is_exhausted || is_over(0) {
             self.set_short(hub, now);
-        } else if self.shortage.is_some() && resident.bytes + MARGIN_BYTES <= limit {
+        } else if self.shortage.is_some() && !is_over(MARGIN_BYTES) {
             self.shortage = None;
             hub.set_memory_short(None, now);
             tracing::info!("there is memory again: the store takes larger entries");
@@ -106,6 +110,16 @@ impl MemoryMonitor {
         if self.trim.is_none() && (has_holes || is_urgent) {
             self.is_relocating = true;
         }
+    }
+
+    /// Returns whether the process has nearly all the memory that the system allows it, the reserve aside.
+    fn is_near_limits(&self, resident: Resident, margin: u64) -> bool {
+        let margin = margin + MARGIN_BYTES;
+        let in_use = resident.anonymous_bytes + self.heap.reserve_bytes();
+        let exceeds = |bytes, limit: Option<u64>| limit.is_some_and(|limit| bytes + margin > limit);
+        in_use + margin > self.limits.available
+            || exceeds(resident.data_bytes, self.limits.data)
+            || exceeds(resident.virtual_bytes, self.limits.address_space)
     }
 
     /// Memory is short: nothing may grow, and if that does not help in the time of a pass, sessions have to give memory back.
@@ -157,6 +171,7 @@ impl Driver {
         let monitor = heap.map(|heap| MemoryMonitor {
             heap,
             resident: ResidentMemory::open(),
+            limits: MemoryLimits::look_up(),
             max_entry_bytes,
             max_session_bytes: max_session_bytes as u64,
             checked_ms: 0,

@@ -29,6 +29,12 @@ const FEWEST: usize = 64;
 /// ... and no more than this, whose computations take less than that.
 const MOST: usize = 1024;
 
+/// Memory of a handshake: rustls gathers a message of 64 KiB at most before it looks at it.
+const HANDSHAKE_BYTES: usize = 80 * 1024;
+
+/// Handshakes take this part of the memory of sessions at most.
+const PART_OF_MEMORY: usize = 4;
+
 /// How often it is looked whether lines were left out.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 
@@ -45,6 +51,8 @@ pub(crate) struct Rules {
     /// For a whole handshake.
     pub(crate) deadline: Duration,
     pub(crate) max_connections: usize,
+    /// Memory that sessions and connections may take, as of the start.
+    pub(crate) max_session_bytes: usize,
     pub(crate) places: Places,
     /// Numbers of ended connections.
     pub(crate) ends: EndCounts,
@@ -203,7 +211,9 @@ async fn serve(
 ) {
     let mut tasks = JoinSet::new();
     tasks.spawn_local(renew(rules.tls.clone()));
-    let most = (rules.max_connections / PART_OF_PLACES).clamp(FEWEST, MOST);
+    let of_memory = rules.max_session_bytes / PART_OF_MEMORY / HANDSHAKE_BYTES;
+    let of_places = rules.max_connections / PART_OF_PLACES;
+    let most = of_places.min(of_memory).clamp(FEWEST, MOST);
     let shared = Rc::new(Shared {
         rules,
         crowd: RefCell::new(Crowd::new(most)),

@@ -1,7 +1,6 @@
 //! Matching a topic, in slices.
 use super::node::{Edge, Node};
 use super::{Match, Subscription};
-use std::collections::BTreeMap;
 
 /// The trees that a topic is looked up in, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +20,8 @@ pub(crate) struct Search<S> {
     pub(super) part: Option<Part>,
     /// The edges to the node that is visited next.
     pub(super) path: Vec<Edge>,
-    found: BTreeMap<S, Match<S>>,
+    /// Matching subscriptions, in the order in which they were found.
+    found: Vec<(S, Subscription)>,
 }
 
 impl<S: Ord + Copy> Search<S> {
@@ -29,30 +29,46 @@ impl<S: Ord + Copy> Search<S> {
         Self {
             part: Some(Part::SameEnd),
             path: Vec::new(),
-            found: BTreeMap::new(),
+            found: Vec::new(),
         }
     }
 
     pub(super) fn add(&mut self, subscriber: S, options: Subscription, publisher: Option<S>) {
-        if options.no_local && Some(subscriber) == publisher {
-            return;
-        }
-        let found = self.found.entry(subscriber).or_insert_with(|| Match {
-            subscriber,
-            at_least_once: false,
-            identifiers: Vec::new(),
-        });
-        found.at_least_once |= options.at_least_once;
-        if let Some(identifier) = options.identifier
-            && let Err(place) = found.identifiers.binary_search(&identifier)
-        {
-            found.identifiers.insert(place, identifier);
+        if !options.no_local || Some(subscriber) != publisher {
+            self.found.push((subscriber, options));
         }
     }
 
     /// Each subscriber that gets the message, in their order, once each.
-    pub(crate) fn into_matches(self) -> Vec<Match<S>> {
-        self.found.into_values().collect()
+    pub(crate) fn into_matches(mut self) -> Vec<Match<S>> {
+        self.found.sort_by_key(|(subscriber, _)| *subscriber);
+        let mut matches: Vec<Match<S>> = Vec::with_capacity(self.found.len());
+        for (subscriber, options) in self.found {
+            match matches.last_mut() {
+                Some(last) if last.subscriber == subscriber => last.add(options),
+                _ => {
+                    let mut new = Match {
+                        subscriber,
+                        at_least_once: false,
+                        identifiers: Vec::new(),
+                    };
+                    new.add(options);
+                    matches.push(new);
+                }
+            }
+        }
+        matches
+    }
+}
+
+impl<S> Match<S> {
+    fn add(&mut self, options: Subscription) {
+        self.at_least_once |= options.at_least_once;
+        if let Some(identifier) = options.identifier
+            && let Err(place) = self.identifiers.binary_search(&identifier)
+        {
+            self.identifiers.insert(place, identifier);
+        }
     }
 }
 
