@@ -53,6 +53,8 @@ mod said;
 #[cfg(test)]
 mod scripted;
 mod sights;
+#[cfg(feature = "elsewhere")]
+mod snapshots;
 mod standing;
 mod task;
 mod tasks;

@@ -92,19 +92,22 @@ pub(super) fn place(config: &RedisConfig) -> String {
     addresses.join(",")
 }
 
-/// Connects at the start, and makes what has to be there.
-pub(super) async fn begin(config: &RedisConfig) -> Result<Reached, RedisError> {
+/// Connects, trying for some time, and makes the store if there is none and `may_make`.
+pub(super) async fn begin(config: &RedisConfig, may_make: bool) -> Result<Reached, RedisError> {
     let place = place(config);
     let end = Instant::now() + START_TIMEOUT;
     let mut is_told = false;
     loop {
-        let obstacle = match reach(config, true).await {
+        let obstacle = match reach(config, may_make).await {
             Ok(reached) => return Ok(reached),
             Err(obstacle) => obstacle,
         };
         let text = match obstacle {
             Obstacle::File(path, error) => return Err(RedisError::File(path, error)),
             Obstacle::Foreign(what) => return Err(RedisError::Foreign(place, what)),
+            obstacle @ Obstacle::Gone => {
+                return Err(RedisError::Foreign(place, obstacle.describe()));
+            }
             Obstacle::Unfit(why) => return Err(RedisError::Unfit(place, why)),
             Obstacle::Redis(error) if !may_pass(&error) => {
                 return Err(RedisError::Refused(place, explained(&error, config)));

@@ -25,11 +25,15 @@ mod connecting;
 mod names;
 mod pages;
 mod portions;
+mod reading;
 mod revision;
+mod snapshot;
 mod telling;
 mod transactions;
 mod watch;
 mod worker;
+
+pub use snapshot::RedisSnapshots;
 
 use super::thread::{Ends, ThreadLink};
 use super::tls::EngineTls;
@@ -95,7 +99,7 @@ impl From<std::io::Error> for RedisError {
 /// It does not answer, holds something else, or would lose entries by its settings.
 pub async fn connect(config: RedisConfig) -> Result<ThreadLink, RedisError> {
     let asked = config.clone();
-    let begin = || async move { connecting::begin(&asked).await };
+    let begin = || async move { connecting::begin(&asked, true).await };
     let work = |reached, ends: Ends| worker::work(config, reached, ends);
     let link: Result<_, RedisError> = ThreadLink::start("redis", begin, work).await;
     Ok(link?.sending_once().counting_revisions())
