@@ -137,9 +137,10 @@ impl Admin {
         if tokio::fs::try_exists(file).await.map_err(failed)? {
             return Err(failed(io::ErrorKind::AlreadyExists.into()));
         }
+        let (path, timeout) = ("/api/backup", global.timeout);
         let asked = self
             .port
-            .ask(Method::POST, "/api/backup", Bytes::new(), global.timeout);
+            .ask_at_length(Method::POST, path, Bytes::new(), timeout);
         let mut answer = asked.await?.succeeded(global.timeout).await?;
         let (partial, mut to) = Partial::of(file)?;
         let mut bytes = 0;

@@ -64,6 +64,25 @@ impl Port {
         answer.unwrap_or_else(|_| Err(self.no_answer("no answer in time")))
     }
 
+    /// Asks for something that may take long: the wait ends only when the server does not answer another request within `timeout`.
+    pub(crate) async fn ask_at_length(
+        &self,
+        method: Method,
+        path: &'static str,
+        body: Bytes,
+        timeout: Duration,
+    ) -> Result<Answer, Failure> {
+        let request = self.request(method, path, body).await?;
+        let mut exchange = std::pin::pin!(self.exchange(request));
+        loop {
+            if let Ok(answer) = tokio::time::timeout(timeout, &mut exchange).await {
+                return answer;
+            }
+            self.ask(Method::GET, "/healthz", Bytes::new(), timeout)
+                .await?;
+        }
+    }
+
     /// Asks for a JSON document.
     pub(crate) async fn document(
         &self,

@@ -2,6 +2,8 @@
 use crate::storage::{Image, StorageError, backup};
 use bytes::Bytes;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc;
 
 /// How many pieces are there before whoever takes them comes: about a megabyte.
@@ -12,6 +14,8 @@ const AHEAD: usize = 4;
 pub struct Backup {
     pieces: mpsc::Receiver<Piece>,
     is_over: bool,
+    /// Counts what is read before there is a piece of it.
+    steps: Arc<AtomicU64>,
 }
 
 /// What comes next; none after the last bytes.
@@ -20,9 +24,15 @@ type Piece = Result<Option<Bytes>, StorageError>;
 impl Backup {
     pub(crate) fn start(mut image: Box<dyn Image>) -> Result<Self, StorageError> {
         let (to, pieces) = mpsc::channel(AHEAD);
+        let steps = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&steps);
         let write = move || {
             let mut pieces = Pieces(&to);
-            let written = backup::write(&mut *image, &mut pieces, &|| !to.is_closed());
+            let is_wanted = || {
+                counted.fetch_add(1, Ordering::Relaxed);
+                !to.is_closed()
+            };
+            let written = backup::write(&mut *image, &mut pieces, &is_wanted);
             // Nobody hears it who does not want the backup any more.
             let _ = to.blocking_send(written.map(|_| None));
         };
@@ -33,7 +43,13 @@ impl Backup {
         Ok(Self {
             pieces,
             is_over: false,
+            steps,
         })
+    }
+
+    /// Returns a number that grows while the store is read, also before the first piece.
+    pub(crate) fn steps(&self) -> u64 {
+        self.steps.load(Ordering::Relaxed)
     }
 
     /// The next piece, of some hundred kilobytes mostly, or more if a single value is larger. `None` at the end, after which the

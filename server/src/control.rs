@@ -351,6 +351,9 @@ impl Control {
     /// one after the other has the file. Nobody waits for it meanwhile. As long as it goes on, the files that it reads stay on the
     /// disk, also those that the store replaces.
     ///
+    /// Of a store that servers share, it is a snapshot of the engine at one revision after this call. The first piece comes when that
+    /// is complete, or an error if the engine does not answer.
+    ///
     /// # Errors
     /// The store is in memory, or the server has stopped.
     pub async fn backup(&self) -> Result<Backup, SnapshotError> {

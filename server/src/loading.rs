@@ -3,13 +3,15 @@ use crate::clock::Now;
 use crate::config::StorageConfig;
 use crate::error::ServerError;
 #[cfg(feature = "elsewhere")]
-use crate::keyspace::remote::{self, Remote, RemoteConfig, ThreadLink};
+use crate::keyspace::remote::{self, Link, Remote, RemoteConfig, ThreadLink};
 use crate::keyspace::{Embedded, Keyspace};
 use crate::service::{Kept, ServiceConfig};
 use crate::storage::{
     DurableOptions, DurableStorage, LoadProgress, MemoryStorage, RecordView, Restore, Storage,
     StorageError,
 };
+#[cfg(feature = "elsewhere")]
+use crate::storage::{SharedStorage, SnapshotSource};
 use bytes::Bytes;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -50,16 +52,16 @@ pub(crate) async fn open_and_load(
     if let StorageConfig::Etcd(etcd) = config {
         let endpoints = etcd.endpoints.join(",");
         tracing::info!(endpoints, prefix = etcd.prefix, "connecting to etcd");
-        return elsewhere(remote::etcd::connect(etcd).await?, max_clock_ahead, service);
+        let link = remote::etcd::connect(etcd.clone()).await?;
+        let snapshots = remote::etcd::EtcdSnapshots::new(etcd, link.store_secret());
+        return elsewhere(link, Arc::new(snapshots), max_clock_ahead, service);
     }
     #[cfg(feature = "redis")]
     if let StorageConfig::Redis(redis) = config {
         tracing::info!(addresses = ?redis.addresses, prefix = redis.prefix, "connecting to redis");
-        return elsewhere(
-            remote::redis::connect(redis).await?,
-            max_clock_ahead,
-            service,
-        );
+        let link = remote::redis::connect(redis.clone()).await?;
+        let snapshots = remote::redis::RedisSnapshots::new(redis, link.store_secret());
+        return elsewhere(link, Arc::new(snapshots), max_clock_ahead, service);
     }
     #[cfg(not(feature = "elsewhere"))]
     let _ = max_clock_ahead;
@@ -100,6 +102,7 @@ pub(crate) async fn open_and_load(
 #[cfg(feature = "elsewhere")]
 fn elsewhere(
     link: ThreadLink,
+    snapshots: Arc<dyn SnapshotSource>,
     max_clock_ahead: Duration,
     service: ServiceConfig,
 ) -> Result<Loaded, ServerError> {
@@ -108,7 +111,7 @@ fn elsewhere(
         ..RemoteConfig::random().map_err(ServerError::Runtime)?
     };
     Ok(Loaded {
-        storage: Box::new(MemoryStorage),
+        storage: Box::new(SharedStorage::new(snapshots)),
         service,
         keyspace: Box::new(Remote::new(config, link)),
         kept: None,

@@ -225,6 +225,58 @@ fn nothing_is_left_of_a_backup_that_is_ended_by_a_signal() {
     assert_eq!(std::fs::read(&partial).unwrap(), b"left");
 }
 
+/// Accepts a connection, and reads the request on it.
+fn request(listener: &TcpListener) -> (TcpStream, String) {
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut asked = [0; 4096];
+    let length = stream.read(&mut asked).unwrap();
+    let asked = String::from_utf8_lossy(&asked[..length]).into_owned();
+    (stream, asked)
+}
+
+#[test]
+fn a_backup_is_waited_for_as_long_as_the_server_answers_other_requests() {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let file = folder.path().join("store.backup");
+    let name = file.to_str().unwrap();
+    let begin = |timeout: &str| {
+        let arguments = [
+            "admin",
+            "--timeout",
+            timeout,
+            "--admin",
+            &url,
+            "backup",
+            name,
+        ];
+        let child = statestore(arguments).spawn().unwrap();
+        let (stream, asked) = request(&listener);
+        assert!(asked.starts_with("POST /api/backup "), "{asked}");
+        (child, stream)
+    };
+    let (child, mut backup) = begin("3s");
+    let (mut other, asked) = request(&listener);
+    assert!(asked.starts_with("GET /healthz "), "{asked}");
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    other.write_all(answer).unwrap();
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nwhole";
+    backup.write_all(answer).unwrap();
+    let ended = Run::from(child.wait_with_output().unwrap());
+    assert_eq!(
+        (ended.code, &ended.stdout[..]),
+        (Some(0), &b"5 bytes\n"[..]),
+        "{ended:?}"
+    );
+    std::fs::remove_file(&file).unwrap();
+
+    let (child, _backup) = begin("100ms");
+    let ended = Run::from(child.wait_with_output().unwrap());
+    ended.assert_error(3, "no answer in time");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
 #[test]
 fn a_key_that_is_deleted_has_any_bytes() {
     let watched = Watched::start();

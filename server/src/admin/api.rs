@@ -2,7 +2,6 @@
 //!
 //! Every list comes in parts; `next` of one is the `cursor` of the following one.
 use super::audit::Details;
-use super::body::Content;
 use super::gate::Rights;
 use super::query::{Query, from_hex, hex};
 use super::reply::{self, Reply};
@@ -10,22 +9,17 @@ use super::requests::unexpected;
 use super::routes::Room;
 use crate::audit::shortened;
 use crate::clock::Now;
-use crate::control::{ReloadError, SnapshotError, Stopped};
+use crate::control::{ReloadError, Stopped};
 use crate::hub::Hub;
 use crate::hub::inspect::{KeyCursor, LockView, Part};
 use crate::keyspace::{Fence, Look};
 use crate::service::Answered;
 use bytes::Bytes;
 use hyper::StatusCode;
-use hyper::header::CONTENT_DISPOSITION;
-use hyper::http::HeaderValue;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use statestore_protocol::{Command, Hlc, Reply as Answer};
-use std::io;
 use std::time::Duration;
-use tokio::sync::mpsc;
-use tokio::task::spawn_local;
 
 /// How much of a value is shown.
 const MOST_VALUE_BYTES: usize = 64 * 1024;
@@ -276,34 +270,6 @@ impl Room {
             }
             Err(error) => failure(StatusCode::UNPROCESSABLE_ENTITY, &error),
         }
-    }
-
-    pub(super) async fn backup(&self) -> Reply {
-        let mut backup = match self.control().backup().await {
-            Ok(backup) => backup,
-            Err(error @ SnapshotError::Stopped(_)) => {
-                return failure(StatusCode::SERVICE_UNAVAILABLE, &error);
-            }
-            Err(error) => return failure(StatusCode::CONFLICT, &error),
-        };
-        let (to, parts) = mpsc::channel(1);
-        spawn_local(async move {
-            while let Some(piece) = backup.next().await {
-                let piece = piece.map_err(|error| {
-                    tracing::warn!(%error, "a backup over HTTP has failed");
-                    io::Error::other(error)
-                });
-                // Who asked for it may have gone.
-                if to.send(piece).await.is_err() {
-                    return;
-                }
-            }
-        });
-        let parts = Content::Parts(parts);
-        let mut reply = reply::content(StatusCode::OK, "application/octet-stream", parts);
-        let name = HeaderValue::from_static("attachment; filename=\"statestored.backup\"");
-        reply.headers_mut().insert(CONTENT_DISPOSITION, name);
-        reply
     }
 }
 

@@ -101,7 +101,7 @@ async fn converse(
             let judged = gate.judge(&parts);
             let has_token = judged.is_ok_and(|rights| rights == Rights::Everything);
             let answering = seat.answering(has_token);
-            let reply = routes::answer(peer, &parts, body, judged, &room).await;
+            let reply = routes::answer(peer, &parts, body, (judged, &answering), &room).await;
             Ok::<_, Infallible>(watched(reply, answering))
         }
     });

@@ -18,6 +18,7 @@
 mod api;
 mod attached;
 mod audit;
+mod backup;
 mod body;
 mod clock;
 mod config;

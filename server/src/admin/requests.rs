@@ -103,9 +103,16 @@ impl Room {
         key: Bytes,
         most_bytes: usize,
     ) -> Result<(Option<Look>, Vec<Arc<str>>), Reply> {
-        let entry = look(self.request(get(key.clone()), None).await?, most_bytes)
+        let mut entry = look(self.request(get(key.clone()), None).await?, most_bytes)
             .map_err(|failure| *failure)?;
-        let watchers = self.ask(move |hub, _| hub.watchers(&key)).await?;
+        // The answer does not name the fencing token, but the server remembers what it has just read.
+        let asked = self.ask(move |hub, now| hub.entry(&key, 0, now));
+        let (remembered, watchers) = asked.await?;
+        if let (Some(entry), Some(remembered)) = (&mut entry, remembered)
+            && entry.version == remembered.version
+        {
+            entry.fence = remembered.fence;
+        }
         Ok((entry, watchers))
     }
 }

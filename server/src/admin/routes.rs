@@ -6,6 +6,7 @@ use super::events::Viewers;
 use super::gate::{Refusal, Rights};
 use super::looks::Looks;
 use super::page::Part;
+use super::places::Answering;
 use super::query::Query;
 use super::reply::{self, Reply};
 use crate::config::LogControl;
@@ -192,15 +193,16 @@ pub(super) async fn answer(
     peer: SocketAddr,
     parts: &Parts,
     body: Incoming,
-    judged: Result<Rights, Refusal>,
+    (judged, answering): (Result<Rights, Refusal>, &Answering),
     room: &Room,
 ) -> Reply {
     let path = parts.uri.path();
     let found = ROUTES.iter().find(|(known, _)| *known == path);
     let (name, reply) = match (found, judged) {
-        (Some((name, route)), Ok(rights)) => {
-            (*name, admit(*route, parts, body, rights, room).await)
-        }
+        (Some((name, route)), Ok(rights)) => (
+            *name,
+            admit(*route, parts, body, (rights, answering), room).await,
+        ),
         (Some((name, _)), Err(refusal)) => (*name, refusal.into()),
         (None, Ok(_)) => ("other", nothing_here()),
         (None, Err(refusal)) => ("other", refusal.into()),
@@ -216,7 +218,13 @@ fn nothing_here() -> Reply {
     reply::text(StatusCode::NOT_FOUND, "there is nothing here\n")
 }
 
-async fn admit(route: Route, parts: &Parts, body: Incoming, rights: Rights, room: &Room) -> Reply {
+async fn admit(
+    route: Route,
+    parts: &Parts,
+    body: Incoming,
+    (rights, answering): (Rights, &Answering),
+    room: &Room,
+) -> Reply {
     let changes = route.changes(&parts.method);
     let (fits, allowed) = if changes {
         (parts.method == Method::POST, "POST")
@@ -255,7 +263,7 @@ async fn admit(route: Route, parts: &Parts, body: Incoming, rights: Rights, room
         return Refusal::unauthorized(why).into();
     }
     match received(body).await {
-        Ok(body) => perform(route, parts, &body, rights, room).await,
+        Ok(body) => perform(route, parts, &body, (rights, answering), room).await,
         Err(refusal) => refusal,
     }
 }
@@ -280,7 +288,13 @@ async fn received(body: Incoming) -> Result<Bytes, Reply> {
     }
 }
 
-async fn perform(route: Route, parts: &Parts, body: &[u8], rights: Rights, room: &Room) -> Reply {
+async fn perform(
+    route: Route,
+    parts: &Parts,
+    body: &[u8],
+    (rights, answering): (Rights, &Answering),
+    room: &Room,
+) -> Reply {
     let query = Query::new(parts.uri.query());
     match route {
         Route::Page(part) => part.reply(),
@@ -300,7 +314,7 @@ async fn perform(route: Route, parts: &Parts, body: &[u8], rights: Rights, room:
         Route::Delete => room.delete(body).await,
         Route::Disconnect => room.disconnect(body).await,
         Route::Reload => room.reload().await,
-        Route::Backup => room.backup().await,
+        Route::Backup => room.backup(answering).await,
         Route::Log if parts.method == Method::POST => room.set_log_filter(body),
         Route::Log => room.log_filter(),
     }

@@ -112,6 +112,12 @@ impl MemoryMonitor {
         }
     }
 
+    /// Returns whether the process has nearly all of its memory now.
+    fn is_at_limit(&self) -> bool {
+        let resident = self.resident.read();
+        resident.is_some_and(|resident| self.is_near_limits(resident, 0))
+    }
+
     /// Returns whether the process has nearly all the memory that the system allows it, the reserve aside.
     fn is_near_limits(&self, resident: Resident, margin: u64) -> bool {
         let margin = margin + MARGIN_BYTES;
@@ -202,11 +208,13 @@ impl Driver {
         let Some(memory) = &mut *memory else { return };
         let before = memory.unchecked_bytes;
         memory.unchecked_bytes = before + bytes.max(1);
-        let is_exhausted = memory.heap.is_exhausted() && memory.shortage.is_none();
-        if is_exhausted {
+        let is_much = memory.unchecked_bytes >= CHECK_BYTES;
+        let is_short = memory.shortage.is_none()
+            && (memory.heap.is_exhausted() || is_much && memory.is_at_limit());
+        if is_short {
             memory.set_short(&mut self.hub.borrow_mut(), now);
         }
-        if is_exhausted || before == 0 || memory.unchecked_bytes >= CHECK_BYTES {
+        if is_short || is_much || before == 0 {
             self.keeper.notify_one();
         }
     }

@@ -14,6 +14,8 @@ pub mod json_lines;
 pub mod machine;
 pub mod memory;
 mod record;
+pub mod shared;
+mod spool;
 
 pub use committer::{Committer, CommitterOptions, SubmitError};
 pub use damage::Damage;
@@ -21,6 +23,7 @@ pub use disk::{Disk, FileSystem};
 pub use durable::{DurableOptions, DurableStorage, NewStore, Rewrite, StoppedStore};
 pub use figures::StorageFigures;
 pub use memory::MemoryStorage;
+pub use shared::{ReceiveSnapshot, SharedStorage, SnapshotSource};
 
 use bytes::Bytes;
 use statestore_protocol::Hlc;
@@ -140,6 +143,9 @@ pub enum StorageError {
     /// Another process uses the same data.
     #[error("{0}")]
     InUse(String),
+    /// The engine that servers share does not answer, or holds another store.
+    #[error("cannot take a snapshot of the store: {0}")]
+    Engine(String),
     /// [`Restore::progressed`] ended the load, or somebody what else takes long.
     #[error("it was stopped before its end")]
     Stopped,

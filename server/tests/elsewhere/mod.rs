@@ -1,4 +1,5 @@
 //! Servers over an engine, for the tests of every engine.
+pub(crate) mod backups;
 #[path = "../attached/bridge.rs"]
 pub(crate) mod bridge;
 pub(crate) mod bridged;

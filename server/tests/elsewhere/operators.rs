@@ -1,7 +1,7 @@
 //! The lists, entries and deletions of operators, over an engine that servers share.
-use super::{Engine, block_on, client_of};
+use super::{Engine, block_on, client_of, until};
 use serde_json::Value;
-use statestore::SetOptions;
+use statestore::{Hlc, SetOptions};
 use statestored::RunningServer;
 use statestored::admin::{AdminConfig, Token};
 use statestored::config::Config;
@@ -74,6 +74,17 @@ pub(crate) fn operators_see_what_there_is_and_delete_it<E: Engine>() {
         let (_, ends) = asked(&server, "GET /api/key?key=ends", "");
         assert_eq!(ends["entry"]["value"]["text"], "soon", "{ends}");
         assert!(ends["entry"]["expires_in_ms"].as_u64() > Some(0), "{ends}");
+        let fence = Hlc::new(1, 2, "holder").unwrap();
+        let fenced = SetOptions::new().fencing_token(fence.clone());
+        client.set_with("fenced", "value", &fenced).await.unwrap();
+        let shown = || asked(&server, "GET /api/key?key=fenced", "").1["entry"]["fence"].clone();
+        until("the token is known", || {
+            shown() == fence.to_string().as_str()
+        })
+        .await;
+        let body = format!("{{\"key\": \"fenced\", \"fence\": {}}}", shown());
+        assert_eq!(asked(&server, "POST /api/delete", &body).1["deleted"], 1);
+
         let (_, absent) = asked(&server, "GET /api/key?key=absent", "");
         assert!(absent["entry"].is_null(), "{absent}");
 

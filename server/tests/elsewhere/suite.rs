@@ -313,6 +313,10 @@ pub(crate) use super::clocks::{
     a_step_of_the_clock_of_a_server_that_is_alone_is_noticed,
 };
 
+pub(crate) use super::backups::{
+    a_backup_is_the_store_at_one_revision_with_versions_fences_and_ends,
+    a_backup_that_the_engine_ends_is_an_error_and_no_file,
+};
 pub(crate) use super::operators::operators_see_what_there_is_and_delete_it;
 pub(crate) use super::order::a_transaction_is_told_in_the_order_of_its_operations;
 pub(crate) use super::remaining::an_entry_that_expires_always_has_time_left;
@@ -357,6 +361,8 @@ macro_rules! suite {
             each_request_is_given_its_own_answer_though_answers_are_torn_or_late
             a_watch_that_ends_before_it_has_begun_is_answered
             operators_see_what_there_is_and_delete_it
+            a_backup_is_the_store_at_one_revision_with_versions_fences_and_ends
+            a_backup_that_the_engine_ends_is_an_error_and_no_file
         }
     };
 }

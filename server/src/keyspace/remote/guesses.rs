@@ -79,6 +79,11 @@ impl Guesses {
         self.young.get(key)
     }
 
+    /// Returns the guess of what a key holds, without noting that somebody has looked.
+    pub(super) fn peek(&self, key: &[u8]) -> Option<&Seen> {
+        self.young.get(key).or_else(|| self.old.get(key))
+    }
+
     /// Whether there is a guess of what a key holds.
     pub(super) fn has(&self, key: &Bytes) -> bool {
         self.young.contains_key(key) || self.old.contains_key(key)

@@ -53,6 +53,8 @@ mod said;
 #[cfg(test)]
 mod scripted;
 mod sights;
+#[cfg(feature = "elsewhere")]
+mod snapshots;
 mod standing;
 mod task;
 mod tasks;
@@ -77,7 +79,7 @@ pub use thread::ThreadLink;
 pub use tls::EngineTls;
 
 use super::rules::{Operation, Version};
-use super::{Asked, End, Keyspace, OwnedOperation, PageRequest, PageTokens, Size, Told};
+use super::{Asked, End, Keyspace, Look, OwnedOperation, PageRequest, PageTokens, Size, Told};
 use crate::clock::Now;
 use bytes::Bytes;
 use clocks::Clocks;
@@ -465,6 +467,10 @@ impl<L: Link> Keyspace for Remote<L> {
 
     fn size(&self) -> Size {
         Size { keys: 0, bytes: 0 }
+    }
+
+    fn look(&self, key: &[u8], most_bytes: usize, now: Now) -> Option<Look> {
+        self.remembered_entry(key, most_bytes, now)
     }
 
     fn engine(&self) -> Option<EngineFigures> {

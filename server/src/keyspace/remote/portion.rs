@@ -26,6 +26,14 @@ impl Portion {
         }
     }
 
+    /// A portion that begins smaller, since nothing is known of the size of the answers yet.
+    pub(super) const fn beginning_with(now: usize, most: usize) -> Self {
+        Self {
+            most,
+            now: AtomicUsize::new(now),
+        }
+    }
+
     /// How much may go into the next message, one at least.
     pub(super) fn now(&self) -> usize {
         self.now.load(Ordering::Relaxed)

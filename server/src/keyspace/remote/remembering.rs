@@ -6,14 +6,38 @@
 use super::Remote;
 use super::engine::{AskId, Link, Revision, Seen, UNKNOWN_FLOOR};
 use super::plan;
-use super::record::Record;
-use super::sights::Age;
+use super::record::{Content, Record};
+use super::sights::{Age, Remaining};
 use crate::clock::Now;
-use crate::keyspace::End;
 use crate::keyspace::rules::Operation;
+use crate::keyspace::{End, Fence, Look};
 use bytes::Bytes;
 
 impl<L: Link> Remote<L> {
+    /// Returns the entry as it was when it was read last, if it is remembered.
+    pub(super) fn remembered_entry(&self, key: &[u8], most_bytes: usize, now: Now) -> Option<Look> {
+        let (record, revision) = self.guesses.peek(key)?.record.as_ref()?;
+        let Content::Entry { value, token, .. } = &record.content else {
+            return None;
+        };
+        let expires_in_ms = match self.sights.remaining(key, (record, *revision), now) {
+            Remaining::Endless => None,
+            Remaining::Ms(left_ms) => Some(left_ms),
+            Remaining::Unknown => return None,
+        };
+        Some(Look {
+            value: value.slice(..value.len().min(most_bytes)),
+            value_bytes: value.len(),
+            version: record.version,
+            fence: match token {
+                None => Fence::None,
+                Some(token) => Fence::Token(token.to_string()),
+            },
+            expires_in_ms,
+            since_ms: None,
+        })
+    }
+
     /// What a read answers that may be answered from a moment ago, if that is known.
     pub(super) fn remembered(
         &mut self,

@@ -38,13 +38,16 @@ impl StoreSecret for (Arc<Members>, Arc<Store>) {
     }
 }
 
-/// Connects, and makes what has to be there.
-pub(super) async fn begin(config: &EtcdConfig) -> Result<(Arc<Members>, Arc<Store>), EtcdError> {
+/// Connects, and makes the store if there is none and `may_make`.
+pub(super) async fn begin(
+    config: &EtcdConfig,
+    may_make: bool,
+) -> Result<(Arc<Members>, Arc<Store>), EtcdError> {
     let place = config.endpoints.join(",");
     let end = Instant::now() + START_TIMEOUT;
     let mut is_told = false;
     loop {
-        let error = match connect_once(config, end).await {
+        let error = match connect_once(config, end, may_make).await {
             Ok((members, store)) => return Ok((Arc::new(members), Arc::new(store))),
             Err(Unbegun::Late) => None,
             Err(Unbegun::File(file, error)) => return Err(EtcdError::File(file, error)),
@@ -82,7 +85,11 @@ enum Unbegun {
     Store(BeginError),
 }
 
-async fn connect_once(config: &EtcdConfig, end: Instant) -> Result<(Members, Store), Unbegun> {
+async fn connect_once(
+    config: &EtcdConfig,
+    end: Instant,
+    may_make: bool,
+) -> Result<(Members, Store), Unbegun> {
     let manifest = Names::new(&config.prefix).manifest();
     let mut asked = JoinSet::new();
     for index in 0..config.endpoints.len() {
@@ -128,7 +135,7 @@ async fn connect_once(config: &EtcdConfig, end: Instant) -> Result<(Members, Sto
         return Err(failure);
     };
     let left = end.saturating_duration_since(Instant::now());
-    let store = Store::find_or_make(&mut client, &config.prefix);
+    let store = Store::find_or_make(&mut client, &config.prefix, may_make);
     match timeout(left.max(REQUEST_TIMEOUT), store).await {
         Ok(Ok(store)) => Ok((Members::new(config.clone(), manifest, clients), store)),
         Ok(Err(error)) => Err(Unbegun::Store(error)),
@@ -218,6 +225,11 @@ fn may_pass(error: &Error) -> bool {
         Error::TransportError(_) | Error::IoError(_) => true,
         _ => false,
     }
+}
+
+/// Returns whether the same request may succeed in a moment.
+pub(super) fn passes(error: &Error) -> bool {
+    may_pass(error) || is_passing(error) || is_login_refused(error)
 }
 
 /// Whether etcd has another leader from now on, which all members say.

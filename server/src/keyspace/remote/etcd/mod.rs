@@ -27,10 +27,13 @@ mod names;
 mod progress;
 mod ranges;
 mod releases;
+mod snapshot;
 mod store;
 mod transactions;
 mod watch;
 mod worker;
+
+pub use snapshot::EtcdSnapshots;
 
 use super::thread::{Ends, ThreadLink};
 use super::tls::EngineTls;
@@ -96,7 +99,7 @@ impl From<std::io::Error> for EtcdError {
 /// It does not answer, or holds something else.
 pub async fn connect(config: EtcdConfig) -> Result<ThreadLink, EtcdError> {
     let history = config.history;
-    let begin = || async move { connecting::begin(&config).await };
+    let begin = || async move { connecting::begin(&config, true).await };
     let work = move |(members, store), ends: Ends| worker::work(members, store, history, ends);
     ThreadLink::start("etcd", begin, work).await
 }

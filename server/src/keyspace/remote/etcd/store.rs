@@ -75,10 +75,11 @@ fn objection(manifest: &[u8]) -> Option<String> {
 }
 
 impl Store {
-    /// Finds the store below a prefix, or makes it: all floors, and then the manifest, which says that they are there.
+    /// Finds the store below a prefix, or makes it if `may_make`: all floors, and then the manifest, which says that they are there.
     pub(super) async fn find_or_make(
         client: &mut Client,
         prefix: &str,
+        may_make: bool,
     ) -> Result<Self, BeginError> {
         let names = Names::new(prefix);
         let what = look_below(client, &names).await?;
@@ -86,6 +87,10 @@ impl Store {
             return Err(BeginError::Foreign(what));
         }
         if !what.has_manifest {
+            if !may_make {
+                let what = "the manifest of the store was removed";
+                return Err(BeginError::Foreign(what.into()));
+            }
             make(client, &names).await?;
         }
         let found = client.get(names.manifest(), None).await?;

@@ -1,28 +1,24 @@
 //! A snapshot, and the changes behind it.
 use super::connecting;
 use super::members::{Member, Members};
-use super::names::{Names, decode_floor};
+use super::names::Names;
 use super::progress::{Certainty, Progress, read_manifest};
-use super::ranges::{AT_ONCE, Range, found, key_of};
+use super::ranges::key_of;
+use super::snapshot::Snapshot;
 use super::store::Store;
-use super::transactions::{self, record_of};
+use super::transactions::record_of;
 use super::{MAX_MESSAGE_BYTES, REQUEST_TIMEOUT};
 use crate::keyspace::remote::portion::Portion;
 use crate::keyspace::remote::said::Said;
-use crate::keyspace::remote::{AskId, BUCKETS, EngineError, News, Record, Revision};
-use crate::keyspace::rules::Version;
+use crate::keyspace::remote::{AskId, EngineError, News, Record, Revision};
 use bytes::Bytes;
 use etcd_client::{
-    Client, Error, EventType, GetOptions, GetResponse, KeyValue, ResponseHeader, WatchOptions,
-    WatchResponse, WatchStream,
+    Client, Error, EventType, KeyValue, ResponseHeader, WatchOptions, WatchResponse, WatchStream,
 };
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, sleep, timeout};
-
-/// How long a part of a snapshot may take.
-const SILENCE: Duration = Duration::from_secs(5);
 
 /// For so long a watch that broke is tried to be taken up where it was, at any member; then all is read anew.
 const RESUMED_WITHIN: Duration = Duration::from_secs(10);
@@ -145,7 +141,17 @@ impl Watching<'_> {
     }
 
     async fn begin(&mut self, portion: &Portion) -> Result<Opened, Broken> {
-        let (at, floors) = self.snapshot(portion).await?;
+        let snapshot = Snapshot {
+            members: self.members,
+            store: self.store,
+            portion,
+            retried_for: Duration::ZERO,
+        };
+        let tell = |records| {
+            self.tell(News::Snapshot(self.ask, records));
+            Ok::<_, Broken>(())
+        };
+        let (at, floors) = snapshot.read(tell).await?;
         self.told = at;
         let stream = self.open().await?;
         let at = Revision(u64::try_from(at).unwrap_or_default());
@@ -312,56 +318,6 @@ impl Watching<'_> {
             let at = Revision(u64::try_from(at).unwrap_or_default());
             self.tell(News::Changes(self.ask, at, changes));
         }
-    }
-
-    /// Tells all records at one revision, and gives that and the floors.
-    async fn snapshot(&self, portion: &Portion) -> Result<(i64, Vec<Version>), Broken> {
-        let store = self.store;
-        store.check()?;
-        let names = store.names();
-        let latest = store.latest();
-        let mut from = names.entries();
-        let mut at = 0;
-        loop {
-            let range = Range {
-                from: from.clone(),
-                at,
-                most: AT_ONCE,
-            };
-            let response = range.ask(self.members, store, portion, SILENCE).await?;
-            store.look_at(response.header(), latest)?;
-            if at == 0 {
-                at = response.header().map_or(0, ResponseHeader::revision);
-            }
-            let records = found(&response, names)?;
-            if let Some(last) = response.kvs().last() {
-                from = [last.key(), b"\0"].concat();
-            }
-            self.tell(News::Snapshot(self.ask, records));
-            if !response.more() {
-                break;
-            }
-        }
-        let options = GetOptions::new().with_revision(at);
-        let manifest = self.get(names.manifest(), options).await?;
-        store.look_at_manifest(&manifest)?;
-        let options = GetOptions::new().with_prefix().with_revision(at);
-        let response = self.get(names.floors(), options).await?;
-        let floors: Option<Vec<_>> = response
-            .kvs()
-            .iter()
-            .map(|found| decode_floor(found.value()))
-            .collect();
-        let floors = floors.filter(|floors| floors.len() == usize::from(BUCKETS));
-        let missing = || EngineError::Foreign("floors are missing: data was lost".into());
-        Ok((at, floors.ok_or_else(missing)?))
-    }
-
-    async fn get(&self, name: Vec<u8>, options: GetOptions) -> Result<GetResponse, Error> {
-        let asking = self.members.ask_at_length(SILENCE, |client| async move {
-            transactions::kv(&client).get(name, Some(options)).await
-        });
-        asking.await
     }
 }
 

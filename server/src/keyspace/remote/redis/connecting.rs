@@ -90,19 +90,22 @@ pub(super) fn place(config: &RedisConfig) -> String {
     addresses.join(",")
 }
 
-/// Connects at the start, and makes what has to be there.
-pub(super) async fn begin(config: &RedisConfig) -> Result<Reached, RedisError> {
+/// Connects, trying for some time.
+pub(super) async fn begin(config: &RedisConfig, purpose: Purpose) -> Result<Reached, RedisError> {
     let place = place(config);
     let end = Instant::now() + START_TIMEOUT;
     let mut is_told = false;
     loop {
-        let obstacle = match reach(config, Purpose::Start).await {
+        let obstacle = match reach(config, purpose).await {
             Ok(reached) => return Ok(reached),
             Err(obstacle) => obstacle,
         };
         let text = match obstacle {
             Obstacle::File(path, error) => return Err(RedisError::File(path, error)),
             Obstacle::Foreign(what) => return Err(RedisError::Foreign(place, what)),
+            obstacle @ Obstacle::Gone => {
+                return Err(RedisError::Foreign(place, obstacle.describe()));
+            }
             Obstacle::Unfit(why) => return Err(RedisError::Unfit(place, why)),
             Obstacle::Redis(error) if !may_pass(&error) => {
                 return Err(RedisError::Refused(place, explained(&error, config)));

@@ -26,14 +26,19 @@ mod names;
 mod pages;
 mod portions;
 mod reaching;
+mod reading;
 mod revision;
+mod snapshot;
 mod telling;
 mod transactions;
 mod watch;
 mod worker;
 
+pub use snapshot::RedisSnapshots;
+
 use super::thread::{Ends, ThreadLink};
 use super::tls::EngineTls;
+use reaching::Purpose;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -96,7 +101,7 @@ impl From<std::io::Error> for RedisError {
 /// It does not answer, holds something else, or would lose entries by its settings.
 pub async fn connect(config: RedisConfig) -> Result<ThreadLink, RedisError> {
     let asked = config.clone();
-    let begin = || async move { connecting::begin(&asked).await };
+    let begin = || async move { connecting::begin(&asked, Purpose::Start).await };
     let work = |reached, ends: Ends| worker::work(config, reached, ends);
     let link: Result<_, RedisError> = ThreadLink::start("redis", begin, work).await;
     Ok(link?.sending_once().counting_revisions())

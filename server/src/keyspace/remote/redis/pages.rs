@@ -1,7 +1,7 @@
 //! Pages of keys: bucket by bucket, the keys of each in their order.
 use super::connecting::Session;
+use super::reading::found;
 use super::transactions::{is_confirmed, is_here};
-use super::watch::found;
 use crate::keyspace::remote::portion::Portion;
 use crate::keyspace::remote::{AskId, BUCKETS, EngineError, Found, FoundPage, News};
 use ::redis::aio::MultiplexedConnection;

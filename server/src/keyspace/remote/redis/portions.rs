@@ -23,6 +23,20 @@ pub(super) struct Portions {
     pub(super) items: Arc<Portion>,
 }
 
+/// Records of the first answer to a backup: their size is not known yet.
+const FIRST_RECORDS: usize = 16;
+
+impl Portions {
+    /// Portions of a backup.
+    pub(super) fn of_backup() -> Self {
+        let pages = Portion::beginning_with(FIRST_RECORDS, MOST_RECORDS);
+        Self {
+            pages: Arc::new(pages),
+            ..Self::default()
+        }
+    }
+}
+
 impl Default for Portions {
     fn default() -> Self {
         let of = |most| Arc::new(Portion::new(most));

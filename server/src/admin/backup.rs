@@ -1,0 +1,84 @@
+//! The answer that is a backup.
+use super::api::failure;
+use super::body::Content;
+use super::places::Answering;
+use super::reply::{self, Reply};
+use super::routes::Room;
+use crate::backup::Backup;
+use crate::control::SnapshotError;
+use crate::storage::StorageError;
+use bytes::Bytes;
+use hyper::StatusCode;
+use hyper::header::CONTENT_DISPOSITION;
+use hyper::http::HeaderValue;
+use std::io;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::spawn_local;
+use tokio::time::timeout;
+
+/// How often the connection is kept while the store is read.
+const LOOK: Duration = Duration::from_secs(1);
+
+impl Room {
+    /// Answers with a backup as soon as its first piece is there; until then, a failure has an answer of its own.
+    pub(super) async fn backup(&self, answering: &Answering) -> Reply {
+        let mut backup = match self.control().backup().await {
+            Ok(backup) => backup,
+            Err(error) => return refused(&error),
+        };
+        let first = match first_piece(&mut backup, answering).await {
+            Ok(first) => first,
+            Err(error) => return refused(&error.into()),
+        };
+        let (to, parts) = mpsc::channel(1);
+        spawn_local(async move {
+            let mut next = Some(Ok(first));
+            while let Some(piece) = next {
+                let piece = piece.map_err(|error| {
+                    tracing::warn!(%error, "a backup over HTTP has failed");
+                    io::Error::other(error)
+                });
+                // The client may have gone.
+                if to.send(piece).await.is_err() {
+                    return;
+                }
+                next = backup.next().await;
+            }
+        });
+        let parts = Content::Parts(parts);
+        let mut reply = reply::content(StatusCode::OK, "application/octet-stream", parts);
+        let name = HeaderValue::from_static("attachment; filename=\"statestored.backup\"");
+        reply.headers_mut().insert(CONTENT_DISPOSITION, name);
+        reply
+    }
+}
+
+/// Waits for the first piece, and keeps the connection while the store is read for it.
+async fn first_piece(backup: &mut Backup, answering: &Answering) -> Result<Bytes, StorageError> {
+    let mut steps = 0;
+    loop {
+        match timeout(LOOK, backup.next()).await {
+            Ok(Some(piece)) => return piece,
+            Ok(None) => return Ok(Bytes::new()),
+            Err(_) => {
+                let now = backup.steps();
+                if now != steps {
+                    answering.moves();
+                }
+                steps = now;
+            }
+        }
+    }
+}
+
+fn refused(error: &SnapshotError) -> Reply {
+    let status = match error {
+        SnapshotError::Stopped(_) | SnapshotError::Storage(StorageError::Engine(_)) => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
+        SnapshotError::Storage(StorageError::Full { .. }) => StatusCode::INSUFFICIENT_STORAGE,
+        SnapshotError::Storage(_) => StatusCode::CONFLICT,
+    };
+    failure(status, error)
+}

@@ -1,0 +1,164 @@
+//! A storage over an engine that servers share: the engine keeps every entry, and a backup is a snapshot of it.
+use super::record::Version;
+use super::spool::Spool;
+use super::{Batch, Image, NewStore, Receive, RecordView, Records, Restore, Storage, StorageError};
+use std::fmt::Debug;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A receiver of the state of a store at one revision: of records, and of changes that were made while these were read.
+pub trait ReceiveSnapshot {
+    /// Forgets everything received so far, since the snapshot is taken anew.
+    ///
+    /// # Errors
+    /// The temporary file cannot be written.
+    fn restart(&mut self) -> Result<(), StorageError>;
+
+    /// Takes a record as the engine has it. Each key comes once; a change of it counts instead, whether it comes before or after.
+    ///
+    /// # Errors
+    /// The temporary file cannot be written.
+    fn found(&mut self, record: &RecordView<'_>) -> Result<(), StorageError>;
+
+    /// Takes a record as a change left it. The last change of a key counts.
+    ///
+    /// # Errors
+    /// The temporary file cannot be written.
+    fn changed(&mut self, record: &RecordView<'_>) -> Result<(), StorageError>;
+
+    /// Takes a change that removed a record.
+    fn removed(&mut self, key: &[u8]);
+
+    /// Takes the version of a deletion: versions after a restore are higher.
+    fn deletion(&mut self, version: (u64, u64));
+
+    /// Returns whether the snapshot is still wanted. Called after each answer of the engine.
+    ///
+    /// # Errors
+    /// [`StorageError::Stopped`] if it is not.
+    fn proceed(&mut self) -> Result<(), StorageError>;
+}
+
+/// An engine that snapshots can be taken of.
+pub trait SnapshotSource: Debug + Send + Sync {
+    /// Hands over the state of the store at one revision between call and return. Blocks until it is complete.
+    ///
+    /// # Errors
+    /// [`StorageError::Engine`], or an error of the receiver.
+    ///
+    /// # Panics
+    /// In a task of a tokio runtime, which must not block.
+    fn take(&self, to: &mut dyn ReceiveSnapshot) -> Result<(), StorageError>;
+}
+
+/// A storage whose entries are in an engine.
+#[derive(Debug)]
+pub struct SharedStorage(Arc<dyn SnapshotSource>);
+
+impl SharedStorage {
+    /// Takes images from this source.
+    pub fn new(source: Arc<dyn SnapshotSource>) -> Self {
+        Self(source)
+    }
+}
+
+impl Storage for SharedStorage {
+    fn load(&mut self, _into: &mut dyn Restore) -> Result<Option<(u64, u64)>, StorageError> {
+        Ok(None)
+    }
+
+    fn commit(&mut self, _batches: &[Batch]) -> Result<(), StorageError> {
+        Ok(())
+    }
+
+    fn image(&mut self) -> Result<Box<dyn Image>, StorageError> {
+        let mut seed = [0; 8];
+        getrandom::fill(&mut seed)
+            .map_err(io::Error::other)
+            .map_err(StorageError::io(|| "cannot get random numbers".into()))?;
+        Ok(Box::new(SharedImage {
+            source: Arc::clone(&self.0),
+            seed: u64::from_ne_bytes(seed),
+            spool: None,
+        }))
+    }
+
+    fn is_durable(&self) -> bool {
+        false
+    }
+}
+
+/// A snapshot of an engine, taken when its records are asked for first.
+#[derive(Debug)]
+struct SharedImage {
+    source: Arc<dyn SnapshotSource>,
+    seed: u64,
+    spool: Option<Spool>,
+}
+
+impl Records for SharedImage {
+    fn records(&mut self, to: &mut dyn Receive) -> Result<Option<Version>, StorageError> {
+        let spool = if let Some(spool) = self.spool.take() {
+            spool
+        } else {
+            let mut taking = Taking {
+                spool: Spool::create()?,
+                wanted: to,
+            };
+            self.source.take(&mut taking)?;
+            taking.spool
+        };
+        self.spool.insert(spool).read(to)
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+}
+
+impl Image for SharedImage {
+    fn copy_to(&self, directory: &Path) -> Result<(), StorageError> {
+        let mut store = NewStore::create(directory, self.seed)?;
+        let mut image = Self {
+            source: Arc::clone(&self.source),
+            seed: self.seed,
+            spool: None,
+        };
+        let clock = image.records(&mut store)?;
+        store.finish(clock)
+    }
+}
+
+/// A snapshot on its way into the temporary file.
+struct Taking<'a> {
+    spool: Spool,
+    /// The receiver of the records later, which says whether they are still wanted.
+    wanted: &'a mut dyn Receive,
+}
+
+impl ReceiveSnapshot for Taking<'_> {
+    fn restart(&mut self) -> Result<(), StorageError> {
+        self.spool.clear()
+    }
+
+    fn found(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
+        self.spool.found(record)
+    }
+
+    fn changed(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
+        self.spool.changed(record)
+    }
+
+    fn removed(&mut self, key: &[u8]) {
+        self.spool.removed(key);
+    }
+
+    fn deletion(&mut self, version: (u64, u64)) {
+        self.spool.deletion(version);
+    }
+
+    fn proceed(&mut self) -> Result<(), StorageError> {
+        self.wanted.read(0)
+    }
+}
