@@ -9,16 +9,17 @@ cargo_tool() {
   rm -rf "$tools/build"
 }
 
-# Features that the workspace's own compilation does not have, and workspaces of their own.
+# Features that the workspace's own compilation does not have, and workspaces of their own. Steps that compile with clippy lint the rest:
+# build, engines, cluster, interop.
 step_lint() {
-  cargo clippy "${workspace[@]}" --benches -- -D warnings
-  cargo clippy "${workspace[@]}" --test cluster --test etcd --test redis -- -D warnings
+  with_clippy cargo build "${workspace[@]}" --benches
   cargo clippy --locked --package statestored --all-targets -- -D warnings
   cargo clippy --locked --package statestored --features redis --lib -- -D warnings
   cargo clippy --locked --package statestore --no-default-features -- -D warnings
   cargo clippy --locked --package statestore --no-default-features --features tls -- -D warnings
   cargo clippy --locked --package statestore-ffi --no-default-features -- -D warnings
-  for manifest in "${satellites[@]}"; do cargo clippy --all-targets --manifest-path "$manifest" -- -D warnings; done
+  cargo clippy --all-targets --manifest-path fuzz/Cargo.toml -- -D warnings
+  cargo clippy --locked --manifest-path benchmarks/Cargo.toml --all-targets -- -D warnings
   cargo clippy --locked --manifest-path benchmarks/Cargo.toml --features engines --all-targets -- -D warnings
 }
 

@@ -86,7 +86,7 @@ over_each() {
   local server=$1 storage
   shift
   for storage in "$@"; do
-    STATESTORED_BIN="$server" python3 tests/mqtt/engine.py "$storage" cargo test --manifest-path tests/interop/Cargo.toml
+    STATESTORED_BIN="$server" with_clippy python3 tests/mqtt/engine.py "$storage" cargo test --manifest-path tests/interop/Cargo.toml
   done
 }
 

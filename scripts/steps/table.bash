@@ -11,15 +11,16 @@ lane_a[ci]="rust engines"
 lane_b[ci]="c python node protocol sanitizers package demo"
 first[all]="${first[front]}"
 lane_a[all]="rust simulation engines mqtt interop dapr page operations release"
-lane_b[all]="c python node protocol fuzz lint provider chaos compilers sanitizers deny docs wheel npm package demo"
+lane_b[all]="c python node protocol lint provider chaos compilers sanitizers docs wheel npm package demo"
 groups=(front ci all)
 declare -A about_group=(
   [front]="what a contributor runs before proposing a change; the default"
   [ci]="front, and of the rest what finds most for its time; .ci/run runs it"
   [all]="everything, and the slot of the day: 90 minutes on two cores"
 )
-# `all` ends with `cluster`, whose rates want an idle machine, `planted`, and one of these a day, chosen by the date, so that a fortnight runs each of them.
-slots=(vendor brokers daprd peers trained platforms races soak ignored runtimes vendor brokers daprd peers)
+# `all` ends with `cluster`, whose rates want an idle machine, `planted`, and one of these a day, chosen by the date. A fortnight runs each of
+# them.
+slots=(vendor brokers daprd peers trained platforms races soak ignored runtimes deny fuzz vendor brokers)
 today=$(($(date +%s) / 86400 % ${#slots[@]}))
 
 # Every step, in the order of --list.
