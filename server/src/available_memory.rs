@@ -21,11 +21,11 @@ pub fn available_memory() -> u64 {
 /// Limits of the memory of this process, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MemoryLimits {
-    /// Of memory in use.
+    /// Memory in use.
     pub(crate) available: u64,
-    /// Of private memory, in use or not (`ulimit -d`).
+    /// Private memory, in use or not (`ulimit -d`).
     pub(crate) data: Option<u64>,
-    /// Of address space (`ulimit -v`).
+    /// Address space (`ulimit -v`).
     pub(crate) address_space: Option<u64>,
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Figures {
     pub(crate) clock: ClockFigures,
     /// Watches of all clients.
     pub(crate) watches: u64,
-    /// What limits writes.
+    /// Shortages that limit writes.
     pub(crate) shortages: Shortages,
     /// Everybody may connect and do everything.
     pub(crate) is_open: bool,
@@ -33,12 +33,12 @@ pub(crate) struct Figures {
     pub(crate) broker: Option<BrokerFigures>,
 }
 
-/// What the server has too little of.
+/// Resources that the server has too little of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shortages {
     /// The disk is full: entries can be read but not changed.
     pub(crate) disk_full: bool,
-    /// So much waits for the disk that it takes no more.
+    /// The disk is slow: more waits for it than it takes.
     pub(crate) disk_slow: bool,
     /// The process has no memory left: the store may not grow.
     pub(crate) memory: bool,

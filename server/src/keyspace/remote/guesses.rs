@@ -79,7 +79,7 @@ impl Guesses {
         self.young.get(key)
     }
 
-    /// Returns the guess of what a key holds, without noting that somebody has looked.
+    /// Returns the guess of what a key holds, without counting as a look.
     pub(super) fn peek(&self, key: &[u8]) -> Option<&Seen> {
         self.young.get(key).or_else(|| self.old.get(key))
     }

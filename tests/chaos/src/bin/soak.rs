@@ -38,7 +38,7 @@ const CALL_LIMIT: Duration = Duration::from_secs(60);
 /// Bytes of the values of each stage of the churn. What stays of one stage lies between free memory that is too small for the next.
 const STAGES: [usize; 4] = [100, 5_000, 100_000, 1_000];
 
-/// One of so many values stays when a stage is over, until that stage comes again.
+/// Number of values of which one stays when a stage is over, until that stage comes again.
 const KEPT: usize = 24;
 
 /// Requests of the churn under way at a time, and the time between two such groups.
@@ -48,7 +48,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Bytes that an entry of the churn takes besides its value, roughly.
 const OVERHEAD: usize = 200;
 
-/// What a server has at most besides its budgets (docs/server.md), and for what waits for the disk and a merge of this store.
+/// Memory of a server besides its budgets (docs/server.md), and for what waits for the disk and a merge of this store.
 const BESIDES_MIB: u64 = 64 + 32;
 
 /// Clients in Rust, C, Python (blocking and asyncio) and Node that come and go for hours, and what memory they and the server have
