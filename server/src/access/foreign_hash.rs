@@ -156,7 +156,6 @@ mod tests {
             "$a$b",
             "pa$$word",
             "{a}b",
-            "{A}b",
             "{user}secret",
             "{}",
             "{A}",

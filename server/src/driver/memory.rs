@@ -19,6 +19,9 @@ const ALLOWANCE_BYTES: u64 = 64 << 20;
 /// Growth is refused so far below the limit, since the next check comes later; and allowed again when so much less is resident.
 const MARGIN_BYTES: u64 = 8 << 20;
 
+/// Stacks of the threads, which limits of private memory count whole.
+const STACK_BYTES: u64 = 16 << 20;
+
 /// Holes of the heap that are left alone, besides an eighth of what is counted, but at most so much.
 const HOLES_BYTES: u64 = 16 << 20;
 const MOST_PROPORTIONAL_HOLES: u64 = 128 << 20;
@@ -118,14 +121,16 @@ impl MemoryMonitor {
         resident.is_some_and(|resident| self.is_near_limits(resident, 0))
     }
 
-    /// Returns whether the process has nearly all the memory that the system allows it, the reserve aside.
+    /// Returns whether the process has nearly all the memory that the system allows it, the reserve aside. Address space that the heap
+    /// keeps without using it does not count: it serves for what is allocated next.
     fn is_near_limits(&self, resident: Resident, margin: u64) -> bool {
-        let margin = margin + MARGIN_BYTES;
-        let in_use = resident.anonymous_bytes + self.heap.reserve_bytes();
-        let exceeds = |bytes, limit: Option<u64>| limit.is_some_and(|limit| bytes + margin > limit);
-        in_use + margin > self.limits.available
-            || exceeds(resident.data_bytes, self.limits.data)
-            || exceeds(resident.virtual_bytes, self.limits.address_space)
+        let in_use = resident.anonymous_bytes + self.heap.reserve_bytes() + MARGIN_BYTES + margin;
+        let data = in_use + STACK_BYTES;
+        let address_space = data + resident.virtual_bytes.saturating_sub(resident.data_bytes);
+        let exceeds = |bytes, limit: Option<u64>| limit.is_some_and(|limit| bytes > limit);
+        in_use > self.limits.available
+            || exceeds(data, self.limits.data)
+            || exceeds(address_space, self.limits.address_space)
     }
 
     /// Memory is short: nothing may grow, and if that does not help in the time of a pass, sessions have to give memory back.
