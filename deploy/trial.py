@@ -197,7 +197,8 @@ def kubernetes(place: Place) -> None:
         if "template" not in document["spec"]:
             continue
         (container,) = document["spec"]["template"]["spec"]["containers"]
-        volumes = {it["name"]: it["secret"]["secretName"] for it in document["spec"]["template"]["spec"]["volumes"]}
+        volumes = document["spec"]["template"]["spec"]["volumes"]
+        volumes = {it["name"]: it["secret"]["secretName"] for it in volumes if "secret" in it}
         for number in range(document["spec"]["replicas"]):
             host = f"{document['metadata']['name']}-{number}"
             mounts = {
