@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 /// One of them.
 pub(crate) enum Engine {
     Etcd(Etcd),
-    /// With the links of replicas to the master, if there are any.
+    /// Redis, and the links of replicas to the master, if there are any.
     Redis(Redis, Vec<Proxy>),
 }
 

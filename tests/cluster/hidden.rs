@@ -37,23 +37,23 @@ const CLIENTS: usize = 8;
 /// Each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
-    /// Its process is stopped.
+    /// The member's process is stopped.
     Stopped,
-    /// What it writes to its disk waits.
+    /// Writes to the member's disk wait.
     FrozenDisk,
-    /// What servers send to it is lost.
+    /// Requests of servers to the member are lost.
     RequestsLost,
-    /// What it sends to servers is lost.
+    /// Responses of the member to servers are lost.
     ResponsesLost,
-    /// What it sends to the other members is lost, or to a replica's master.
+    /// Data from the member to the others, or from a replica to its master, is lost.
     UnheardByPeers,
-    /// What the other members send to it is lost.
+    /// Data from the others to the member is lost.
     PeersUnheard,
     /// Data between it and the servers takes this time longer.
     Slow(Duration),
 }
 
-/// Those of a member that servers ask themselves.
+/// Faults of a member that servers ask themselves.
 const ASKED: [Fault; 8] = [
     Fault::Stopped,
     Fault::FrozenDisk,
@@ -65,7 +65,7 @@ const ASKED: [Fault; 8] = [
     Fault::Slow(Duration::from_millis(1_500)),
 ];
 
-/// Those of a replica, which servers do not ask.
+/// Faults of a replica, which servers do not ask.
 const FOLLOWING: [Fault; 4] = [
     Fault::Stopped,
     Fault::FrozenDisk,
