@@ -139,15 +139,19 @@ fn run(
     ended.map(|()| ExitCode::SUCCESS)
 }
 
-/// Reads again what can change while the server runs, at each of these signals; at once if one came before they were caught.
-async fn reload_at(mut signals: Signal, early: &Hangup, control: &Control) -> Infallible {
-    while early.take() || signals.recv().await.is_some() {
-        early.take();
+/// Reloads at each SIGHUP. `caught` alone says whether one came: it is set before `wakeups` gets it, and a wakeup may be of a signal
+/// that an earlier reload has served.
+async fn reload_at(mut wakeups: Signal, caught: &Hangup, control: &Control) -> Infallible {
+    loop {
+        while !caught.take() {
+            if wakeups.recv().await.is_none() {
+                return std::future::pending().await;
+            }
+        }
         supervisor::reloading();
         reload(control).await;
         supervisor::ready();
     }
-    std::future::pending().await
 }
 
 async fn reload(control: &Control) {

@@ -95,6 +95,40 @@ fn a_hangup_while_files_are_read_at_start_is_a_reload() {
 }
 
 #[test]
+fn a_hangup_during_a_reload_is_one_more_reload() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config.toml");
+    let (pipe_path, broken) = (folder.path().join("pipe"), "no-option = 1\n");
+    std::fs::write(&path, "max-keys = 1\n").unwrap();
+    let mut process = Starting::new(&["--config", path.to_str().unwrap()]);
+    process.listens();
+    pipe(&pipe_path);
+    std::fs::rename(&pipe_path, &path).unwrap();
+    process.hang_up();
+    let mut first = read_by_it(&path);
+    process.hang_up();
+    first.write_all(b"max-keys = 2\n").unwrap();
+    drop(first);
+    let mut second = read_by_it(&path);
+    std::fs::write(&pipe_path, broken).unwrap();
+    std::fs::rename(&pipe_path, &path).unwrap();
+    second.write_all(b"max-keys = 3\n").unwrap();
+    drop(second);
+    process.until_logged("read again");
+    process.until_logged("read again");
+    // A reload too many would read the broken file.
+    let stopped = Command::new("kill")
+        .arg(process.child.id().to_string())
+        .status()
+        .unwrap();
+    assert!(stopped.success());
+    process.child.wait().unwrap();
+    let lines: Vec<String> = process.log.iter().collect();
+    let is_failure = |line: &String| line.contains("cannot reload");
+    assert!(!lines.iter().any(is_failure), "{lines:#?}");
+}
+
+#[test]
 fn a_tool_ends_at_a_hangup() {
     let passwd = statestored(&["passwd", "--stdin", "/nowhere/users", "ann"]);
     // The test may have been started with the signal ignored, as by nohup.
