@@ -98,20 +98,22 @@ fn a_hangup_while_files_are_read_at_start_is_a_reload() {
 fn a_hangup_during_a_reload_is_one_more_reload() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("config.toml");
-    let (pipe_path, broken) = (folder.path().join("pipe"), "no-option = 1\n");
+    let next = folder.path().join("next");
     std::fs::write(&path, "max-keys = 1\n").unwrap();
     let mut process = Starting::new(&["--config", path.to_str().unwrap()]);
     process.listens();
-    pipe(&pipe_path);
-    std::fs::rename(&pipe_path, &path).unwrap();
+    pipe(&next);
+    std::fs::rename(&next, &path).unwrap();
     process.hang_up();
     let mut first = read_by_it(&path);
     process.hang_up();
+    pipe(&next);
+    std::fs::rename(&next, &path).unwrap();
     first.write_all(b"max-keys = 2\n").unwrap();
     drop(first);
     let mut second = read_by_it(&path);
-    std::fs::write(&pipe_path, broken).unwrap();
-    std::fs::rename(&pipe_path, &path).unwrap();
+    std::fs::write(&next, "no-option = 1\n").unwrap();
+    std::fs::rename(&next, &path).unwrap();
     second.write_all(b"max-keys = 3\n").unwrap();
     drop(second);
     process.until_logged("read again");
