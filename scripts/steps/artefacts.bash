@@ -13,8 +13,9 @@ alone() {
 }
 
 step_wheel() {
-  local -x CARGO_TARGET_DIR
-  CARGO_TARGET_DIR=$(alone)
+  local folder
+  folder=$(alone)
+  local -x CARGO_TARGET_DIR=$folder
   local maturin="$CARGO_TARGET_DIR/maturin" version=1.16.0 wheels="$CARGO_TARGET_DIR/wheels" venv="$CARGO_TARGET_DIR/wheel-venv"
   if [[ "$("$maturin/bin/maturin" --version 2>/dev/null)" != "maturin $version" ]]; then
     python3 -m venv --clear "$maturin"

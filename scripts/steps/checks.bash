@@ -9,16 +9,22 @@ cargo_tool() {
   rm -rf "$tools/build"
 }
 
-# Features that the workspace's own compilation does not have, and workspaces of their own. Steps that compile with clippy lint the rest:
-# build, engines, cluster, interop.
+# Features that the workspace's own compilation does not have. Like it, these compile with clippy: a check would share nothing with what is
+# compiled already.
 step_lint() {
   with_clippy cargo build "${workspace[@]}" --benches
-  cargo clippy --locked --package statestored --all-targets -- -D warnings
-  cargo clippy --locked --package statestored --features redis --lib -- -D warnings
-  cargo clippy --locked --package statestore --no-default-features -- -D warnings
-  cargo clippy --locked --package statestore --no-default-features --features tls -- -D warnings
-  cargo clippy --locked --package statestore-ffi --no-default-features -- -D warnings
-  cargo clippy --all-targets --manifest-path fuzz/Cargo.toml -- -D warnings
+  local folder
+  folder=$(alone)
+  local -x CARGO_TARGET_DIR=$folder
+  with_clippy cargo build --locked --package statestored
+  with_clippy cargo build --locked --package statestored --features redis --lib
+  with_clippy cargo build --locked --package statestore --no-default-features
+  with_clippy cargo build --locked --package statestore --no-default-features --features tls
+  with_clippy cargo build --locked --package statestore-ffi --no-default-features
+}
+
+# The same for a workspace of its own.
+step_benchmarks() {
   cargo clippy --locked --manifest-path benchmarks/Cargo.toml --all-targets -- -D warnings
   cargo clippy --locked --manifest-path benchmarks/Cargo.toml --features engines --all-targets -- -D warnings
 }
@@ -33,12 +39,16 @@ step_docs() {
   venv "$deploy" deploy/requirements.txt
   "$deploy/bin/python" deploy/check.py
   python3 deploy/capacity.py check
+}
+
+step_book() {
   cargo_tool mdbook 0.5.4 --no-default-features --features search
   "$tools/bin/mdbook" build docs
 }
 
 # Instrumented builds share nothing with the others.
 step_fuzz() {
+  cargo clippy --all-targets --manifest-path fuzz/Cargo.toml -- -D warnings
   env -u CARGO_TARGET_DIR scripts/fuzz
 }
 

@@ -20,7 +20,7 @@ declare -A about_group=(
 )
 # `all` ends with `cluster`, whose rates want an idle machine, `planted`, and one of these a day, chosen by the date. A fortnight runs each of
 # them.
-slots=(vendor brokers daprd peers trained platforms races soak ignored runtimes deny fuzz vendor brokers)
+slots=(vendor brokers daprd peers trained platforms races soak ignored runtimes deny fuzz benchmarks book)
 today=$(($(date +%s) / 86400 % ${#slots[@]}))
 
 # Every step, in the order of --list.
@@ -28,7 +28,7 @@ steps=(
   packages format build rust c python node protocol
   simulation engines cluster mqtt interop dapr page operations release
   fuzz lint provider chaos compilers sanitizers deny docs wheel npm package demo
-  planted vendor brokers daprd peers trained platforms races soak ignored runtimes
+  planted vendor brokers daprd peers trained platforms races soak ignored runtimes benchmarks book
 )
 declare -A about=(
   [packages]="install the Debian packages that the chosen steps need"
@@ -48,14 +48,14 @@ declare -A about=(
   [page]="the server's page in Chromium"
   [operations]="the operator's guide as one session, with a real Prometheus"
   [release]="the protocol, the vendor's client and the C suites against release builds"
-  [fuzz]="every fuzz target for a short time"
-  [lint]="clippy for each set of features, for benchmarks and for the separate workspaces"
+  [fuzz]="clippy for the fuzz targets, and each of them for a short time"
+  [lint]="clippy for each other set of features"
   [provider]="the client in a program without ring"
   [chaos]="a server and clients in four languages while everything around them fails, on disk and over Redis"
   [compilers]="the C and C++ suites as installed: C99, C11, C++17, gcc and clang, shared and static"
   [sanitizers]="the C and C++ suites with AddressSanitizer, Memcheck and Helgrind"
   [deny]="licences, sources and duplicates of the dependencies"
-  [docs]="the API documentation, the book, its shell sessions, and the manifests of a cluster"
+  [docs]="the API documentation, the shell sessions of the book, and the manifests of a cluster"
   [wheel]="the Python wheels in a fresh environment: tests, types and examples, with every CPython here"
   [npm]="the Node addon built by itself, with its load tests"
   [package]="each artefact of a release, built without optimisation, installed into an empty place, and tried"
@@ -71,6 +71,8 @@ declare -A about=(
   [soak]="scripts/soak for twenty minutes"
   [ignored]="the tests marked #[ignore]: minutes of a slow link, and namespaces"
   [runtimes]="the Node package under Bun and Deno"
+  [benchmarks]="clippy for the benchmarks, with and without those of engines"
+  [book]="the book, made by mdBook"
 )
 
 # What each step needs of the machine; scripts/needs.bash describes the names.
@@ -92,8 +94,8 @@ declare -A needs=(
   [page]="node npm chromium"
   [operations]="certificates curl prometheus promtool python"
   [release]="rust cc openssl protoc cmake gcc g++ make pkg-config python venv readelf faketime mosquitto mosquitto_pub mosquitto_sub mosquitto_rr"
-  [fuzz]="rust c++"
-  [lint]="rust clippy cc openssl pkg-config protoc"
+  [fuzz]="rust clippy c++"
+  [lint]="rust clippy cc protoc"
   [provider]="rust cc"
   [chaos]="rust cc node npm python readelf redis-server"
   [compilers]="rust abidiff gcc g++ clang clang++ asio cmake json libuv make nm pkg-config python readelf"
@@ -115,6 +117,8 @@ declare -A needs=(
   [soak]="rust cc node npm python readelf"
   [ignored]="rust cc unshare"
   [runtimes]="node npm"
+  [benchmarks]="rust clippy cc openssl pkg-config protoc"
+  [book]="rust cc"
 )
 # Debian's packages are among the artefacts only where Debian's tools can be installed.
 ! is_debian || needs[package]+=" protoc dh dpkg-buildpackage lintian mmdebstrap"
