@@ -107,6 +107,8 @@ class GuardedMosquitto(broker.Mosquitto):
 class OverRedis(Group):
     """A Redis with TLS, certificates and a password."""
 
+    engine = "redis"
+
     def options(self):
         redis, tls = self.tools.secure_redis, self.tools.certificates
         certificate, key = tls.client
@@ -128,6 +130,8 @@ class OverRedis(Group):
 class Replicated(Group):
     """A Redis without the replica whose confirmation is required."""
 
+    engine = "redis"
+
     def options(self):
         return {"storage": self.tools.redis.storage(f"replicas-{self.way}"), "redis-replicas": 1}
 
@@ -138,6 +142,8 @@ class Replicated(Group):
 
 class ClockAhead(Group):
     """A clock that is 45 seconds ahead of Redis's; without the option, 60 are allowed."""
+
+    engine = "redis"
 
     def options(self):
         disk = self.tools.disk(self.folder)
@@ -154,6 +160,8 @@ class ClockAhead(Group):
 class OverSecureEtcd(Group):
     """An etcd with TLS and certificates."""
 
+    engine = "etcd"
+
     def options(self):
         etcd, tls = self.tools.secure_etcd, self.tools.certificates
         certificate, key = tls.client
@@ -169,6 +177,8 @@ class OverSecureEtcd(Group):
 
 class OverLockedEtcd(Group):
     """An etcd with users and a short history."""
+
+    engine = "etcd"
 
     def options(self):
         password = self.folder / "password"
@@ -197,6 +207,8 @@ class OverLockedEtcd(Group):
 
 class Attached(Group):
     """A server behind a Mosquitto with TLS, certificates, passwords and signed requests; its entries are in Redis."""
+
+    engine = "redis"
 
     def options(self):
         self.mosquitto, tls = self.tools.mosquitto, self.tools.certificates

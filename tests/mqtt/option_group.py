@@ -14,6 +14,8 @@ def effect(method):
 class Group:
     """A server with some options, all given in one way, and the effects of these options."""
 
+    # The engine of its storage, which a server can be built without.
+    engine = None
     environment = None
 
     def __init__(self, way, folder, tools):

@@ -1,5 +1,6 @@
 """A statestored process on a free loopback port."""
 
+import functools
 import os
 import queue
 import signal
@@ -18,6 +19,15 @@ def binary():
         return os.environ["STATESTORED_BIN"]
     except KeyError:
         raise RuntimeError("set STATESTORED_BIN to the path of the statestored binary") from None
+
+
+@functools.cache
+def lacks(kind):
+    """Whether the program was built without an engine, "etcd" or "redis"."""
+    checked = subprocess.run(
+        [binary(), "--check", "--storage", f"{kind}://127.0.0.1:1"], capture_output=True, text=True, timeout=GUARD, check=False
+    )
+    return "was built without" in checked.stderr
 
 
 class Server:

@@ -15,6 +15,7 @@ import wire
 from disk import Disk, library
 from optioned import Served, until
 from peer import Peer, Refused
+from server import lacks
 from store import REQUEST, Store, array, notification_topic, timestamp
 
 POLICY = """
@@ -278,6 +279,8 @@ def test_a_full_disk_and_a_hanging_disk_are_shown(tmp_path):
 
 
 def test_a_broker_and_an_engine_are_shown(tmp_path):
+    if lacks("redis"):
+        pytest.skip("the server was built without redis")
     redis, mosquitto = engine.Redis(), broker.Mosquitto()
     options = {
         "http": "http://127.0.0.1:0", "storage": redis.storage("store"), "attach": f"mqtt://127.0.0.1:{mosquitto.port}",
