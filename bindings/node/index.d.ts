@@ -150,9 +150,16 @@ export interface Transaction {
 }
 
 export interface UpdateOptions extends TimeoutOptions {
+  /**
+   * Time after which the key expires, at least 100 ms; `Infinity` for never. Without it the key keeps the time that it has left, or does
+   * not expire if the store cannot report that time ({@link Capabilities.remainingTime}).
+   */
   expiresIn?: number | undefined;
   persist?: boolean | undefined;
 }
+
+/** Computes a new value from the entry; nothing leaves the key as it is. */
+export type Change<V extends Bytes = Buffer> = (old: Entry<V> | null) => Data | null | undefined | Promise<Data | null | undefined>;
 
 export interface ObserveOptions extends TimeoutOptions {
   /**
@@ -278,6 +285,8 @@ export interface Guard<V extends Bytes = Buffer> extends AsyncDisposable {
   /** Stops renewing, and leaves the lease to end by itself. */
   leave(options?: CallOptions): Promise<void>;
   set(key: Data, value: Data, options?: Omit<SetOptions, "fencingToken">): Promise<SetOutcome>;
+  /** Changes a key by what it holds, as {@link Client.update} does. */
+  update(key: Data, change: Change<V>, options?: UpdateOptions): Promise<UpdateOutcome>;
   del(key: Data, options?: Omit<DelOptions, "fencingToken">): Promise<DelOutcome>;
   vdel(key: Data, value: Data, options?: Omit<DelOptions, "fencingToken">): Promise<VdelOutcome>;
 }
@@ -382,14 +391,13 @@ export interface Client<V extends Bytes = Buffer> extends EventEmitter, AsyncDis
    */
   observe(key: Data, listener: (observation: Observation<V>) => unknown, options?: ObserveOptions): Promise<Observer<V>>;
   /**
-   * Changes a key by what it holds (fenced compare-and-set, see docs/locks.md). `change` may be called several times; it
-   * returns the new value, or nothing to leave the key as it is. What it throws ends the update.
+   * Changes a key by what it holds, without a lock. `change` may be called several times; it returns the new value, or nothing to
+   * leave the key as it is. What it throws ends the update. The key keeps the time that it has left, unless the options say otherwise.
+   *
+   * On a store without conditions on versions ({@link Capabilities.conditions}) the key is fenced from then on, and other writes need
+   * `update` too. {@link Guard.update} changes a key that a lock protects.
    */
-  update(
-    key: Data,
-    change: (old: Entry<V> | null) => Data | null | undefined | Promise<Data | null | undefined>,
-    options?: UpdateOptions,
-  ): Promise<UpdateOutcome>;
+  update(key: Data, change: Change<V>, options?: UpdateOptions): Promise<UpdateOutcome>;
   lease(name: Data, options?: Omit<LeaseOptions, "signal">): Lease<V>;
   /** Waits for a lock. */
   lock(name: Data, options?: LockOptions): Promise<Guard<V>>;

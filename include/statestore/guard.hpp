@@ -2,6 +2,7 @@
 #ifndef STATESTORE_GUARD_HPP
 #define STATESTORE_GUARD_HPP
 
+#include "change.hpp"
 #include "options.hpp"
 #include "outcome.hpp"
 
@@ -128,6 +129,26 @@ class [[nodiscard]] guard {
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_guard_set_async(raw_.get(), key.data(), key.size(), value.data(), value.size(), &given,
                                  detail::on_set(std::move(done)), operation, failure);
+    });
+  }
+
+  /// Changes a key by what it holds, and protects it with this guard's token. See `client::update`. Blocks: until it is done.
+  result<update_outcome> update(bytes_view key, const change& function, const update_options& options = {}) const {
+    if (const auto no = detail::refused(options)) return detail::refuse<update_outcome>(*no);
+    const sst_update_options given = detail::raw(options);
+    return detail::give_update(function, [&](const sst_changer& changer, sst_update_result* outcome, sst_hlc** version, sst_error** failure) {
+      return sst_guard_update(raw_.get(), key.data(), key.size(), &given, changer, outcome, version, failure);
+    });
+  }
+
+  /// Begins to change a key by what it holds. `function` must not throw: that ends the program. Blocks: no.
+  result<operation> update_async(bytes_view key, change function, completion<update_outcome> done,
+                                 const update_options& options = {}) const {
+    if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
+    const sst_update_options given = detail::raw(options);
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_guard_update_async(raw_.get(), key.data(), key.size(), &given, detail::changer(std::move(function)),
+                                    detail::on_update(std::move(done)), operation, failure);
     });
   }
 

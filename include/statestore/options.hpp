@@ -97,9 +97,10 @@ struct observe_options {
   std::optional<milliseconds> timeout;
 };
 
-/// Options of `update` and `compare_and_set`.
+/// Options of `update`, `guard::update` and `compare_and_set`.
 struct update_options {
-  /// After what time the key expires, at least 100 ms; by default never.
+  /// Time after which the key expires, at least 100 ms; `milliseconds::max()` for never. By default the key keeps the time that it has
+  /// left, or does not expire if the store cannot report that time.
   std::optional<milliseconds> expires_in;
   bool persist = false;
   /// How long all attempts together may take.
@@ -321,7 +322,7 @@ inline sst_observe_options raw(const observe_options& options) noexcept {
 inline sst_update_options raw(const update_options& options) noexcept {
   sst_update_options made{};
   made.size = sizeof made;
-  made.expires_in_ms = ms(options.expires_in);
+  made.expires_in_ms = options.expires_in == milliseconds::max() ? SST_FOREVER : ms(options.expires_in);
   made.timeout_ms = ms(options.timeout);
   made.persist = options.persist;
   return made;

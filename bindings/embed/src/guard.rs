@@ -3,8 +3,9 @@ use crate::error::{Error, ErrorKind};
 use crate::process::OfProcess;
 use bytes::Bytes;
 use statestore::{
-    DelOptions, DelOutcome, Guard as CoreGuard, Hlc, Holder, Leadership as CoreLeadership,
-    LostReason, Outcome, Release, SetOptions, SetOutcome, VdelOutcome,
+    DelOptions, DelOutcome, Entry, Guard as CoreGuard, Hlc, Holder, Leadership as CoreLeadership,
+    LostReason, Outcome, Release, SetOptions, SetOutcome, UpdateOptions, UpdateOutcome,
+    VdelOutcome,
 };
 use std::sync::{Arc, OnceLock};
 use tokio::sync::{RwLock, RwLockReadGuard};
@@ -274,6 +275,26 @@ impl Guard {
             let inner = inner?;
             let used = inner.using(WRITING).await?;
             Ok(used.holds.guard().vdel_with(key, value, &options).await?)
+        }
+    }
+
+    /// As [`statestore::Guard::update_async`].
+    pub fn update<F, C>(
+        &self,
+        key: Bytes,
+        options: UpdateOptions,
+        change: C,
+    ) -> impl Future<Output = Result<UpdateOutcome, Error>> + Send + 'static + use<F, C>
+    where
+        F: Future<Output = Option<Bytes>> + Send + 'static,
+        C: FnMut(Option<Entry>) -> F + Send + 'static,
+    {
+        let inner = self.inner.get().cloned();
+        async move {
+            let inner = inner?;
+            let used = inner.using(WRITING).await?;
+            let guard = used.holds.guard();
+            Ok(guard.update_async(key, &options, change).await?)
         }
     }
 

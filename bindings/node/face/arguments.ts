@@ -230,7 +230,7 @@ export function transactInput(from: Options): TransactInput {
 
 export function updateInput(from: Options): UpdateInput {
   return present<UpdateInput>({
-    expiresIn: time(from, "expiresIn"),
+    expiresIn: limit(from, "expiresIn"),
     persist: flag(from, "persist"),
     timeout: time(from, "timeout"),
   });

@@ -13,9 +13,11 @@ import type {
   SetOptions,
   SetOutcome,
   StateStoreError,
+  UpdateOptions,
+  UpdateOutcome,
   VdelOutcome,
 } from "../index.js";
-import { data, delInput, setInput, type Options } from "./arguments.js";
+import { callback, data, delInput, setInput, type Options } from "./arguments.js";
 import { asyncDispose } from "./disposal.js";
 import { LockLostError, direct, failed } from "./errors.js";
 import { hlc } from "./hlc.js";
@@ -23,6 +25,7 @@ import { inspected, shown, type Inspect, type InspectOptions } from "./inspectio
 import type { NativeGuard, NativeHolder } from "./native.js";
 import type { Operations } from "./operations.js";
 import * as results from "./results.js";
+import { update, type Change } from "./update.js";
 
 /** For those who end work under a lock. */
 export const finish = Symbol("finish");
@@ -93,6 +96,12 @@ export class Guard implements Declared {
   set(key: Data, value: Data, given?: Omit<SetOptions, "fencingToken">): Promise<SetOutcome> {
     const begin = (from: Options) => this.#native.set(data("key", key), data("value", value), setInput(from));
     return this.#operations.run("guard.set", given, begin, results.set);
+  }
+
+  async update(key: Data, change: Change, given?: UpdateOptions): Promise<UpdateOutcome> {
+    callback("change", change);
+    const bytes = data("key", key);
+    return await update(this.#operations, "guard.update", (input) => this.#native.update(bytes, input), change, given);
   }
 
   del(key: Data, given?: Omit<DelOptions, "fencingToken">): Promise<DelOutcome> {

@@ -6,6 +6,7 @@ const GET = ["remaining", "eventual", ...TIMED];
 const WRITE = ["fencingToken", "retry", ...TIMED];
 const DEL = ["ifVersion", ...WRITE];
 const SET = ["condition", "expiresIn", "persist", "coalesce", ...WRITE];
+const UPDATE = ["expiresIn", "persist", ...TIMED];
 const LEASE = ["duration", "renewal", "holder", "timeout", "foreignLeaseMax"];
 const ELECTION = [...LEASE, "wait"];
 const LOCK = [...ELECTION, ...CALL];
@@ -29,7 +30,7 @@ export const KNOWN = {
   vdel: DEL,
   scan: TIMED,
   observe: ["overflow", ...TIMED],
-  update: ["expiresIn", "persist", ...TIMED],
+  update: UPDATE,
   lease: LEASE,
   lock: LOCK,
   withLock: LOCK,
@@ -44,6 +45,7 @@ export const KNOWN = {
   leave: CALL,
   finish: [],
   "guard.set": without(SET, "fencingToken"),
+  "guard.update": UPDATE,
   "guard.del": without(DEL, "fencingToken"),
   "guard.vdel": without(DEL, "fencingToken"),
   "lease.observe": CALL,

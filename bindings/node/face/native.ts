@@ -97,6 +97,7 @@ export interface NativeGuard {
   watch(): Begun;
   renew(): Begun;
   set(key: Uint8Array, value: Uint8Array, options?: SetInput): Begun;
+  update(key: Uint8Array, options?: UpdateInput): Begun;
   del(key: Uint8Array, options?: DelInput): Begun;
   vdel(key: Uint8Array, value: Uint8Array, options?: DelInput): Begun;
   proclaim(value: Uint8Array): Begun;

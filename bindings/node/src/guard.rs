@@ -1,7 +1,7 @@
 //! What is held: a lock, or the lead of an election.
 use crate::desk::{Begun, Desk};
 use crate::failure::{Failure, thrown};
-use crate::options::{self, DelInput, SetInput};
+use crate::options::{self, DelInput, SetInput, UpdateInput};
 use crate::reply::{self, Reply};
 use bytes::Bytes;
 use napi::bindgen_prelude::{Array, Either};
@@ -106,6 +106,12 @@ impl NativeGuard {
         let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
         let set = self.guard.set(key, value, options);
         self.desk.submit("setting under a lease", set, Reply::Set)
+    }
+
+    #[napi]
+    pub fn update(&self, key: &[u8], options: Option<UpdateInput>) -> Begun {
+        let (key, options) = (Bytes::copy_from_slice(key), options::update(options));
+        self.desk.update(Some(&self.guard), key, options)
     }
 
     #[napi]

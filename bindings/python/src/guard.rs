@@ -5,6 +5,7 @@ use crate::hlc::Hlc;
 use crate::options;
 use crate::outcome;
 use crate::shared::Shared;
+use crate::update::{self, Change};
 use pyo3::prelude::*;
 use statestore_embed::Work;
 use std::sync::Arc;
@@ -213,6 +214,31 @@ impl Guard {
         self.shared.run(py, "a guarded SET", set, |py, _, outcome| {
             outcome::set(py, &outcome)
         })
+    }
+
+    /// As `Client.update`, under the token of the lock; `LockLostError` once the lock is lost.
+    ///
+    ///     >>> with client.lock("pump/owner") as guard:
+    ///     ...     _ = guard.update("pump/starts", lambda old: str(int(old.value if old else 0) + 1))
+    ///     ...     client.get("pump/starts").value
+    ///     b'1'
+    #[pyo3(
+        signature = (key, change, *, expires_in=None, persist=None, timeout=None),
+        text_signature = "($self, key, change, *, expires_in=None, persist=False, timeout=None)"
+    )]
+    fn update<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        change: &Bound<'py, PyAny>,
+        expires_in: Option<&Bound<'py, PyAny>>,
+        persist: Option<&Bound<'py, PyAny>>,
+        timeout: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let key = self.shared.codec.read("key", key)?;
+        let change = Change::new(change, &self.shared.codec)?;
+        let options = options::update(expires_in, persist, timeout)?;
+        update::run(py, &self.shared, Some(&self.inner), key, options, change)
     }
 
     /// As `Client.delete`, under the token of the lock.

@@ -1,5 +1,5 @@
 //! The options of calls.
-use crate::argument::{flag, number, time, word, wrong_type};
+use crate::argument::{flag, limit, number, time, word, wrong_type};
 use crate::codec::Codec;
 use crate::condition::IfVersion;
 use crate::hlc::Hlc;
@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use statestore::{
     Condition, DelOptions, GetOptions, LeaseOptions, LockOptions, ObserveOptions, Overflow,
-    Renewal, Retry, SetOptions, TransactOptions, Version,
+    Renewal, Retry, SetOptions, TransactOptions, UpdateOptions, Version,
 };
 
 type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
@@ -86,6 +86,18 @@ pub(crate) fn del(
         .if_version(hlc("if_version", if_version)?.map(Version::from))
         .timeout(time("timeout", timeout)?)
         .retry(retry(again)?))
+}
+
+/// `None` is the default.
+pub(crate) fn update(
+    expires_in: Any<'_, '_>,
+    persist: Any<'_, '_>,
+    timeout: Any<'_, '_>,
+) -> PyResult<UpdateOptions> {
+    Ok(UpdateOptions::new()
+        .expires_in(limit("expires_in", expires_in)?)
+        .persist(flag("persist", persist)?.unwrap_or_default())
+        .timeout(time("timeout", timeout)?))
 }
 
 fn hlc(name: &str, value: Any<'_, '_>) -> PyResult<Option<statestore::Hlc>> {

@@ -9,7 +9,7 @@ use crate::{Client, Hlc, LostReason};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::Instant;
 
 const WORKING: &str = "working under the lock";
@@ -42,6 +42,8 @@ pub struct Guard {
     keeper: mpsc::Sender<Command>,
     /// Somebody else wanted the lock as well.
     turn: Option<Turn>,
+    /// Held by the update that runs, on a store without conditions on versions.
+    updates: Mutex<()>,
 }
 
 impl Guard {
@@ -61,6 +63,7 @@ impl Guard {
             validity,
             keeper,
             turn: None,
+            updates: Mutex::default(),
         }
     }
 
@@ -198,6 +201,10 @@ impl Guard {
     /// The client with which it was taken.
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    pub(super) fn updates(&self) -> &Mutex<()> {
+        &self.updates
     }
 
     /// What is left of the time for which the lease is certainly held.

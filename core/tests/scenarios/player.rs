@@ -1,7 +1,7 @@
 //! Plays the steps of one scenario.
 use crate::answer::{
     capabilities, certainty, del, each, entry, holding, kind, observation, release, set,
-    transacted, vdel, version,
+    transacted, updated, vdel, version,
 };
 use crate::step::{Step, bytes, text};
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use statestore::{
     Acquisition, Client, Condition, DelOptions, Election, Entry, Error, GetOptions, Guard, Hlc,
     Leadership, Lease, LeaseOptions, LockOptions, ObserveOptions, Observer, Overflow, Renewal,
-    Retry, SetOptions, Settings, TransactOptions, Transaction, UpdateOptions, UpdateOutcome,
+    Retry, SetOptions, Settings, TransactOptions, Transaction, UpdateOptions,
 };
 use std::collections::HashMap;
 use std::time::Duration;
@@ -244,6 +244,16 @@ impl Options<'_> {
             .overflow(overflow)
             .timeout(self.time("timeout"))
     }
+    fn update(&self) -> UpdateOptions {
+        let is_endless = self.word("expires_in") == Some("never");
+        UpdateOptions::new()
+            .expires_in(match is_endless {
+                true => Some(Duration::MAX),
+                false => self.time("expires_in"),
+            })
+            .persist(self.flag("persist"))
+            .timeout(self.time("timeout"))
+    }
     fn lease(&self) -> LeaseOptions {
         let default = LeaseOptions::default();
         LeaseOptions::new()
@@ -357,24 +367,9 @@ async fn on_client(client: &Client, step: &Step, options: &Options<'_>) -> Resul
             (Value::Null, Some(Thing::Observer(Box::new(observer))))
         }
         "update" => {
-            let change = &step.args[1];
-            let update = UpdateOptions::new()
-                .expires_in(options.time("expires_in"))
-                .persist(options.flag("persist"))
-                .timeout(options.time("timeout"));
-            let change = |old: Option<&Entry>| {
-                let tail = change["append"].as_str()?;
-                let old = old.map_or(&b""[..], |old| &old.value);
-                Some([old, &bytes(tail)].concat())
-            };
-            let outcome = client.update_with(key(), &update, change).await?;
-            match outcome {
-                UpdateOutcome::Applied { version: at } => (
-                    json!({"is": "applied", "version": version(Some(&at))}),
-                    None,
-                ),
-                UpdateOutcome::Unchanged => (json!({"is": "unchanged"}), None),
-            }
+            let change = |old: Option<&Entry>| change(step, old);
+            let outcome = client.update_with(key(), &options.update(), change).await?;
+            (updated(&outcome), None)
         }
         "lease" => {
             let lease = client.lease_with(key(), &options.lease())?;
@@ -394,6 +389,13 @@ async fn on_client(client: &Client, step: &Step, options: &Options<'_>) -> Resul
         }
         _ => return on_able_store(client, step, options).await,
     })
+}
+
+/// What the function of an update makes of an entry.
+fn change(step: &Step, old: Option<&Entry>) -> Option<Vec<u8>> {
+    let tail = step.args[1]["append"].as_str()?;
+    let old = old.map_or(&b""[..], |old| &old.value);
+    Some([old, &bytes(tail)].concat())
 }
 
 /// Calls for which not every store will do.
@@ -454,6 +456,12 @@ async fn on_thing(thing: &mut Thing, step: &Step, options: &Options<'_>) -> Resu
                 .set_with(argument(step, 0), argument(step, 1), &options.set())
                 .await?;
             (set(&outcome), None)
+        }
+        (Thing::Guard(guard), "update") => {
+            let change = |old: Option<&Entry>| change(step, old);
+            let key = argument(step, 0);
+            let outcome = guard.update_with(key, &options.update(), change).await?;
+            (updated(&outcome), None)
         }
         (Thing::Guard(guard), "del") => {
             let outcome = guard.del_with(argument(step, 0), &options.del()).await?;

@@ -467,6 +467,15 @@ class Guard(Generic[_V]):
         ...     guard.set("pump/state", "running").applied
         True
         """
+    def update(
+        self,
+        key: _Data,
+        change: Callable[[Entry[_V] | None], _Data | None],
+        *,
+        expires_in: _Time | None = None,
+        persist: bool = False,
+        timeout: _Time | None = None,
+    ) -> Applied | Unchanged: ...
     def delete(
         self, key: _Data, *, if_version: Hlc | None = None, timeout: _Time | None = None, retry: _Retry = "safe"
     ) -> Deleted | Absent | Mismatch:
