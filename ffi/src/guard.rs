@@ -9,7 +9,7 @@ use crate::handle::{self, object};
 use crate::hlc::{Timestamp, sst_hlc};
 use crate::input::deadline;
 use crate::made::Made;
-use crate::operation::{begin, event, sst_operation, wait, wait_for_event};
+use crate::operation::{begin, event, giving_back, sst_operation, wait, wait_for_event};
 use crate::outcome::{self, Results};
 use crate::output::{self, Out};
 use crate::release::{sst_on_release, sst_release};
@@ -247,7 +247,7 @@ pub extern "C" fn sst_guard_release_async(
         let release = guard.it.release();
         begin(
             client,
-            "giving a lease back",
+            giving_back("giving a lease back"),
             release,
             callback,
             operation,
@@ -285,7 +285,7 @@ pub extern "C" fn sst_guard_finish_async(
         let finish = guard.it.finish(Work::Whole);
         begin(
             client,
-            "giving a lock back",
+            giving_back("giving a lock back"),
             finish,
             callback,
             operation,
@@ -322,7 +322,7 @@ pub extern "C" fn sst_guard_leave_async(
         let leave = guard.it.leave();
         begin(
             client,
-            "leaving a lease",
+            giving_back("leaving a lease"),
             leave,
             callback,
             operation,

@@ -363,6 +363,33 @@ static void with_callbacks(sst_client *client) {
   latch_destroy(&lost);
 }
 
+// What gives a lock back takes it when it is begun.
+static void cancelled_releases(sst_client *client, sst_client *other) {
+  sst_error *error = NULL;
+  int i;
+  for (i = 0; i < 20; ++i) {
+    sst_guard *guard = NULL, *next = NULL;
+    sst_operation *operation = NULL;
+    latch told;
+    const sst_on_release released = {&told, on_release, latch_drop};
+    const sst_on_done done = {&told, on_done, latch_drop};
+    latch_init(&told);
+    EXPECT(SST_OK, sst_lock(client, TEXT("locks/cancelled"), NULL, &guard, &error));
+    if (i % 2 == 0) EXPECT(SST_OK, sst_guard_release_async(guard, released, &operation, &error));
+    if (i % 2 == 1) EXPECT(SST_OK, sst_guard_finish_async(guard, done, &operation, &error));
+    EXPECT(SST_OK, sst_operation_cancel(operation, &error));
+    latch_wait_drops(&told, 1);
+    CHECK(told.status == SST_OK || told.status == SST_CANCELLED);
+    CHECK(!sst_guard_is_valid(guard));
+    EXPECT(SST_OK, sst_lock(other, TEXT("locks/cancelled"), NULL, &next, &error));
+    EXPECT(SST_OK, sst_guard_release(next, NULL, &error));
+    sst_operation_free(operation);
+    sst_guard_free(next);
+    sst_guard_free(guard);
+    latch_destroy(&told);
+  }
+}
+
 // A client that is freed gets no lock any more, and says so to who waits for one.
 static void freed_client(sst_client *other) {
   sst_error *error = NULL;
@@ -417,6 +444,7 @@ void suite_locks(void) {
   leases(client, other);
   elections(client, other);
   with_callbacks(client);
+  cancelled_releases(client, other);
   freed_client(other);
   end_client(client);
   end_client(other);

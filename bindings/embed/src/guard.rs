@@ -7,6 +7,7 @@ use statestore::{
     LostReason, Outcome, Release, SetOptions, SetOutcome, UpdateOptions, UpdateOutcome,
     VdelOutcome,
 };
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::{RwLock, RwLockReadGuard};
 
@@ -78,13 +79,14 @@ impl Inner {
         })
     }
 
-    /// Takes what is held, in order to give it back, once nobody uses it.
-    async fn take(&self) -> Option<Holds> {
+    /// Takes the held lease as soon as no write uses it, in order to give it back. From this call on the guard is over: dropping the
+    /// future gives the lease back in the background, even if it was never polled.
+    fn take(self: &Arc<Self>) -> impl Future<Output = Option<Holds>> + Send + 'static + use<> {
         let lost_reason = self.look(CoreGuard::lost_reason).flatten();
         self.over
             .get_or_init(|| lost_reason.unwrap_or(LostReason::Released));
-        let _settles = Settles(self);
-        self.holds.write().await.take()
+        let settles = Settles(Arc::clone(self));
+        async move { settles.0.holds.write().await.take() }
     }
 }
 
@@ -92,13 +94,13 @@ impl Inner {
 struct Using<'a> {
     holds: RwLockReadGuard<'a, Holds>,
     // After what it looks at.
-    _settles: Settles<'a>,
+    _settles: Settles<&'a Inner>,
 }
 
-/// Who comes here last after giving back was begun and given up does it, in the background.
-struct Settles<'a>(&'a Inner);
+/// Gives the lease back in the background when the last user is dropped after giving it back was begun.
+struct Settles<I: Deref<Target = Inner>>(I);
 
-impl Drop for Settles<'_> {
+impl<I: Deref<Target = Inner>> Drop for Settles<I> {
     fn drop(&mut self) {
         if self.0.over.get().is_some()
             && let Ok(mut holds) = self.0.holds.try_write()
@@ -324,11 +326,13 @@ impl Guard {
 
     /// Gives the lease back, as [`statestore::Guard::release`] does, or resigns, as
     /// [`statestore::Leadership::resign`] does. Writes that are under way are waited for.
+    ///
+    /// The guard is over from this call on, as by [`finish`](Self::finish) and [`leave`](Self::leave): dropping the future, even before
+    /// it was polled, gives the lease back in the background.
     pub fn release(&self) -> impl Future<Output = Result<Release, Error>> + Send + 'static + use<> {
-        let inner = self.inner.get().cloned();
+        let taken = self.inner.get().map(Inner::take);
         async move {
-            let holds = inner?.take().await;
-            match holds {
+            match taken?.await {
                 Some(Holds::Lock(guard)) => Ok(guard.release().await?),
                 Some(Holds::Lead(leadership)) => Ok(leadership.resign().await?),
                 None => Ok(Release::NotHeld),
@@ -359,9 +363,10 @@ impl Guard {
         work: Work,
     ) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
         let inner = self.inner.get().cloned();
+        let taken = inner.as_ref().map(Inner::take).map_err(Error::clone);
         async move {
-            let inner = inner?;
-            let finished = match inner.take().await {
+            let (inner, taken) = (inner?, taken?);
+            let finished = match taken.await {
                 Some(Holds::Lock(guard)) => guard.finish().await.map_err(Error::from),
                 Some(Holds::Lead(leadership)) => leadership.finish().await.map_err(Error::from),
                 None => match inner.loss_before() {
@@ -387,10 +392,9 @@ impl Guard {
 
     /// As [`statestore::Guard::leave`]; for the lead of an election as [`release`](Self::release).
     pub fn leave(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
-        let inner = self.inner.get().cloned();
+        let taken = self.inner.get().map(Inner::take);
         async move {
-            let holds = inner?.take().await;
-            match holds {
+            match taken?.await {
                 Some(Holds::Lock(guard)) => guard.leave().await,
                 Some(Holds::Lead(leadership)) => drop(leadership.resign().await?),
                 None => {}

@@ -28,6 +28,24 @@ test("the signal of a guard fires when the lock cannot be renewed, before anybod
   await assert.rejects(guard.set("account", "1"), { code: "LockLost", outcome: "not_done" });
 });
 
+test("a lock is given back although the call for that is given up at once", async (t) => {
+  const server = await serverOf(t);
+  const [client, other] = [await clientOf(t, server), await clientOf(t, server)];
+  const given = [];
+  for (let i = 0; i < 20; i += 1) {
+    const guard = await client.lock("door", { wait: 30_000 });
+    const controller = new AbortController();
+    const release = guard.release({ signal: controller.signal });
+    controller.abort();
+    const outcome = await release.then(String, (error) => error.outcome);
+    assert(["released", "unknown"].includes(outcome), outcome);
+    // The guard is kept meanwhile.
+    given.push(guard);
+    await (await other.lock("door", { wait: 30_000 })).release();
+    assert(!guard.isValid());
+  }
+});
+
 test("the signal fires when the lock is given back, left, or its client is closed", async (t) => {
   const server = await serverOf(t);
   const [a, b] = [await clientOf(t, server), await clientOf(t, server)];

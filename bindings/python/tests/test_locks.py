@@ -186,6 +186,33 @@ def test_a_failed_release_is_no_error(run, face, start_server):
     face.run(client.close())
 
 
+@pytest.mark.parametrize("end", ["release", "__aexit__", "close"])
+def test_a_lock_is_given_back_although_that_is_cancelled_at_once(end, statestore_server):
+    import asyncio
+    import contextlib
+
+    from statestore import aio
+
+    async def main():
+        async with aio.connect(statestore_server.url) as other:
+            for _ in range(20):
+                client = await aio.connect(statestore_server.url)
+                guard = await client.lock("door", wait=GUARD)
+                calls = {"close": client.close, "__aexit__": lambda guard=guard: guard.__aexit__(None, None, None)}
+                ending = asyncio.ensure_future((calls.get(end) or getattr(guard, end))())
+                # One step: it begins.
+                await asyncio.sleep(0)
+                ending.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await ending
+                # A client that is asked to close again has nothing left to close.
+                async with other.lock("door", wait=GUARD):
+                    assert not guard.is_valid()
+                await client.close()
+
+    asyncio.run(main())
+
+
 def test_work_of_asyncio_that_is_cancelled_ends_before_its_lock_is_given_back(statestore_server):
     import asyncio
 

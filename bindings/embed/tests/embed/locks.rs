@@ -1,10 +1,10 @@
 //! Leases, locks and elections.
-use crate::server::{close, connect, start, wait};
+use crate::server::{Inbox, PATIENCE, close, connect, start, wait};
 use statestore::{
     DelOptions, LeaseOptions, LockOptions, LostReason, Outcome, Release, Renewal, SetOptions,
     UpdateOptions,
 };
-use statestore_embed::{Acquisition, ErrorKind, Mailbox, Wait, Work};
+use statestore_embed::{Acquisition, Client, ErrorKind, Mailbox, Wait, Work};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
@@ -137,6 +137,53 @@ fn an_update_waits_for_the_value_that_somebody_computes() {
     let get = client.get("count".into(), statestore::GetOptions::default());
     assert_eq!(wait(&client, get).unwrap().unwrap().value, "3");
     close(&client);
+}
+
+#[test]
+fn giving_back_that_is_dropped_before_its_first_poll_is_done_nevertheless() {
+    let server = start();
+    let (client, other) = (connect(&server), connect(&server));
+    let lease = LeaseOptions::new().duration(Duration::from_secs(3600));
+    let options = LockOptions::new().lease(lease).wait(PATIENCE);
+    let lock = |client| wait(client, Client::lock(client, "lock".into(), options.clone()));
+    for _ in 0..3 {
+        let guard = lock(&client).unwrap();
+        drop(guard.release());
+        assert_eq!(guard.lost_reason().unwrap(), Some(LostReason::Released));
+        let finished = lock(&other).unwrap();
+        drop(finished.finish(Work::Whole));
+        let left = lock(&client).unwrap();
+        drop(left.leave());
+        wait(&other, lock(&other).unwrap().release()).unwrap();
+        assert_eq!(wait(&client, guard.release()).unwrap(), Release::NotHeld);
+    }
+    close(&client);
+    close(&other);
+}
+
+#[test]
+fn giving_back_that_is_cancelled_has_an_unknown_outcome() {
+    let server = start();
+    let (client, other) = (connect(&server), connect(&server));
+    let inbox = Inbox::new();
+    let mut cancelled = 0;
+    for _ in 0..50 {
+        let options = LockOptions::new().wait(PATIENCE);
+        let guard = wait(&client, client.lock("lock".into(), options.clone())).unwrap();
+        let release = guard.release();
+        let begun = client.submit_return("releasing", release, &inbox.mailbox, |result| result);
+        begun.unwrap().cancel().unwrap();
+        if let Err(error) = inbox.next() {
+            assert_eq!(error.kind(), ErrorKind::Cancelled);
+            assert_eq!(error.outcome(), Outcome::Unknown);
+            cancelled += 1;
+        }
+        let taken = wait(&other, other.lock("lock".into(), options)).unwrap();
+        wait(&other, taken.release()).unwrap();
+    }
+    assert!(cancelled > 0);
+    close(&client);
+    close(&other);
 }
 
 #[test]
