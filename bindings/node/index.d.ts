@@ -280,8 +280,11 @@ export interface Guard<V extends Bytes = Buffer> extends AsyncDisposable {
   reason(): StateStoreError | null;
   /** Renews it now; resolves to the new version of the lock's key. The token stays. */
   renew(options?: CallOptions): Promise<Hlc>;
-  /** Gives the lock back, after writes under way. */
-  release(options?: CallOptions): Promise<Release>;
+  /**
+   * Gives the lock back, after writes under way. It takes at most the `timeout`, and no longer than the lock is certainly held. Then it
+   * rejects with {@link TimedOutError}, and goes on in the background.
+   */
+  release(options?: TimeoutOptions): Promise<Release>;
   /** Stops renewing, and leaves the lease to end by itself. */
   leave(options?: CallOptions): Promise<void>;
   set(key: Data, value: Data, options?: Omit<SetOptions, "fencingToken">): Promise<SetOutcome>;
@@ -311,7 +314,8 @@ export interface Election<V extends Bytes = Buffer> {
 export interface Leadership<V extends Bytes = Buffer> extends AsyncDisposable {
   readonly guard: Guard<V>;
   proclaim(value: Data, options?: CallOptions): Promise<SetOutcome>;
-  resign(options?: CallOptions): Promise<Release>;
+  /** Gives the lead back; the `timeout` is as that of {@link Guard.release}. */
+  resign(options?: TimeoutOptions): Promise<Release>;
 }
 
 export type ConnectionState =

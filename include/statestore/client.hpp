@@ -320,7 +320,7 @@ class [[nodiscard]] client {
     if (!taken) return worked::failed(taken.error());
     const guard& held = *taken;
     const auto finish = [&held] {
-      return detail::attempt<void>([&](sst_error** failure) { return sst_guard_finish(held.raw(), failure); }, [] {});
+      return detail::attempt<void>([&](sst_error** failure) { return sst_guard_finish(held.raw(), SST_FOREVER, failure); }, [] {});
     };
     if constexpr (std::is_void_v<value>) {
       std::forward<Work>(work)(held);

@@ -71,32 +71,34 @@ class [[nodiscard]] guard {
     });
   }
 
-  /// Stops renewing and gives the lease back. Blocks: until the answer. Errors: the store could not be asked; then the lease ends
-  /// when its time is over.
-  result<release_outcome> release() const {
+  /// Stops renewing and gives the lease back.
+  ///
+  /// Blocks: until the answer, at most for `timeout`, and not longer than the lease is certain. Errors: SST_TIMED_OUT with an unknown
+  /// outcome; giving the lease back goes on in the background then, and the lease ends by itself.
+  result<release_outcome> release(std::optional<milliseconds> timeout = std::nullopt) const {
     return detail::give_release(
-        [&](sst_release* outcome, sst_error** failure) { return sst_guard_release(raw_.get(), outcome, failure); });
+        [&](sst_release* outcome, sst_error** failure) { return sst_guard_release(raw_.get(), detail::limit(timeout), outcome, failure); });
   }
 
   /// Begins to give the lease back. Blocks: no.
-  result<operation> release_async(completion<release_outcome> done) const {
+  result<operation> release_async(completion<release_outcome> done, std::optional<milliseconds> timeout = std::nullopt) const {
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
-      return sst_guard_release_async(raw_.get(), detail::on_release(std::move(done)), operation, failure);
+      return sst_guard_release_async(raw_.get(), detail::limit(timeout), detail::on_release(std::move(done)), operation, failure);
     });
   }
 
   /// Gives a lock back at the end of work that succeeded, as `client::with_lock` does, or resigns. That the store could not be asked is
   /// no error.
   ///
-  /// Blocks: until the answer. Errors: SST_LOCK_LOST with an unknown outcome if it was lost or given back before.
-  result<void> finish() const {
-    return detail::give([&](sst_error** failure) { return sst_guard_finish(raw_.get(), failure); });
+  /// Blocks: as `release`. Errors: SST_LOCK_LOST with an unknown outcome if it was lost or given back before.
+  result<void> finish(std::optional<milliseconds> timeout = std::nullopt) const {
+    return detail::give([&](sst_error** failure) { return sst_guard_finish(raw_.get(), detail::limit(timeout), failure); });
   }
 
   /// Begins to do that. Blocks: no.
-  result<operation> finish_async(completion<void> done) const {
+  result<operation> finish_async(completion<void> done, std::optional<milliseconds> timeout = std::nullopt) const {
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
-      return sst_guard_finish_async(raw_.get(), detail::on_done(std::move(done)), operation, failure);
+      return sst_guard_finish_async(raw_.get(), detail::limit(timeout), detail::on_done(std::move(done)), operation, failure);
     });
   }
 

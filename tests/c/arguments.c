@@ -219,7 +219,7 @@ static void nulls(sst_client *client) {
   EXPECT(SST_INVALID_ARGUMENT, sst_lock(client, TEXT("key"), NULL, NULL, &error));
   EXPECT(SST_INVALID_ARGUMENT, sst_guard_check(NULL, &error));
   EXPECT(SST_INVALID_ARGUMENT, sst_guard_token(NULL, &hlc, &error));
-  EXPECT(SST_INVALID_ARGUMENT, sst_guard_release(NULL, NULL, &error));
+  EXPECT(SST_INVALID_ARGUMENT, sst_guard_release(NULL, SST_FOREVER, NULL, &error));
   EXPECT(SST_INVALID_ARGUMENT, sst_election_new(client, TEXT("key"), NULL, NULL, &error));
   EXPECT(SST_INVALID_ARGUMENT, sst_election_campaign(NULL, TEXT("x"), NULL, &error));
   EXPECT(SST_INVALID_ARGUMENT, sst_election_leader(NULL, NULL, &error));

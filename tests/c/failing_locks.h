@@ -10,9 +10,9 @@ BEGIN(sst_guard_wait_lost_async, sst_on_done, on_done, sst_guard_wait_lost_async
 CALL(sst_guard_renew, sst_hlc *version = JUNK(sst_hlc), sst_guard_renew(of->guard, &version, error), version == NULL,
      sst_hlc_free(version))
 BEGIN(sst_guard_renew_async, sst_on_version, on_version, sst_guard_renew_async(of->guard, callback, &operation, error))
-CALL(sst_guard_release, sst_release release = SST_RELEASED, sst_guard_release(of->guard, &release, error),
+CALL(sst_guard_release, sst_release release = SST_RELEASED, sst_guard_release(of->guard, SST_FOREVER, &release, error),
      release == SST_RELEASE_FAILED, )
-BEGIN(sst_guard_release_async, sst_on_release, on_release, sst_guard_release_async(of->guard, callback, &operation, error))
+BEGIN(sst_guard_release_async, sst_on_release, on_release, sst_guard_release_async(of->guard, SST_FOREVER, callback, &operation, error))
 CALL(sst_guard_leave, , sst_guard_leave(of->guard, error), true, )
 BEGIN(sst_guard_leave_async, sst_on_done, on_done, sst_guard_leave_async(of->guard, callback, &operation, error))
 CALL(sst_guard_set, SET_PLACES, sst_guard_set(of->guard, TEXT("key"), BYTES, OPTIONS(sst_set_options), &set, &version, error),

@@ -172,7 +172,7 @@ static void under_a_lock(sst_client *client) {
   sst_entry_free(entry);
   EXPECT(SST_OK, sst_guard_set(guard, TEXT("updates/guarded"), TEXT("2"), NULL, &set, NULL, &error));
   EXPECT(SST_FENCING_TOKEN_REQUIRED, sst_update(client, TEXT("updates/guarded"), NULL, changer, NULL, NULL, &error));
-  EXPECT(SST_OK, sst_guard_release(guard, NULL, &error));
+  EXPECT(SST_OK, sst_guard_release(guard, SST_FOREVER, NULL, &error));
   EXPECT(SST_LOCK_LOST, sst_guard_update(guard, TEXT("updates/guarded"), NULL, changer, &result, NULL, &error));
   CHECK(result == SST_UPDATE_FAILED);
   changer.call = NULL;

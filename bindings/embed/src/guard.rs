@@ -9,7 +9,9 @@ use statestore::{
 };
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use tokio::sync::{RwLock, RwLockReadGuard};
+use tokio::time::{Instant, timeout_at};
 
 /// How work under a lease ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,12 +83,38 @@ impl Inner {
 
     /// Takes the held lease as soon as no write uses it, in order to give it back. From this call on the guard is over: dropping the
     /// future gives the lease back in the background, even if it was never polled.
-    fn take(self: &Arc<Self>) -> impl Future<Output = Option<Holds>> + Send + 'static + use<> {
+    ///
+    /// It waits for writes as long as it may, and not longer than the lease is certain; the future also gives what is left of that.
+    fn take(
+        self: &Arc<Self>,
+        timeout: Option<Duration>,
+    ) -> impl Future<Output = Result<(Option<Holds>, Duration), Error>> + Send + 'static + use<>
+    {
+        let until = self.look(CoreGuard::valid_until);
+        let asked = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let deadline = until.into_iter().chain(asked).min();
         let lost_reason = self.look(CoreGuard::lost_reason).flatten();
         self.over
             .get_or_init(|| lost_reason.unwrap_or(LostReason::Released));
         let settles = Settles(Arc::clone(self));
-        async move { settles.0.holds.write().await.take() }
+        async move {
+            let writing = settles.0.holds.write();
+            let Some(deadline) = deadline else {
+                return Ok((writing.await.take(), Duration::MAX));
+            };
+            match timeout_at(deadline, writing).await {
+                Ok(mut holds) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    Ok((holds.take(), left))
+                }
+                Err(_) => Err(Error::new(
+                    ErrorKind::TimedOut,
+                    Outcome::Unknown,
+                    "giving a lease back",
+                    "a write under the lease did not end in time; the lease is given back when it does",
+                )),
+            }
+        }
     }
 }
 
@@ -327,14 +355,20 @@ impl Guard {
     /// Gives the lease back, as [`statestore::Guard::release`] does, or resigns, as
     /// [`statestore::Leadership::resign`] does. Writes that are under way are waited for.
     ///
+    /// It takes no longer than the time-out, nor than the lease is certain. Then it goes on in the background.
+    ///
     /// The guard is over from this call on, as by [`finish`](Self::finish) and [`leave`](Self::leave): dropping the future, even before
     /// it was polled, gives the lease back in the background.
-    pub fn release(&self) -> impl Future<Output = Result<Release, Error>> + Send + 'static + use<> {
-        let taken = self.inner.get().map(Inner::take);
+    pub fn release(
+        &self,
+        timeout: Option<Duration>,
+    ) -> impl Future<Output = Result<Release, Error>> + Send + 'static + use<> {
+        let taken = self.inner.get().map(|inner| inner.take(timeout));
         async move {
-            match taken?.await {
-                Some(Holds::Lock(guard)) => Ok(guard.release().await?),
-                Some(Holds::Lead(leadership)) => Ok(leadership.resign().await?),
+            let (holds, left) = taken?.await?;
+            match holds {
+                Some(Holds::Lock(guard)) => Ok(guard.release_within(left).await?),
+                Some(Holds::Lead(leadership)) => Ok(leadership.resign_within(left).await?),
                 None => Ok(Release::NotHeld),
             }
         }
@@ -361,14 +395,26 @@ impl Guard {
     pub fn finish(
         &self,
         work: Work,
+        timeout: Option<Duration>,
     ) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
         let inner = self.inner.get().cloned();
-        let taken = inner.as_ref().map(Inner::take).map_err(Error::clone);
+        let taken = inner.as_ref().map(|inner| inner.take(timeout));
+        let taken = taken.map_err(Error::clone);
         async move {
             let (inner, taken) = (inner?, taken?);
-            let finished = match taken.await {
-                Some(Holds::Lock(guard)) => guard.finish().await.map_err(Error::from),
-                Some(Holds::Lead(leadership)) => leadership.finish().await.map_err(Error::from),
+            let (holds, left) = match taken.await {
+                Ok(taken) => taken,
+                // It ends by itself.
+                Err(error) => {
+                    tracing::warn!(kind = ?error.kind(), "a lock could not be given back yet");
+                    return Ok(());
+                }
+            };
+            let finished = match holds {
+                Some(Holds::Lock(guard)) => guard.finish_within(left).await.map_err(Error::from),
+                Some(Holds::Lead(leadership)) => {
+                    leadership.finish_within(left).await.map_err(Error::from)
+                }
                 None => match inner.loss_before() {
                     Some(loss) => Err(loss),
                     None if work == Work::Whole => Err(Error::new(
@@ -392,11 +438,12 @@ impl Guard {
 
     /// As [`statestore::Guard::leave`]; for the lead of an election as [`release`](Self::release).
     pub fn leave(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
-        let taken = self.inner.get().map(Inner::take);
+        let taken = self.inner.get().map(|inner| inner.take(None));
         async move {
-            match taken?.await {
+            let (holds, left) = taken?.await?;
+            match holds {
                 Some(Holds::Lock(guard)) => guard.leave().await,
-                Some(Holds::Lead(leadership)) => drop(leadership.resign().await?),
+                Some(Holds::Lead(leadership)) => drop(leadership.resign_within(left).await?),
                 None => {}
             }
             Ok(())

@@ -13,11 +13,12 @@ import type {
   SetOptions,
   SetOutcome,
   StateStoreError,
+  TimeoutOptions,
   UpdateOptions,
   UpdateOutcome,
   VdelOutcome,
 } from "../index.js";
-import { callback, data, delInput, setInput, type Options } from "./arguments.js";
+import { callback, data, delInput, setInput, time, type Options } from "./arguments.js";
 import { asyncDispose } from "./disposal.js";
 import { LockLostError, direct, failed } from "./errors.js";
 import { hlc } from "./hlc.js";
@@ -85,8 +86,9 @@ export class Guard implements Declared {
     return this.#operations.run("renew", given, () => this.#native.renew(), hlc);
   }
 
-  release(given?: CallOptions): Promise<Release> {
-    return this.#operations.run("release", given, () => this.#native.release(), results.release);
+  release(given?: TimeoutOptions): Promise<Release> {
+    const begin = (from: Options) => this.#native.release(time(from, "timeout"));
+    return this.#operations.run("guard.release", given, begin, results.release);
   }
 
   leave(given?: CallOptions): Promise<void> {
@@ -153,7 +155,7 @@ export class Leadership implements DeclaredLeadership {
     return this.#guard.proclaim(value, given);
   }
 
-  resign(given?: CallOptions): Promise<Release> {
+  resign(given?: TimeoutOptions): Promise<Release> {
     return this.#guard.release(given);
   }
 

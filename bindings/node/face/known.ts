@@ -44,6 +44,7 @@ export const KNOWN = {
   renew: CALL,
   leave: CALL,
   finish: [],
+  "guard.release": TIMED,
   "guard.set": without(SET, "fencingToken"),
   "guard.update": UPDATE,
   "guard.del": without(DEL, "fencingToken"),

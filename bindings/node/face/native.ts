@@ -101,7 +101,7 @@ export interface NativeGuard {
   del(key: Uint8Array, options?: DelInput): Begun;
   vdel(key: Uint8Array, value: Uint8Array, options?: DelInput): Begun;
   proclaim(value: Uint8Array): Begun;
-  release(): Begun;
+  release(timeout?: number): Begun;
   leave(): Begun;
 }
 

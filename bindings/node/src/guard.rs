@@ -72,7 +72,7 @@ impl NativeGuard {
     /// Gives it back at the end of work under it.
     #[napi]
     pub fn finish(&self, has_failed: bool) -> Begun {
-        let finish = self.guard.finish(Work::of_block(has_failed));
+        let finish = self.guard.finish(Work::of_block(has_failed), None);
         self.desk
             .submit_return("giving a lease back", finish, Reply::Done)
     }
@@ -144,9 +144,10 @@ impl NativeGuard {
     }
 
     #[napi]
-    pub fn release(&self) -> Begun {
+    pub fn release(&self, timeout: Option<f64>) -> Begun {
+        let release = self.guard.release(timeout.map(options::time));
         self.desk
-            .submit_return("giving a lease back", self.guard.release(), Reply::Release)
+            .submit_return("giving a lease back", release, Reply::Release)
     }
 
     #[napi]

@@ -46,6 +46,18 @@ test("a lock is given back although the call for that is given up at once", asyn
   }
 });
 
+test("giving a lock back takes no longer than it may, and goes on then", async (t) => {
+  const server = await serverOf(t);
+  const [client, other] = [await clientOf(t, server), await clientOf(t, server)];
+  const [guard, lead] = [await client.lock("door"), await client.election("chief").campaign("me")];
+  process.kill(server.pid, "SIGSTOP");
+  await assert.rejects(guard.release({ timeout: 100 }), { code: "TimedOut", outcome: "unknown" });
+  await assert.rejects(lead.resign({ timeout: 100 }), { code: "TimedOut", outcome: "unknown" });
+  assert(!guard.isValid() && !lead.guard.isValid());
+  process.kill(server.pid, "SIGCONT");
+  await (await other.lock("door", { wait: 30_000 })).release();
+});
+
 test("the signal fires when the lock is given back, left, or its client is closed", async (t) => {
   const server = await serverOf(t);
   const [a, b] = [await clientOf(t, server), await clientOf(t, server)];

@@ -154,7 +154,7 @@ impl Guard {
             // Also if nothing can be asked any more, because the client was closed.
             Some(loss) if !has_failed => Err(error::to_python(py, &loss)),
             _ => {
-                let finish = self.inner.finish(Work::of_block(has_failed));
+                let finish = self.inner.finish(Work::of_block(has_failed), None);
                 self.shared
                     .give_back(py, "giving a lock back", finish, |py, ()| Ok(py.None()))
             }
@@ -162,8 +162,16 @@ impl Guard {
     }
 
     /// Gives the lock back: a `Release`. Writes that are under way are waited for.
-    fn release<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let release = self.inner.release();
+    ///
+    /// It takes at most ``timeout``, and no longer than the lock is certainly held. Then it raises `TimedOutError`, and goes on in the
+    /// background.
+    #[pyo3(signature = (*, timeout=None))]
+    fn release<'py>(
+        &self,
+        py: Python<'py>,
+        timeout: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let release = self.inner.release(time("timeout", timeout)?);
         self.shared
             .give_back(py, "giving a lock back", release, |py, outcome| {
                 outcome::release(py, outcome)

@@ -6,7 +6,7 @@ use super::options::LeaseOptions;
 use super::{invalid, not_a_lock};
 use crate::client::Client;
 use crate::error::Error;
-use crate::{Entry, Hlc};
+use crate::{DelOptions, Entry, Hlc};
 use bytes::Bytes;
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ impl Lease {
     }
 
     /// Gives back what is held under this holder's name (VDEL), whoever took it; for those who left a lease with
-    /// [`Guard::leave`]. A guard gives its lease back by itself.
+    /// [`Guard::leave`]. A guard gives its lease back by itself. Takes no longer than an attempt to take the lease may.
     ///
     /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
     ///
@@ -86,7 +86,9 @@ impl Lease {
             let reason = "only a lease whose holder is named in its options is released this way";
             return Err(invalid("releasing the lease", &self.name, reason));
         };
-        Ok(match self.client.vdel(&self.name, holder).await? {
+        let options = DelOptions::new().timeout(self.options.attempt(&self.client));
+        let deleted = self.client.vdel_with(&self.name, holder, &options).await;
+        Ok(match deleted? {
             crate::VdelOutcome::Deleted { .. } => super::Release::Released,
             _ => super::Release::NotHeld,
         })

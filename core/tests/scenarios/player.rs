@@ -245,12 +245,9 @@ impl Options<'_> {
             .timeout(self.time("timeout"))
     }
     fn update(&self) -> UpdateOptions {
-        let is_endless = self.word("expires_in") == Some("never");
+        let endless = (self.word("expires_in") == Some("never")).then_some(Duration::MAX);
         UpdateOptions::new()
-            .expires_in(match is_endless {
-                true => Some(Duration::MAX),
-                false => self.time("expires_in"),
-            })
+            .expires_in(endless.or(self.time("expires_in")))
             .persist(self.flag("persist"))
             .timeout(self.time("timeout"))
     }

@@ -445,7 +445,7 @@ class Guard(Generic[_V]):
         """
     def renew(self) -> Hlc:
         """Renews the lease now: the version that its key has then."""
-    def release(self) -> Release:
+    def release(self, *, timeout: _Time | None = None) -> Release:
         """Gives the lock back: a `Release`. Writes that are under way are waited for."""
     def leave(self) -> None:
         """Ends the guard without giving the lock back: its lease ends by itself."""
@@ -524,7 +524,7 @@ class Leadership(Generic[_V]):
         """The guard of the lock behind it, for guarded writes."""
     def proclaim(self, value: _Data) -> SetOutcome:
         """Proclaims another value; see `SetOutcome`."""
-    def resign(self) -> Release:
+    def resign(self, *, timeout: _Time | None = None) -> Release:
         """Gives the lead up: a `Release`."""
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None: ...
