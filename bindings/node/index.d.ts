@@ -215,8 +215,13 @@ export interface LeaseOptions extends CallOptions {
   duration?: number | undefined;
   /** When it is renewed: after a `third` of the duration (default), after this time, or only by hand. */
   renewal?: "third" | "manual" | number | undefined;
-  /** The name of the holder; a unique one unless given. */
+  /** The name of the holder, which each attempt makes unique by a suffix; the client id unless given. */
   holder?: Data | undefined;
+  /**
+   * Holds the lease under exactly the name of the holder, also if it is held under that name already, so that a restarted program resumes
+   * its lease. Two running clients that resume one name both hold the lease.
+   */
+  resume?: boolean | undefined;
   /** How long each request may take. */
   timeout?: number | undefined;
   /** After how long an unknown value in the key counts as data, not as somebody's lease (default: 1 h). */
@@ -230,7 +235,7 @@ export interface LockOptions extends LeaseOptions {
 
 export interface Holder<V extends Bytes = Buffer> {
   name: V;
-  /** The client id of a holder of this library. */
+  /** The name that a holder of this library gave itself, or its client id. */
   clientId: string | null;
 }
 
@@ -251,7 +256,7 @@ export interface Lease<V extends Bytes = Buffer> {
   readonly name: V;
   /** One attempt. */
   acquire(options?: CallOptions): Promise<Acquisition<V>>;
-  /** Gives back what this lease acquired. */
+  /** Gives back what is held under the resumed holder's name in the options, whichever program took it. */
   release(options?: CallOptions): Promise<Release>;
   holder(options?: CallOptions): Promise<Holding<V> | null>;
   /** Who holds it: at first now, then whenever that changes. */

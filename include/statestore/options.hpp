@@ -138,6 +138,9 @@ struct lease_options {
   std::optional<milliseconds> timeout;
   /// How old a value that this library did not write may become and still count as somebody's lease; an hour by default.
   milliseconds foreign_lease_max{0};
+  /// Holds the lease under exactly the name of the holder, also if it is held under that name already, so that a restarted program
+  /// resumes its lease. Two running clients that resume one name both hold the lease.
+  bool resume = false;
 };
 
 /// Options of `lock` and `election`.
@@ -338,6 +341,7 @@ inline sst_lease_options raw(const lease_options& options) noexcept {
   made.holder_len = options.holder ? options.holder->size() : 0;
   made.timeout_ms = ms(options.timeout);
   made.foreign_lease_max_ms = ms(options.foreign_lease_max);
+  made.resume = options.resume;
   return made;
 }
 

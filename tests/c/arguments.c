@@ -248,6 +248,9 @@ static void leases(sst_client *client) {
   options.renewal_ms = 0;
   options.holder = "";
   EXPECT(SST_INVALID_ARGUMENT, sst_lease_new(client, TEXT("door"), &options, &lease, &error));
+  options.holder = NULL;
+  options.resume = 1;
+  EXPECT(SST_INVALID_ARGUMENT, sst_lease_new(client, TEXT("door"), &options, &lease, &error));
   CHECK(lease == NULL);
 }
 

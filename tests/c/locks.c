@@ -173,10 +173,11 @@ static void handed_on(sst_client *client, sst_client *other) {
   lease.duration_ms = 5000;
   lease.holder = "pump";
   lease.holder_len = 4;
+  lease.resume = 1;
   options.lease = &lease;
   EXPECT(SST_OK, sst_lock(client, TEXT("locks/hatch"), &options, &guard, &error));
   CHECK(holds(sst_guard_holder(guard), "pump"));
-  lease.holder_len = 3;
+  lease.resume = 0;
   EXPECT(SST_LOCK_HELD, sst_lock(other, TEXT("locks/hatch"), &options, &second, &error));
   lease.duration_ms = 1;
   EXPECT(SST_INVALID_ARGUMENT, sst_lock(other, TEXT("locks/hatch"), &options, &second, &error));
@@ -205,6 +206,7 @@ static void leases(sst_client *client, sst_client *other) {
   options.size = sizeof options;
   options.holder = "ann";
   options.holder_len = 3;
+  options.resume = 1;
   options.renewal_ms = SST_FOREVER;
   EXPECT(SST_OK, sst_lease_new(client, TEXT("locks/lease"), &options, &ann, &error));
   EXPECT(SST_OK, sst_lease_new(other, TEXT("locks/lease"), NULL, &bob, &error));
@@ -301,6 +303,7 @@ static void with_callbacks(sst_client *client) {
   options.size = sizeof options;
   options.holder = "cat";
   options.holder_len = 3;
+  options.resume = 1;
   EXPECT(SST_OK, sst_lock_async(client, TEXT("locks/gate"), NULL, guarded, NULL, &error));
   latch_wait_drops(&done, 1);
   CHECK(done.status == SST_OK);

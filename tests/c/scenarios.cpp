@@ -352,6 +352,7 @@ class player {
       given.renewal = options["renewal"] == "manual" ? renewal::manual() : renewal::every(milliseconds(options["renewal"].get<int>()));
     }
     if (options.contains("holder")) given.holder = bytes(options["holder"]);
+    given.resume = options.value("resume", false);
     return given;
   }
 

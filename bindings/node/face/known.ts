@@ -7,7 +7,7 @@ const WRITE = ["fencingToken", "retry", ...TIMED];
 const DEL = ["ifVersion", ...WRITE];
 const SET = ["condition", "expiresIn", "persist", "coalesce", ...WRITE];
 const UPDATE = ["expiresIn", "persist", ...TIMED];
-const LEASE = ["duration", "renewal", "holder", "timeout", "foreignLeaseMax"];
+const LEASE = ["duration", "renewal", "holder", "resume", "timeout", "foreignLeaseMax"];
 const ELECTION = [...LEASE, "wait"];
 const LOCK = [...ELECTION, ...CALL];
 

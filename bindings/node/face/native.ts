@@ -59,6 +59,7 @@ export interface LockInput {
   /** Between two renewals; 0 for none. */
   renewal?: number;
   holder?: Uint8Array;
+  resume?: boolean;
   timeout?: number;
   foreignLeaseMax?: number;
   wait?: number;

@@ -192,7 +192,7 @@ test("a signal can end the work that the lock is for", async (t) => {
 
 test("a guard names its lock, its holder and its token", async (t) => {
   const client = await clientOf(t, await serverOf(t));
-  const guard = await client.lock("door", { holder: "ann", renewal: "manual" });
+  const guard = await client.lock("door", { holder: "ann", resume: true, renewal: "manual" });
   assert.equal(guard.name.toString(), "door");
   assert.deepEqual(guard.holder, { name: Buffer.from("ann"), clientId: null });
   const entry = await client.get("door");

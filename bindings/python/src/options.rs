@@ -143,6 +143,7 @@ pub(crate) struct Lease<'a, 'py> {
     pub(crate) duration: Any<'a, 'py>,
     pub(crate) renewal: Any<'a, 'py>,
     pub(crate) holder: Any<'a, 'py>,
+    pub(crate) resume: Any<'a, 'py>,
     pub(crate) timeout: Any<'a, 'py>,
     pub(crate) foreign_lease_max: Any<'a, 'py>,
 }
@@ -156,6 +157,7 @@ impl Lease<'_, '_> {
             .duration(time("duration", self.duration)?.unwrap_or(default.duration))
             .renewal(renewal(self.renewal)?)
             .holder(holder.transpose()?)
+            .resume(flag("resume", self.resume)?.unwrap_or_default())
             .timeout(time("timeout", self.timeout)?)
             .foreign_lease_max(foreign_lease_max.unwrap_or(default.foreign_lease_max)))
     }

@@ -262,6 +262,7 @@ impl Options<'_> {
                 Some(_) => Renewal::Every(self.time("renewal").expect("a time")),
             })
             .holder(self.word("holder").map(|name| Bytes::from(bytes(name))))
+            .resume(self.flag("resume"))
             .timeout(self.time("timeout"))
             .foreign_lease_max(
                 self.time("foreign_lease_max")
@@ -445,6 +446,7 @@ async fn on_thing(thing: &mut Thing, step: &Step, options: &Options<'_>) -> Resu
             ),
             Acquisition::Held(by) => (json!({"is": "held", "holding": holding(by.as_ref())}), None),
         },
+        (Thing::Lease(lease), "release") => (release(lease.release().await?), None),
         (Thing::Lease(lease), "holder") => (holding(lease.holder().await?.as_ref()), None),
         (Thing::Guard(guard), "is_valid") => (guard.is_valid().into(), None),
         (Thing::Guard(guard), "renew") => (version(Some(&guard.renew().await?)), None),
