@@ -150,9 +150,16 @@ export interface Transaction {
 }
 
 export interface UpdateOptions extends TimeoutOptions {
+  /**
+   * Time after which the key expires, at least 100 ms; `Infinity` for never. Without it the key keeps the time that it has left, or does
+   * not expire if the store cannot report that time ({@link Capabilities.remainingTime}).
+   */
   expiresIn?: number | undefined;
   persist?: boolean | undefined;
 }
+
+/** Computes a new value from the entry; nothing leaves the key as it is. */
+export type Change<V extends Bytes = Buffer> = (old: Entry<V> | null) => Data | null | undefined | Promise<Data | null | undefined>;
 
 export interface ObserveOptions extends TimeoutOptions {
   /**
@@ -208,8 +215,13 @@ export interface LeaseOptions extends CallOptions {
   duration?: number | undefined;
   /** When it is renewed: after a `third` of the duration (default), after this time, or only by hand. */
   renewal?: "third" | "manual" | number | undefined;
-  /** The name of the holder; a unique one unless given. */
+  /** The name of the holder, which each attempt makes unique by a suffix; the client id unless given. */
   holder?: Data | undefined;
+  /**
+   * Holds the lease under exactly the name of the holder, also if it is held under that name already, so that a restarted program resumes
+   * its lease. Two running clients that resume one name both hold the lease.
+   */
+  resume?: boolean | undefined;
   /** How long each request may take. */
   timeout?: number | undefined;
   /** After how long an unknown value in the key counts as data, not as somebody's lease (default: 1 h). */
@@ -223,7 +235,7 @@ export interface LockOptions extends LeaseOptions {
 
 export interface Holder<V extends Bytes = Buffer> {
   name: V;
-  /** The client id of a holder of this library. */
+  /** The name that a holder of this library gave itself, or its client id. */
   clientId: string | null;
 }
 
@@ -244,7 +256,7 @@ export interface Lease<V extends Bytes = Buffer> {
   readonly name: V;
   /** One attempt. */
   acquire(options?: CallOptions): Promise<Acquisition<V>>;
-  /** Gives back what this lease acquired. */
+  /** Gives back what is held under the resumed holder's name in the options, whichever program took it. */
   release(options?: CallOptions): Promise<Release>;
   holder(options?: CallOptions): Promise<Holding<V> | null>;
   /** Who holds it: at first now, then whenever that changes. */
@@ -273,11 +285,16 @@ export interface Guard<V extends Bytes = Buffer> extends AsyncDisposable {
   reason(): StateStoreError | null;
   /** Renews it now; resolves to the new version of the lock's key. The token stays. */
   renew(options?: CallOptions): Promise<Hlc>;
-  /** Gives the lock back, after writes under way. */
-  release(options?: CallOptions): Promise<Release>;
+  /**
+   * Gives the lock back, after writes under way. It takes at most the `timeout`, and no longer than the lock is certainly held. Then it
+   * rejects with {@link TimedOutError}, and goes on in the background.
+   */
+  release(options?: TimeoutOptions): Promise<Release>;
   /** Stops renewing, and leaves the lease to end by itself. */
   leave(options?: CallOptions): Promise<void>;
   set(key: Data, value: Data, options?: Omit<SetOptions, "fencingToken">): Promise<SetOutcome>;
+  /** Changes a key by what it holds, as {@link Client.update} does. */
+  update(key: Data, change: Change<V>, options?: UpdateOptions): Promise<UpdateOutcome>;
   del(key: Data, options?: Omit<DelOptions, "fencingToken">): Promise<DelOutcome>;
   vdel(key: Data, value: Data, options?: Omit<DelOptions, "fencingToken">): Promise<VdelOutcome>;
 }
@@ -302,7 +319,8 @@ export interface Election<V extends Bytes = Buffer> {
 export interface Leadership<V extends Bytes = Buffer> extends AsyncDisposable {
   readonly guard: Guard<V>;
   proclaim(value: Data, options?: CallOptions): Promise<SetOutcome>;
-  resign(options?: CallOptions): Promise<Release>;
+  /** Gives the lead back; the `timeout` is as that of {@link Guard.release}. */
+  resign(options?: TimeoutOptions): Promise<Release>;
 }
 
 export type ConnectionState =
@@ -382,14 +400,13 @@ export interface Client<V extends Bytes = Buffer> extends EventEmitter, AsyncDis
    */
   observe(key: Data, listener: (observation: Observation<V>) => unknown, options?: ObserveOptions): Promise<Observer<V>>;
   /**
-   * Changes a key by what it holds (fenced compare-and-set, see docs/locks.md). `change` may be called several times; it
-   * returns the new value, or nothing to leave the key as it is. What it throws ends the update.
+   * Changes a key by what it holds, without a lock. `change` may be called several times; it returns the new value, or nothing to
+   * leave the key as it is. What it throws ends the update. The key keeps the time that it has left, unless the options say otherwise.
+   *
+   * On a store without conditions on versions ({@link Capabilities.conditions}) the key is fenced from then on, and other writes need
+   * `update` too. {@link Guard.update} changes a key that a lock protects.
    */
-  update(
-    key: Data,
-    change: (old: Entry<V> | null) => Data | null | undefined | Promise<Data | null | undefined>,
-    options?: UpdateOptions,
-  ): Promise<UpdateOutcome>;
+  update(key: Data, change: Change<V>, options?: UpdateOptions): Promise<UpdateOutcome>;
   lease(name: Data, options?: Omit<LeaseOptions, "signal">): Lease<V>;
   /** Waits for a lock. */
   lock(name: Data, options?: LockOptions): Promise<Guard<V>>;

@@ -110,6 +110,7 @@ impl Lease {
 fn options(held: &Held, lease: Option<Duration>) -> LeaseOptions {
     let mut options = LeaseOptions::new()
         .holder(Bytes::copy_from_slice(held.holder.as_encoded_bytes()))
+        .resume(true)
         .renewal(Renewal::Manual);
     if let Some(lease) = lease {
         options.duration = lease;

@@ -256,12 +256,13 @@ impl Error {
 
     /// The store refused with `-ERR`.
     pub(crate) fn refused(action: impl Into<String>, error: ServiceError) -> Self {
-        let mut this = Self::new(
-            ErrorKind::from(&error),
-            Outcome::NotDone,
-            action,
-            format!("the store refused: {error}"),
-        );
+        const FENCED: &str = "an earlier write with a token fenced the key: by the guard of a lock, or by an update on a store without \
+                              conditions on versions; write it with that guard, with its token, or by an update on such a store";
+        let mut reason = format!("the store refused: {error}");
+        if error == ServiceError::FencingTokenRequired {
+            reason = format!("{reason}; {FENCED}");
+        }
+        let mut this = Self::new(ErrorKind::from(&error), Outcome::NotDone, action, reason);
         Arc::make_mut(&mut this.0).service_error = Some(error);
         this
     }

@@ -173,7 +173,7 @@ impl Instance {
     async fn set_fenced(&self, set: &Set) -> Result<bool, Status> {
         let is_first = set.options.condition == Condition::IfAbsent;
         let options = UpdateOptions::new()
-            .expires_in(set.options.expires_in)
+            .expires_in(set.options.expires_in.unwrap_or(Duration::MAX))
             .persist(self.persist);
         let change = |old: Option<&Entry>| (old.is_none() || !is_first).then(|| set.value.clone());
         let outcome = self.client.update_with(&set.key, &options, change).await;

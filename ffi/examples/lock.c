@@ -30,7 +30,7 @@ int main(int count, char **arguments) {
   check(sst_guard_set(guard, "account", 7, "100", 3, NULL, NULL, NULL, &error), &error);
   // It is deleted and its protection with it, so that the example can be run again.
   check(sst_guard_del(guard, "account", 7, NULL, NULL, NULL, &error), &error);
-  check(sst_guard_release(guard, &released, &error), &error);
+  check(sst_guard_release(guard, SST_FOREVER, &released, &error), &error);
   printf("%s\n", released == SST_RELEASED ? "released" : "it was lost meanwhile");
 
   sst_hlc_free(token);

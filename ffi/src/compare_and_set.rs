@@ -55,7 +55,7 @@ unsafe fn replace(
 }
 
 /// Replaces the value of a key if it holds the expected one; NULL for `expected` means that the key must be absent.
-/// This is sst_update() without a callback, with the same fence. `*version` is that of the new value, NULL if nothing
+/// This is sst_update() without a callback. `*version` is that of the new value, NULL if nothing
 /// changed.
 ///
 /// Blocks: until it is done, at most for the time-out. Errors: as sst_update().

@@ -7,9 +7,9 @@ use crate::completion;
 use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::hlc::{Timestamp, sst_hlc};
-use crate::input::deadline;
+use crate::input::{deadline, limit};
 use crate::made::Made;
-use crate::operation::{begin, event, sst_operation, wait, wait_for_event};
+use crate::operation::{begin, event, giving_back, sst_operation, wait, wait_for_event};
 use crate::outcome::{self, Results};
 use crate::output::{self, Out};
 use crate::release::{sst_on_release, sst_release};
@@ -218,17 +218,18 @@ pub extern "C" fn sst_guard_renew_async(
 /// Stops renewing and gives the lease back, or resigns from the lead of an election. Writes with the guard that are
 /// under way are waited for.
 ///
-/// Blocks: until the answer, at most until the lease would end by itself. NULL: `result`. Errors: the store could not
-/// be asked, and the lease ends when its time is over.
+/// Blocks: until the answer, at most for `timeout_ms`, and not longer than the lease is certain. NULL: `result`. Errors: SST_TIMED_OUT with
+/// SST_UNKNOWN if the time is over; giving the lease back goes on in the background then, and the lease ends by itself.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_release(
     guard: *const sst_guard,
+    timeout_ms: u64,
     result: Option<&mut MaybeUninit<sst_release>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     let results = Results::new(result);
     boundary::with_object::<Guarded>(error, guard, |guard, client| {
-        let release = guard.it.release();
+        let release = guard.it.release(limit(timeout_ms)?);
         results.give(&wait(client, "giving a lease back", release)?)
     })
 }
@@ -237,6 +238,7 @@ pub extern "C" fn sst_guard_release(
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_release_async(
     guard: *const sst_guard,
+    timeout_ms: u64,
     callback: sst_on_release,
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
@@ -244,10 +246,10 @@ pub extern "C" fn sst_guard_release_async(
     let operation = output::failed(operation);
     let callback = Callback::new(callback);
     boundary::with_object::<Guarded>(error, guard, |guard, client| {
-        let release = guard.it.release();
+        let release = guard.it.release(limit(timeout_ms)?);
         begin(
             client,
-            "giving a lease back",
+            giving_back("giving a lease back"),
             release,
             callback,
             operation,
@@ -264,10 +266,12 @@ pub extern "C" fn sst_guard_release_async(
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_finish(
     guard: *const sst_guard,
+    timeout_ms: u64,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     boundary::with_object::<Guarded>(error, guard, |guard, client| {
-        wait(client, "giving a lock back", guard.it.finish(Work::Whole))
+        let finish = guard.it.finish(Work::Whole, limit(timeout_ms)?);
+        wait(client, "giving a lock back", finish)
     })
 }
 
@@ -275,6 +279,7 @@ pub extern "C" fn sst_guard_finish(
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_finish_async(
     guard: *const sst_guard,
+    timeout_ms: u64,
     callback: sst_on_done,
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
@@ -282,10 +287,10 @@ pub extern "C" fn sst_guard_finish_async(
     let operation = output::failed(operation);
     let callback = Callback::new(callback);
     boundary::with_object::<Guarded>(error, guard, |guard, client| {
-        let finish = guard.it.finish(Work::Whole);
+        let finish = guard.it.finish(Work::Whole, limit(timeout_ms)?);
         begin(
             client,
-            "giving a lock back",
+            giving_back("giving a lock back"),
             finish,
             callback,
             operation,
@@ -322,7 +327,7 @@ pub extern "C" fn sst_guard_leave_async(
         let leave = guard.it.leave();
         begin(
             client,
-            "leaving a lease",
+            giving_back("leaving a lease"),
             leave,
             callback,
             operation,

@@ -184,6 +184,12 @@ pub(crate) fn after(ms: u64, name: &str) -> Result<Option<Duration>, Error> {
     Ok(milliseconds(ms, name)?.filter(|_| ms != FOREVER))
 }
 
+/// A time-out that is an argument; `None` if it has no end.
+pub(crate) fn limit(timeout_ms: u64) -> Result<Option<Duration>, Error> {
+    let time = time(timeout_ms, "timeout_ms")?;
+    Ok((timeout_ms != FOREVER).then_some(time))
+}
+
 /// When a time that is an argument will be over; never if it has no end.
 pub(crate) fn deadline(timeout_ms: u64) -> Result<Option<Instant>, Error> {
     let time = time(timeout_ms, "timeout_ms")?;

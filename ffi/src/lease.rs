@@ -39,7 +39,7 @@ pub struct sst_lease_options {
     /// After how many milliseconds the guard renews it (default: each time a third of the lease is over; SST_FOREVER for
     /// only when sst_guard_renew() is called).
     pub renewal_ms: u64,
-    /// The name under which it is held (default: one that nobody else has). Borrowed for the call.
+    /// The name of the holder, which each attempt makes unique by a suffix (default: the client id). Borrowed for the call.
     pub holder: *const c_void,
     /// How many bytes the name has.
     pub holder_len: usize,
@@ -47,9 +47,14 @@ pub struct sst_lease_options {
     pub timeout_ms: u64,
     /// How old a value that this library did not write may become and still count as somebody's lease (default: an hour).
     pub foreign_lease_max_ms: u64,
+    /// Not zero: holds the lease under exactly the name of the holder, also if it is held under that name already, so that a restarted
+    /// program resumes its lease. Two running clients that resume one name both hold the lease.
+    pub resume: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
-sized!(sst_lease_options, foreign_lease_max_ms: u64);
+sized!(sst_lease_options, reserved: u32);
 
 /// # Safety As [`input::options`] asks, with a holder as [`input::bytes`] asks.
 pub(crate) unsafe fn options(given: *const sst_lease_options) -> Result<LeaseOptions, Error> {
@@ -57,7 +62,11 @@ pub(crate) unsafe fn options(given: *const sst_lease_options) -> Result<LeaseOpt
     let given = unsafe { input::options(given) }?;
     // SAFETY: by the contract.
     let holder = unsafe { input::bytes(given.holder, given.holder_len, "holder") }?;
+    if given.reserved != 0 {
+        return Err(input::invalid("reserved", "it is not zero"));
+    }
     let mut options = LeaseOptions::new()
+        .resume(given.resume != 0)
         .renewal(match milliseconds(given.renewal_ms, "renewal_ms")? {
             None => Renewal::Third,
             Some(_) if given.renewal_ms == FOREVER => Renewal::Manual,
@@ -203,11 +212,11 @@ pub extern "C" fn sst_lease_acquire_async(
     })
 }
 
-/// Gives back what is held under the holder's name in the options, whoever took it. A guard gives its lease back by
+/// Gives back what is held under the resumed holder's name in the options, whichever program took it. A guard gives its lease back by
 /// itself.
 ///
-/// Blocks: until the answer, at most for the time-out. NULL: `result`. Errors: SST_INVALID_ARGUMENT if the options have
-/// no holder.
+/// Blocks: until the answer, at most for the time-out. NULL: `result`. Errors: SST_INVALID_ARGUMENT if the options do not resume a
+/// holder.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_lease_release(
     lease: *const sst_lease,

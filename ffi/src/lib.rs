@@ -110,6 +110,7 @@ mod observer;
 mod guard;
 
 mod guarded;
+mod guarded_update;
 
 mod lost_reason;
 

@@ -80,7 +80,17 @@ pub extern "C" fn sst_operation_free(operation: *mut sst_operation) {
 #[derive(Clone, Copy)]
 pub(crate) struct Action {
     name: &'static str,
-    is_event: bool,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Waits for answers, which come in time.
+    Request,
+    /// Waits for something that may never happen.
+    Event,
+    /// Gives something back, which is possible however many operations are under way.
+    Return,
 }
 
 impl From<&'static str> for Action {
@@ -88,7 +98,7 @@ impl From<&'static str> for Action {
     fn from(name: &'static str) -> Self {
         Self {
             name,
-            is_event: false,
+            kind: Kind::Request,
         }
     }
 }
@@ -97,7 +107,15 @@ impl From<&'static str> for Action {
 pub(crate) fn event(name: &'static str) -> Action {
     Action {
         name,
-        is_event: true,
+        kind: Kind::Event,
+    }
+}
+
+/// It gives something back.
+pub(crate) fn giving_back(name: &'static str) -> Action {
+    Action {
+        name,
+        kind: Kind::Return,
     }
 }
 
@@ -170,10 +188,10 @@ fn submit<T: Send + 'static>(
     complete: impl FnOnce(Result<T, Error>) -> Job + Send + 'static,
 ) -> Result<Operation, Error> {
     let callbacks = client.callbacks()?;
-    if action.is_event {
-        client.submit_event(action.name, future, &callbacks, complete)
-    } else {
-        client.submit(action.name, future, &callbacks, complete)
+    match action.kind {
+        Kind::Request => client.submit(action.name, future, &callbacks, complete),
+        Kind::Event => client.submit_event(action.name, future, &callbacks, complete),
+        Kind::Return => client.submit_return(action.name, future, &callbacks, complete),
     }
 }
 

@@ -5,9 +5,10 @@ use crate::callback::{Callback, closure};
 use crate::client::sst_client;
 use crate::entry::{Stored, sst_entry};
 use crate::error::sst_error;
+use crate::guard::Guarded;
 use crate::handle;
 use crate::hlc::sst_hlc;
-use crate::input::{self, after, milliseconds, sized};
+use crate::input::{self, FOREVER, milliseconds, sized};
 use crate::operation::{begin_asking, sst_operation, wait};
 use crate::outcome::{self, Outcome, Results};
 use crate::output::{self, Failed, Out};
@@ -15,19 +16,21 @@ use crate::revocable::{Revocable, Revoke};
 use crate::status::sst_status;
 use bytes::Bytes;
 use statestore_core::{Entry, Hlc, UpdateOptions, UpdateOutcome};
-use statestore_embed::{Client, Error, ErrorKind};
+use statestore_embed::{Client, Error, ErrorKind, Guard};
 use std::ffi::c_void;
 use std::future::{pending, poll_fn};
 use std::mem::MaybeUninit;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 const UPDATING: &str = "updating";
+type Updates = Pin<Box<dyn Future<Output = Result<UpdateOutcome, Error>> + Send>>;
 
-/// What sst_update() and sst_compare_and_set() did.
+/// Result of sst_update(), sst_guard_update() and sst_compare_and_set().
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum sst_update_result {
@@ -71,12 +74,13 @@ pub enum sst_change {
     SST_STORE = 1,
 }
 
-/// Options of sst_update() and sst_compare_and_set().
+/// Options of sst_update(), sst_guard_update() and sst_compare_and_set().
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_update_options {
     pub size: usize,
-    /// After how many milliseconds the key expires, at least 100 (default: never, even if it was to expire before).
+    /// Time in milliseconds after which the key expires, at least 100; SST_FOREVER for never (default: the key keeps the time that it
+    /// has left, or does not expire if the store cannot report that time).
     pub expires_in_ms: u64,
     /// How long all attempts together may take (default: the request time-out of the settings).
     pub timeout_ms: u64,
@@ -96,15 +100,21 @@ pub(crate) unsafe fn options(given: *const sst_update_options) -> Result<UpdateO
         return Err(input::invalid("reserved", "it is not zero"));
     }
     Ok(UpdateOptions::new()
-        .expires_in(after(given.expires_in_ms, "expires_in_ms")?)
+        .expires_in(lifetime(given.expires_in_ms)?)
         .persist(given.persist != 0)
         .timeout(milliseconds(given.timeout_ms, "timeout_ms")?))
+}
+
+/// An expiry that has no end for SST_FOREVER; `None` for the default.
+fn lifetime(ms: u64) -> Result<Option<Duration>, Error> {
+    let time = milliseconds(ms, "expires_in_ms")?;
+    Ok(time.map(|time| if ms == FOREVER { Duration::MAX } else { time }))
 }
 
 /// What to change.
 ///
 /// # Safety As [`input::bytes`] and [`options`] ask.
-unsafe fn read<'a>(
+pub(crate) unsafe fn read<'a>(
     key: *const c_void,
     key_len: usize,
     options: *const sst_update_options,
@@ -151,7 +161,7 @@ fn ask(changer: &Callback<sst_changer>, old: Option<Entry>) -> Result<Option<Byt
 }
 
 /// A callback that computes values, until it is taken back.
-type Changer = Revocable<sst_changer>;
+pub(crate) type Changer = Revocable<sst_changer>;
 
 /// Answers a question. If the callback was taken back, nobody does, and who asked learns that.
 fn answer(changer: &Changer, question: Question) {
@@ -169,16 +179,93 @@ struct Question {
     answer: oneshot::Sender<Result<Option<Bytes>, Error>>,
 }
 
+/// What an update is asked of.
+#[derive(Clone, Copy)]
+pub(crate) struct Updater<'a> {
+    client: &'a Client,
+    /// Present for an update under its token.
+    guard: Option<&'a Guard>,
+}
+
+impl<'a> Updater<'a> {
+    pub(crate) fn of(client: &'a Client) -> Self {
+        Self {
+            client,
+            guard: None,
+        }
+    }
+
+    pub(crate) fn guarded(client: &'a Client, guard: &'a Guarded) -> Self {
+        Self {
+            client,
+            guard: Some(&guard.it),
+        }
+    }
+
+    fn update<F, C>(self, key: &[u8], options: UpdateOptions, change: C) -> Updates
+    where
+        F: Future<Output = Option<Bytes>> + Send + 'static,
+        C: FnMut(Option<Entry>) -> F + Send + 'static,
+    {
+        let key = Bytes::copy_from_slice(key);
+        match self.guard {
+            Some(guard) => Box::pin(guard.update(key, options, change)),
+            None => Box::pin(self.client.update(key, options, change)),
+        }
+    }
+
+    /// Waits for an update. The context of `changer` is dropped at its end.
+    pub(crate) fn wait(
+        self,
+        key: &[u8],
+        options: UpdateOptions,
+        changer: &Arc<Changer>,
+    ) -> Result<UpdateOutcome, Error> {
+        // Who waits here may be the one who would run the queue.
+        if self.client.is_in_callback() || self.client.has_queue() {
+            update_here(self, key, options, changer)
+        } else {
+            let update = update_there(self, key, options, changer)?;
+            wait(self.client, UPDATING, update)
+        }
+    }
+
+    /// Begins an update. `changer` is dropped before `callback` is called.
+    pub(crate) fn begin(
+        self,
+        key: &[u8],
+        options: UpdateOptions,
+        changer: &Arc<Changer>,
+        callback: Callback<sst_on_update>,
+        operation: Option<&mut MaybeUninit<*mut sst_operation>>,
+    ) -> Result<(), Error> {
+        let update = update_there(self, key, options, changer)?;
+        let ended = Arc::clone(changer);
+        begin_asking(
+            self.client,
+            UPDATING.into(),
+            update,
+            callback,
+            Some(Arc::clone(changer) as _),
+            Out::optional(operation),
+            move |callback, result| {
+                ended.revoke();
+                outcome::tell_with_version(callback, result);
+            },
+        )
+    }
+}
+
 /// An update whose questions go to `pose`.
 fn update<P: FnMut(Question) + Send + 'static>(
-    client: &Client,
+    updater: Updater<'_>,
     key: &[u8],
     options: UpdateOptions,
     mut pose: P,
 ) -> impl Future<Output = Result<UpdateOutcome, Error>> + Send + 'static + use<P> {
     let failure = Arc::new(Mutex::new(None));
     let failed = Arc::clone(&failure);
-    let update = client.update(Bytes::copy_from_slice(key), options, move |old| {
+    let update = updater.update(key, options, move |old| {
         let (answer, answered) = oneshot::channel();
         pose(Question { old, answer });
         let failure = Arc::clone(&failure);
@@ -216,14 +303,14 @@ fn closed() -> Error {
 
 /// An update whose values are computed on the thread of the callbacks.
 fn update_there(
-    client: &Client,
+    updater: Updater<'_>,
     key: &[u8],
     options: UpdateOptions,
     changer: &Arc<Changer>,
 ) -> Result<impl Future<Output = Result<UpdateOutcome, Error>> + Send + 'static + use<>, Error> {
-    let callbacks = client.callbacks()?;
+    let callbacks = updater.client.callbacks()?;
     let changer = Arc::clone(changer);
-    Ok(update(client, key, options, move |question| {
+    Ok(update(updater, key, options, move |question| {
         let changer = Arc::clone(&changer);
         // If the client was closed, the job is dropped, and with it the question.
         let _ = callbacks.post(Box::new(move || answer(&changer, question)));
@@ -233,13 +320,13 @@ fn update_there(
 /// Waits for an update whose values are computed on this thread, because nobody else would ever do it.
 /// The runtime goes on without it meanwhile.
 fn update_here(
-    client: &Client,
+    updater: Updater<'_>,
     key: &[u8],
     options: UpdateOptions,
     changer: &Changer,
 ) -> Result<UpdateOutcome, Error> {
     let (posed, mut questions) = mpsc::unbounded_channel();
-    let mut update = Box::pin(update(client, key, options, move |question| {
+    let mut update = Box::pin(update(updater, key, options, move |question| {
         // The receiver is right here.
         let _ = posed.send(question);
     }));
@@ -254,7 +341,7 @@ fn update_here(
                 Poll::Ready(None) | Poll::Pending => Poll::Pending,
             }
         });
-        match wait(client, UPDATING, next)? {
+        match wait(updater.client, UPDATING, next)? {
             Next::Outcome(outcome) => return Ok(outcome),
             Next::Question(question) => answer(changer, question),
         }
@@ -295,15 +382,16 @@ closure!(
     )
 );
 
-/// Changes a key by what it holds, without a lock: a fenced compare-and-set. `changer` is called on the thread of the
-/// callbacks, or on this one if the client has a queue, and not any more when this has returned.
+/// Changes a key by what it holds, without a lock: reads it, and writes it if it still has the version that was read. `changer` is
+/// called on the thread of the callbacks, or on this one if the client has a queue, and not any more when this has returned.
 ///
-/// From the first update on, the key is fenced: a plain SET or DEL without a token is refused. All that write the key
-/// should use this. See docs/locks.md for the limits. `*version` is that of the new value, NULL if nothing changed. The
-/// context of `changer` is dropped before this returns.
+/// The key keeps the time that it has left, unless the options say otherwise. On a store without conditions on versions
+/// (see sst_client_capabilities()) this is a fenced compare-and-set: from the first update on, a SET or DEL without a token is refused, and all
+/// clients that write the key should use this; docs/locks.md has the limits. `*version` is that of the new value, NULL if nothing
+/// changed. The context of `changer` is dropped before this returns. sst_guard_update() changes a key that a lock protects.
 ///
 /// Blocks: until it is done, at most for the time-out, and while `changer` runs. Errors: SST_TIMED_OUT if others
-/// changed the key each time.
+/// changed the key each time; SST_FENCING_TOKEN_REQUIRED if the key is fenced.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_update(
     client: *const sst_client,
@@ -324,17 +412,7 @@ pub unsafe extern "C" fn sst_update(
         if is_missing {
             return Err(input::null("changer.call"));
         }
-        // Who waits here may be the one who would run the queue.
-        let outcome = if client.is_in_callback() || client.has_queue() {
-            update_here(client, key, options, &changer)?
-        } else {
-            wait(
-                client,
-                UPDATING,
-                update_there(client, key, options, &changer)?,
-            )?
-        };
-        results.give(&outcome)
+        results.give(&Updater::of(client).wait(key, options, &changer)?)
     });
     changer.revoke();
     status
@@ -362,20 +440,7 @@ pub unsafe extern "C" fn sst_update_async(
         if is_missing {
             return Err(input::null("changer.call"));
         }
-        let update = update_there(client, key, options, &changer)?;
-        let ended = Arc::clone(&changer);
-        begin_asking(
-            client,
-            UPDATING.into(),
-            update,
-            callback,
-            Some(Arc::clone(&changer) as _),
-            Out::optional(operation),
-            move |callback, result| {
-                ended.revoke();
-                outcome::tell_with_version(callback, result);
-            },
-        )
+        Updater::of(client).begin(key, options, &changer, callback, operation)
     });
     if status != sst_status::SST_OK {
         changer.revoke();

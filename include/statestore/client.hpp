@@ -228,11 +228,14 @@ class [[nodiscard]] client {
     });
   }
 
-  /// Computes the new value of a key from what it holds (null if absent); none means that it stays as it is.
-  using change = std::function<std::optional<std::string>(const entry* old)>;
+  using change = statestore::change;
 
-  /// Changes a key by what it holds: a fenced compare-and-set, after which plain writes without a token are refused. `function` is called
-  /// on the thread of the callbacks, several times if others write meanwhile. What it throws, this throws, and nothing is changed.
+  /// Changes a key by what it holds, without a lock. `function` is called on the thread of the callbacks, several times if others write
+  /// meanwhile. What it throws, this throws, and nothing is changed. The key keeps the time that it has left, unless the options say
+  /// otherwise.
+  ///
+  /// On a store without conditions on versions (`capabilities`) the key is fenced from then on, and other writes need `update` too.
+  /// `guard::update` changes a key that a lock protects.
   ///
   /// Blocks: until it is done. Errors: those of `get`; SST_TIMED_OUT if others changed the key each time.
   result<update_outcome> update(bytes_view key, const change& function, const update_options& options = {}) const;
@@ -241,7 +244,7 @@ class [[nodiscard]] client {
   result<operation> update_async(bytes_view key, change function, completion<update_outcome> done,
                                  const update_options& options = {}) const;
 
-  /// Replaces the value of a key if it holds the expected one, or is absent for none. The same fence as `update`.
+  /// Replaces the value of a key if it holds the expected one, or is absent for none, as `update` does it.
   ///
   /// Blocks: until it is done. Errors: those of `update`.
   result<update_outcome> compare_and_set(bytes_view key, const std::optional<bytes_view>& expected, bytes_view value,
@@ -317,7 +320,7 @@ class [[nodiscard]] client {
     if (!taken) return worked::failed(taken.error());
     const guard& held = *taken;
     const auto finish = [&held] {
-      return detail::attempt<void>([&](sst_error** failure) { return sst_guard_finish(held.raw(), failure); }, [] {});
+      return detail::attempt<void>([&](sst_error** failure) { return sst_guard_finish(held.raw(), SST_FOREVER, failure); }, [] {});
     };
     if constexpr (std::is_void_v<value>) {
       std::forward<Work>(work)(held);
@@ -426,10 +429,6 @@ class [[nodiscard]] client {
         [&](sst_error** failure) { return sst_lock(raw(), name.data(), name.size(), &given, &guard, failure); },
         [&] { return statestore::guard(guard); });
   }
-
-  /// The change, or none and the exception.
-  static std::optional<std::string> guarded(const change& function, const entry* old, std::exception_ptr& thrown);
-  static sst_changer changer(change function);
 
   detail::owned<sst_client, sst_client_free> raw_;
 };

@@ -32,10 +32,12 @@ class [[nodiscard]] leadership {
   }
 
   /// Gives the lead up. Blocks: until the answer.
-  result<release_outcome> resign() const { return guard_.release(); }
+  result<release_outcome> resign(std::optional<milliseconds> timeout = std::nullopt) const { return guard_.release(timeout); }
 
   /// Begins to give the lead up. Blocks: no.
-  result<operation> resign_async(completion<release_outcome> done) const { return guard_.release_async(std::move(done)); }
+  result<operation> resign_async(completion<release_outcome> done, std::optional<milliseconds> timeout = std::nullopt) const {
+    return guard_.release_async(std::move(done), timeout);
+  }
 
  private:
   statestore::guard guard_;

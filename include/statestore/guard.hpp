@@ -2,6 +2,7 @@
 #ifndef STATESTORE_GUARD_HPP
 #define STATESTORE_GUARD_HPP
 
+#include "change.hpp"
 #include "options.hpp"
 #include "outcome.hpp"
 
@@ -70,32 +71,34 @@ class [[nodiscard]] guard {
     });
   }
 
-  /// Stops renewing and gives the lease back. Blocks: until the answer. Errors: the store could not be asked; then the lease ends
-  /// when its time is over.
-  result<release_outcome> release() const {
+  /// Stops renewing and gives the lease back.
+  ///
+  /// Blocks: until the answer, at most for `timeout`, and not longer than the lease is certain. Errors: SST_TIMED_OUT with an unknown
+  /// outcome; giving the lease back goes on in the background then, and the lease ends by itself.
+  result<release_outcome> release(std::optional<milliseconds> timeout = std::nullopt) const {
     return detail::give_release(
-        [&](sst_release* outcome, sst_error** failure) { return sst_guard_release(raw_.get(), outcome, failure); });
+        [&](sst_release* outcome, sst_error** failure) { return sst_guard_release(raw_.get(), detail::limit(timeout), outcome, failure); });
   }
 
   /// Begins to give the lease back. Blocks: no.
-  result<operation> release_async(completion<release_outcome> done) const {
+  result<operation> release_async(completion<release_outcome> done, std::optional<milliseconds> timeout = std::nullopt) const {
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
-      return sst_guard_release_async(raw_.get(), detail::on_release(std::move(done)), operation, failure);
+      return sst_guard_release_async(raw_.get(), detail::limit(timeout), detail::on_release(std::move(done)), operation, failure);
     });
   }
 
   /// Gives a lock back at the end of work that succeeded, as `client::with_lock` does, or resigns. That the store could not be asked is
   /// no error.
   ///
-  /// Blocks: until the answer. Errors: SST_LOCK_LOST with an unknown outcome if it was lost or given back before.
-  result<void> finish() const {
-    return detail::give([&](sst_error** failure) { return sst_guard_finish(raw_.get(), failure); });
+  /// Blocks: as `release`. Errors: SST_LOCK_LOST with an unknown outcome if it was lost or given back before.
+  result<void> finish(std::optional<milliseconds> timeout = std::nullopt) const {
+    return detail::give([&](sst_error** failure) { return sst_guard_finish(raw_.get(), detail::limit(timeout), failure); });
   }
 
   /// Begins to do that. Blocks: no.
-  result<operation> finish_async(completion<void> done) const {
+  result<operation> finish_async(completion<void> done, std::optional<milliseconds> timeout = std::nullopt) const {
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
-      return sst_guard_finish_async(raw_.get(), detail::on_done(std::move(done)), operation, failure);
+      return sst_guard_finish_async(raw_.get(), detail::limit(timeout), detail::on_done(std::move(done)), operation, failure);
     });
   }
 
@@ -128,6 +131,26 @@ class [[nodiscard]] guard {
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_guard_set_async(raw_.get(), key.data(), key.size(), value.data(), value.size(), &given,
                                  detail::on_set(std::move(done)), operation, failure);
+    });
+  }
+
+  /// Changes a key by what it holds, and protects it with this guard's token. See `client::update`. Blocks: until it is done.
+  result<update_outcome> update(bytes_view key, const change& function, const update_options& options = {}) const {
+    if (const auto no = detail::refused(options)) return detail::refuse<update_outcome>(*no);
+    const sst_update_options given = detail::raw(options);
+    return detail::give_update(function, [&](const sst_changer& changer, sst_update_result* outcome, sst_hlc** version, sst_error** failure) {
+      return sst_guard_update(raw_.get(), key.data(), key.size(), &given, changer, outcome, version, failure);
+    });
+  }
+
+  /// Begins to change a key by what it holds. `function` must not throw: that ends the program. Blocks: no.
+  result<operation> update_async(bytes_view key, change function, completion<update_outcome> done,
+                                 const update_options& options = {}) const {
+    if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
+    const sst_update_options given = detail::raw(options);
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_guard_update_async(raw_.get(), key.data(), key.size(), &given, detail::changer(std::move(function)),
+                                    detail::on_update(std::move(done)), operation, failure);
     });
   }
 

@@ -60,8 +60,8 @@ class lease {
     });
   }
 
-  /// Gives back what is held under the holder's name in the options, whoever took it. Blocks: until the answer. Errors:
-  /// SST_INVALID_ARGUMENT if the options have no holder.
+  /// Gives back what is held under the resumed holder's name in the options, whichever program took it. Blocks: until the answer.
+  /// Errors: SST_INVALID_ARGUMENT if the options do not resume a holder.
   result<release_outcome> release() const {
     return detail::give_release(
         [&](sst_release* outcome, sst_error** failure) { return sst_lease_release(raw_.get(), outcome, failure); });

@@ -97,9 +97,10 @@ struct observe_options {
   std::optional<milliseconds> timeout;
 };
 
-/// Options of `update` and `compare_and_set`.
+/// Options of `update`, `guard::update` and `compare_and_set`.
 struct update_options {
-  /// After what time the key expires, at least 100 ms; by default never.
+  /// Time after which the key expires, at least 100 ms; `milliseconds::max()` for never. By default the key keeps the time that it has
+  /// left, or does not expire if the store cannot report that time.
   std::optional<milliseconds> expires_in;
   bool persist = false;
   /// How long all attempts together may take.
@@ -137,6 +138,9 @@ struct lease_options {
   std::optional<milliseconds> timeout;
   /// How old a value that this library did not write may become and still count as somebody's lease; an hour by default.
   milliseconds foreign_lease_max{0};
+  /// Holds the lease under exactly the name of the holder, also if it is held under that name already, so that a restarted program
+  /// resumes its lease. Two running clients that resume one name both hold the lease.
+  bool resume = false;
 };
 
 /// Options of `lock` and `election`.
@@ -321,7 +325,7 @@ inline sst_observe_options raw(const observe_options& options) noexcept {
 inline sst_update_options raw(const update_options& options) noexcept {
   sst_update_options made{};
   made.size = sizeof made;
-  made.expires_in_ms = ms(options.expires_in);
+  made.expires_in_ms = options.expires_in == milliseconds::max() ? SST_FOREVER : ms(options.expires_in);
   made.timeout_ms = ms(options.timeout);
   made.persist = options.persist;
   return made;
@@ -337,6 +341,7 @@ inline sst_lease_options raw(const lease_options& options) noexcept {
   made.holder_len = options.holder ? options.holder->size() : 0;
   made.timeout_ms = ms(options.timeout);
   made.foreign_lease_max_ms = ms(options.foreign_lease_max);
+  made.resume = options.resume;
   return made;
 }
 

@@ -219,7 +219,7 @@ static void nulls(sst_client *client) {
   EXPECT(SST_INVALID_ARGUMENT, sst_lock(client, TEXT("key"), NULL, NULL, &error));
   EXPECT(SST_INVALID_ARGUMENT, sst_guard_check(NULL, &error));
   EXPECT(SST_INVALID_ARGUMENT, sst_guard_token(NULL, &hlc, &error));
-  EXPECT(SST_INVALID_ARGUMENT, sst_guard_release(NULL, NULL, &error));
+  EXPECT(SST_INVALID_ARGUMENT, sst_guard_release(NULL, SST_FOREVER, NULL, &error));
   EXPECT(SST_INVALID_ARGUMENT, sst_election_new(client, TEXT("key"), NULL, NULL, &error));
   EXPECT(SST_INVALID_ARGUMENT, sst_election_campaign(NULL, TEXT("x"), NULL, &error));
   EXPECT(SST_INVALID_ARGUMENT, sst_election_leader(NULL, NULL, &error));
@@ -247,6 +247,9 @@ static void leases(sst_client *client) {
   EXPECT(SST_INVALID_ARGUMENT, sst_lease_new(client, TEXT("door"), &options, &lease, &error));
   options.renewal_ms = 0;
   options.holder = "";
+  EXPECT(SST_INVALID_ARGUMENT, sst_lease_new(client, TEXT("door"), &options, &lease, &error));
+  options.holder = NULL;
+  options.resume = 1;
   EXPECT(SST_INVALID_ARGUMENT, sst_lease_new(client, TEXT("door"), &options, &lease, &error));
   CHECK(lease == NULL);
 }

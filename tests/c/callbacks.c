@@ -208,7 +208,7 @@ static void under_no_lock(void) {
   sst_subscription_free(subscription);
   sst_observer_free(observer);
   EXPECT(SST_OK, sst_lock(client, TEXT("callbacks/lock"), NULL, &guard, &error));
-  EXPECT(SST_OK, sst_guard_release(guard, NULL, &error));
+  EXPECT(SST_OK, sst_guard_release(guard, SST_FOREVER, NULL, &error));
   sst_guard_free(guard);
   EXPECT(SST_OK, sst_client_id(client, &id, &error));
   sst_bytes_free(id);

@@ -177,16 +177,16 @@ static void guards(void) {
   latch told;
   const sst_on_done done = {&told, on_done, latch_drop};
   latch_init(&told);
-  EXPECT(SST_OK, sst_guard_release(guard, NULL, &error));
+  EXPECT(SST_OK, sst_guard_release(guard, SST_FOREVER, NULL, &error));
   CHECK(sst_guard_lost_reason(guard) == SST_LOST_RELEASED);
   // Work under a lock that was given back was not protected.
-  EXPECT(SST_LOCK_LOST, sst_guard_finish(guard, &error));
+  EXPECT(SST_LOCK_LOST, sst_guard_finish(guard, SST_FOREVER, &error));
   sst_guard_free(guard);
 
   guard = lock_for(client, "ends/finished", 0, 0);
-  EXPECT(SST_OK, sst_guard_finish(guard, &error));
+  EXPECT(SST_OK, sst_guard_finish(guard, SST_FOREVER, &error));
   CHECK(sst_guard_lost_reason(guard) == SST_LOST_RELEASED);
-  EXPECT(SST_OK, sst_guard_finish_async(guard, done, NULL, &error));
+  EXPECT(SST_OK, sst_guard_finish_async(guard, SST_FOREVER, done, NULL, &error));
   latch_wait_drops(&told, 1);
   CHECK(told.status == SST_LOCK_LOST);
   sst_guard_free(guard);
@@ -199,7 +199,7 @@ static void guards(void) {
   guard = lock_for(client, "ends/expired", 100, SST_FOREVER);
   EXPECT(SST_OK, sst_guard_wait_lost(guard, SST_FOREVER, &error));
   CHECK(sst_guard_lost_reason(guard) == SST_LOST_EXPIRED);
-  CHECK(sst_guard_finish(guard, &error) == SST_LOCK_LOST && sst_error_outcome(error) == SST_UNKNOWN);
+  CHECK(sst_guard_finish(guard, SST_FOREVER, &error) == SST_LOCK_LOST && sst_error_outcome(error) == SST_UNKNOWN);
   sst_error_free(error);
   sst_guard_free(guard);
 

@@ -58,7 +58,7 @@ static void of_the_store(sst_client *client) {
   SAYS(SST_LOCK_HELD, SST_NOT_DONE, "errors/lock", sst_lock(client, TEXT("errors/lock"), &once, &other, &error));
   EXPECT(SST_OK, sst_guard_set(guard, TEXT("errors/fenced"), TEXT("x"), NULL, &set, NULL, &error));
   SAYS(SST_FENCING_TOKEN_REQUIRED, SST_NOT_DONE, "SET", sst_set(client, TEXT("errors/fenced"), TEXT("y"), NULL, &set, NULL, &error));
-  EXPECT(SST_OK, sst_guard_release(guard, NULL, &error));
+  EXPECT(SST_OK, sst_guard_release(guard, SST_FOREVER, NULL, &error));
   SAYS(SST_LOCK_LOST, SST_NOT_DONE, "lease", sst_guard_set(guard, TEXT("errors/fenced"), TEXT("y"), NULL, &set, NULL, &error));
   sst_guard_free(guard);
   EXPECT(SST_OK, sst_set(client, TEXT("errors/lock"), TEXT("line\nbreak"), NULL, NULL, NULL, &error));
@@ -205,9 +205,9 @@ static void results(sst_client *client) {
   EXPECT(SST_OK, sst_lease_acquire(ann, &guard, NULL, &error));
   EXPECT(SST_OK, sst_lease_acquire(bob, &none, &holding, &error));
   CHECK(guard != NULL && none == NULL && holding != NULL);
-  EXPECT(SST_OK, sst_guard_release(guard, &release, &error));
+  EXPECT(SST_OK, sst_guard_release(guard, SST_FOREVER, &release, &error));
   CHECK(release == SST_RELEASED);
-  EXPECT(SST_OK, sst_guard_release(guard, &release, &error));
+  EXPECT(SST_OK, sst_guard_release(guard, SST_FOREVER, &release, &error));
   CHECK(release == SST_NOT_HELD);
   EXPECT(SST_OK, sst_election_new(client, TEXT("results/chief"), NULL, &election, &error));
   EXPECT(SST_OK, sst_election_leader(election, &leader, &error));

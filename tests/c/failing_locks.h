@@ -10,15 +10,45 @@ BEGIN(sst_guard_wait_lost_async, sst_on_done, on_done, sst_guard_wait_lost_async
 CALL(sst_guard_renew, sst_hlc *version = JUNK(sst_hlc), sst_guard_renew(of->guard, &version, error), version == NULL,
      sst_hlc_free(version))
 BEGIN(sst_guard_renew_async, sst_on_version, on_version, sst_guard_renew_async(of->guard, callback, &operation, error))
-CALL(sst_guard_release, sst_release release = SST_RELEASED, sst_guard_release(of->guard, &release, error),
+CALL(sst_guard_release, sst_release release = SST_RELEASED, sst_guard_release(of->guard, SST_FOREVER, &release, error),
      release == SST_RELEASE_FAILED, )
-BEGIN(sst_guard_release_async, sst_on_release, on_release, sst_guard_release_async(of->guard, callback, &operation, error))
+BEGIN(sst_guard_release_async, sst_on_release, on_release, sst_guard_release_async(of->guard, SST_FOREVER, callback, &operation, error))
 CALL(sst_guard_leave, , sst_guard_leave(of->guard, error), true, )
 BEGIN(sst_guard_leave_async, sst_on_done, on_done, sst_guard_leave_async(of->guard, callback, &operation, error))
 CALL(sst_guard_set, SET_PLACES, sst_guard_set(of->guard, TEXT("key"), BYTES, OPTIONS(sst_set_options), &set, &version, error),
      NOT_SET, sst_hlc_free(version))
 BEGIN(sst_guard_set_async, sst_on_set, on_set,
       sst_guard_set_async(of->guard, BYTES, TEXT("x"), OPTIONS(sst_set_options), callback, &operation, error))
+
+static sst_status call_sst_guard_update(const things *of, sst_error **error) {
+  UPDATE_PLACES;
+  latch asked;
+  const sst_changer changer = {&asked, no_change, latch_drop};
+  sst_status status;
+  latch_init(&asked);
+  status = sst_guard_update(of->guard, BYTES, OPTIONS(sst_update_options), changer, &update, &version, error);
+  CHECK(asked.drops == 1);
+  if (status != SST_OK) CHECK(NOT_UPDATED);
+  sst_hlc_free(version);
+  latch_destroy(&asked);
+  return status;
+}
+
+static sst_status call_sst_guard_update_async(const things *of, sst_error **error) {
+  sst_operation *operation = JUNK(sst_operation);
+  latch asked, told;
+  const sst_changer changer = {&asked, no_change, latch_drop};
+  const sst_on_update callback = {&told, on_update, latch_drop};
+  sst_status status;
+  latch_init(&asked);
+  latch_init(&told);
+  status = sst_guard_update_async(of->guard, BYTES, OPTIONS(sst_update_options), changer, callback, &operation, error);
+  status = ended(&told, status, operation, error);
+  CHECK(asked.drops == 1);
+  latch_destroy(&asked);
+  return status;
+}
+
 CALL(sst_guard_del, DEL_PLACES, sst_guard_del(of->guard, BYTES, OPTIONS(sst_del_options), &del, &version, error), NOT_DELETED,
      sst_hlc_free(version))
 BEGIN(sst_guard_del_async, sst_on_del, on_del,

@@ -63,6 +63,7 @@ things make_things(sst_client *client) {
     options.size = sizeof options;
     options.holder = "failing";
     options.holder_len = 7;
+    options.resume = 1;
     EXPECT(SST_OK, sst_lease_new(client, TEXT("failures/lease"), &options, &of.lease, &error));
   }
   EXPECT(SST_OK, sst_lease_acquire(of.lease, &of.guard, NULL, &error));

@@ -194,8 +194,8 @@ void suite_fork(void) {
   latch_wait_calls(&told, 1);
   EXPECT(SST_OK, sst_lock(client, TEXT("fork/parent"), NULL, &guard, &error));
   // The child takes these itself.
-  EXPECT(SST_OK, sst_guard_release(of.guard, NULL, &error));
-  EXPECT(SST_OK, sst_guard_release(of.lead, NULL, &error));
+  EXPECT(SST_OK, sst_guard_release(of.guard, SST_FOREVER, NULL, &error));
+  EXPECT(SST_OK, sst_guard_release(of.lead, SST_FOREVER, NULL, &error));
   EXPECT(SST_OK, sst_set(client, TEXT("fork"), TEXT("parent"), NULL, NULL, NULL, &error));
   EXPECT(SST_OK, sst_observe(client, TEXT("fork"), NULL, &observer, &error));
   in_a_callback(client);

@@ -93,9 +93,9 @@ static void locks(sst_client *client, sst_client *other) {
   EXPECT(SST_OK, sst_guard_del(guard, TEXT("locks/account"), NULL, &del, NULL, &error));
   CHECK(del == SST_DEL_DELETED);
   EXPECT(SST_INVALID_ARGUMENT, sst_guard_proclaim(guard, TEXT("leader"), NULL, NULL, &error));
-  EXPECT(SST_OK, sst_guard_release(guard, &release, &error));
+  EXPECT(SST_OK, sst_guard_release(guard, SST_FOREVER, &release, &error));
   CHECK(release == SST_RELEASED && !sst_guard_is_valid(guard));
-  EXPECT(SST_OK, sst_guard_release(guard, &release, &error));
+  EXPECT(SST_OK, sst_guard_release(guard, SST_FOREVER, &release, &error));
   CHECK(release == SST_NOT_HELD);
   EXPECT(SST_LOCK_LOST, sst_guard_check(guard, &error));
   EXPECT(SST_OK, sst_guard_wait_lost(guard, SST_FOREVER, &error));
@@ -173,10 +173,11 @@ static void handed_on(sst_client *client, sst_client *other) {
   lease.duration_ms = 5000;
   lease.holder = "pump";
   lease.holder_len = 4;
+  lease.resume = 1;
   options.lease = &lease;
   EXPECT(SST_OK, sst_lock(client, TEXT("locks/hatch"), &options, &guard, &error));
   CHECK(holds(sst_guard_holder(guard), "pump"));
-  lease.holder_len = 3;
+  lease.resume = 0;
   EXPECT(SST_LOCK_HELD, sst_lock(other, TEXT("locks/hatch"), &options, &second, &error));
   lease.duration_ms = 1;
   EXPECT(SST_INVALID_ARGUMENT, sst_lock(other, TEXT("locks/hatch"), &options, &second, &error));
@@ -205,6 +206,7 @@ static void leases(sst_client *client, sst_client *other) {
   options.size = sizeof options;
   options.holder = "ann";
   options.holder_len = 3;
+  options.resume = 1;
   options.renewal_ms = SST_FOREVER;
   EXPECT(SST_OK, sst_lease_new(client, TEXT("locks/lease"), &options, &ann, &error));
   EXPECT(SST_OK, sst_lease_new(other, TEXT("locks/lease"), NULL, &bob, &error));
@@ -264,7 +266,7 @@ static void elections(sst_client *client, sst_client *other) {
   sst_leader_free(leader);
   EXPECT(SST_OK, sst_guard_proclaim(lead, TEXT("ann again"), &set, NULL, &error));
   CHECK(set == SST_SET_APPLIED);
-  EXPECT(SST_OK, sst_guard_release(lead, NULL, &error));
+  EXPECT(SST_OK, sst_guard_release(lead, SST_FOREVER, NULL, &error));
   sst_guard_free(lead);
   EXPECT(SST_OK, sst_election_campaign(two, TEXT("bob"), &lead, &error));
   sst_guard_free(lead);
@@ -301,6 +303,7 @@ static void with_callbacks(sst_client *client) {
   options.size = sizeof options;
   options.holder = "cat";
   options.holder_len = 3;
+  options.resume = 1;
   EXPECT(SST_OK, sst_lock_async(client, TEXT("locks/gate"), NULL, guarded, NULL, &error));
   latch_wait_drops(&done, 1);
   CHECK(done.status == SST_OK);
@@ -324,7 +327,7 @@ static void with_callbacks(sst_client *client) {
   latch_wait_drops(&done, 6);
   CHECK(strcmp(done.text, "deleted") == 0);
   CHECK(latch_calls(&lost) == 0);
-  EXPECT(SST_OK, sst_guard_release_async(guard, released, NULL, &error));
+  EXPECT(SST_OK, sst_guard_release_async(guard, SST_FOREVER, released, NULL, &error));
   latch_wait_drops(&done, 7);
   CHECK(strcmp(done.text, "released") == 0);
   latch_wait_drops(&lost, 1);
@@ -363,6 +366,52 @@ static void with_callbacks(sst_client *client) {
   latch_destroy(&lost);
 }
 
+// Giving a lock back takes no longer than it may, and goes on then.
+static void bounded_releases(sst_client *client, sst_client *other) {
+  sst_error *error = NULL;
+  sst_guard *released = NULL, *finished = NULL, *next = NULL;
+  EXPECT(SST_OK, sst_lock(client, TEXT("locks/released"), NULL, &released, &error));
+  EXPECT(SST_OK, sst_lock(client, TEXT("locks/finished"), NULL, &finished, &error));
+  server_stop();
+  EXPECT(SST_TIMED_OUT, sst_guard_release(released, 50, NULL, &error));
+  EXPECT(SST_OK, sst_guard_finish(finished, 50, &error));
+  CHECK(!sst_guard_is_valid(released) && !sst_guard_is_valid(finished));
+  server_continue();
+  EXPECT(SST_OK, sst_lock(other, TEXT("locks/released"), NULL, &next, &error));
+  sst_guard_free(next);
+  EXPECT(SST_OK, sst_lock(other, TEXT("locks/finished"), NULL, &next, &error));
+  sst_guard_free(next);
+  sst_guard_free(released);
+  sst_guard_free(finished);
+}
+
+// What gives a lock back takes it when it is begun.
+static void cancelled_releases(sst_client *client, sst_client *other) {
+  sst_error *error = NULL;
+  int i;
+  for (i = 0; i < 20; ++i) {
+    sst_guard *guard = NULL, *next = NULL;
+    sst_operation *operation = NULL;
+    latch told;
+    const sst_on_release released = {&told, on_release, latch_drop};
+    const sst_on_done done = {&told, on_done, latch_drop};
+    latch_init(&told);
+    EXPECT(SST_OK, sst_lock(client, TEXT("locks/cancelled"), NULL, &guard, &error));
+    if (i % 2 == 0) EXPECT(SST_OK, sst_guard_release_async(guard, SST_FOREVER, released, &operation, &error));
+    if (i % 2 == 1) EXPECT(SST_OK, sst_guard_finish_async(guard, SST_FOREVER, done, &operation, &error));
+    EXPECT(SST_OK, sst_operation_cancel(operation, &error));
+    latch_wait_drops(&told, 1);
+    CHECK(told.status == SST_OK || told.status == SST_CANCELLED);
+    CHECK(!sst_guard_is_valid(guard));
+    EXPECT(SST_OK, sst_lock(other, TEXT("locks/cancelled"), NULL, &next, &error));
+    EXPECT(SST_OK, sst_guard_release(next, SST_FOREVER, NULL, &error));
+    sst_operation_free(operation);
+    sst_guard_free(next);
+    sst_guard_free(guard);
+    latch_destroy(&told);
+  }
+}
+
 // A client that is freed gets no lock any more, and says so to who waits for one.
 static void freed_client(sst_client *other) {
   sst_error *error = NULL;
@@ -378,7 +427,7 @@ static void freed_client(sst_client *other) {
   sst_client_free(client);
   latch_wait_drops(&told, 1);
   CHECK(told.calls == 1 && told.status == SST_CLOSED && told.handle == NULL);
-  EXPECT(SST_OK, sst_guard_release(held, NULL, &error));
+  EXPECT(SST_OK, sst_guard_release(held, SST_FOREVER, NULL, &error));
   EXPECT(SST_OK, sst_lease_new(other, TEXT("locks/freed"), NULL, &lease, &error));
   EXPECT(SST_OK, sst_lease_holder(lease, &holding, &error));
   CHECK(holding == NULL);
@@ -417,6 +466,8 @@ void suite_locks(void) {
   leases(client, other);
   elections(client, other);
   with_callbacks(client);
+  cancelled_releases(client, other);
+  bounded_releases(client, other);
   freed_client(other);
   end_client(client);
   end_client(other);

@@ -252,6 +252,7 @@ void guards(const statestore::client& client) {
 void leases(const statestore::client& client, const statestore::client& other) {
   statestore::lease_options named;
   named.holder = "ann";
+  named.resume = true;
   const auto own = client.lease("cxx/lease", named), foreign = other.lease("cxx/lease");
   const auto holder = [&] {
     return wait_for<std::optional<holding>>([&](auto done) { return foreign.holder_async(done); }).value();

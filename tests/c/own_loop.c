@@ -188,7 +188,7 @@ static void everything_comes_here(void) {
   // At first nobody, then this client.
   loop_until(&at, &held.calls, 2);
   EXPECT(SST_OK, sst_guard_wait_lost_async(locked, lost, NULL, &error));
-  EXPECT(SST_OK, sst_guard_release(locked, NULL, &error));
+  EXPECT(SST_OK, sst_guard_release(locked, SST_FOREVER, NULL, &error));
   loop_until(&at, &at.drops, 5);
   no_thread_of_callbacks();
   // What goes on ends with the client, and is told so by the time that it is closed.

@@ -28,7 +28,7 @@ void suite_panic(void) {
   const sst_on_done closed = {&ended, on_closed, latch_drop};
   latch_init(&told);
   latch_init(&ended);
-  EXPECT(SST_OK, sst_guard_release(of.guard, NULL, &error));
+  EXPECT(SST_OK, sst_guard_release(of.guard, SST_FOREVER, NULL, &error));
   server_stop();
   EXPECT(SST_OK, sst_get_async(client, TEXT("panic"), NULL, callback, NULL, &error));
   EXPECT(SST_OK, sst_get_async(client, TEXT("panic"), NULL, callback, NULL, &error));

@@ -69,6 +69,8 @@ json as_json(const statestore::del_outcome& outcome) {
   }
 }
 
+json as_json(const statestore::update_outcome& outcome) { return {{"is", outcome.applied ? "applied" : "unchanged"}}; }
+
 json as_json(const statestore::transaction_outcome& outcome) {
   if (!outcome.applied) return {{"applied", false}, {"operation", *outcome.operation}, {"version", as_json(outcome.version)}};
   json versions = json::array();
@@ -209,14 +211,7 @@ class player {
       made.observer = client.observe(first, given);
       return nullptr;
     }
-    if (call == "update") {
-      const json change = args[1];
-      const auto outcome = client.update(first, [&change](const statestore::entry* old) -> std::optional<std::string> {
-        if (change.contains("leave")) return std::nullopt;
-        return (old != nullptr ? old->value().str() : "") + bytes(change["append"]);
-      });
-      return {{"is", outcome.applied ? "applied" : "unchanged"}};
-    }
+    if (call == "update") return as_json(client.update(first, change(args[1]), update_options(options)));
     if (call == "lease") {
       made.lease = client.lease(first, lease_options(options));
       return nullptr;
@@ -258,6 +253,7 @@ class player {
     if (on.guard && call == "release") return as_json(on.guard->release());
     if (on.guard && call == "renew") return on.guard->renew(), nullptr;
     if (on.guard && call == "set") return as_json(on.guard->set(arg(0), arg(1)));
+    if (on.guard && call == "update") return as_json(on.guard->update(arg(0), change(args[1])));
     if (on.guard && call == "del") return as_json(on.guard->del(arg(0)));
     if (on.guard && call == "vdel") return as_json(on.guard->vdel(arg(0), arg(1)));
     if (on.election && call == "leader") {
@@ -334,6 +330,20 @@ class player {
     return {version(options, "fencing_token"), optional_time(options, "timeout"), retry(options), version(options, "if_version")};
   }
 
+  static statestore::change change(const json& wanted) {
+    return [wanted](const statestore::entry* old) -> std::optional<std::string> {
+      if (wanted.contains("leave")) return std::nullopt;
+      return (old != nullptr ? old->value().str() : "") + bytes(wanted["append"]);
+    };
+  }
+
+  static statestore::update_options update_options(const json& options) {
+    statestore::update_options given;
+    const bool is_endless = options.value("expires_in", json()) == "never";
+    given.expires_in = is_endless ? std::optional(milliseconds::max()) : optional_time(options, "expires_in");
+    return given;
+  }
+
   static statestore::lease_options lease_options(const json& options) {
     statestore::lease_options given;
     given.duration = time(options, "duration");
@@ -342,6 +352,7 @@ class player {
       given.renewal = options["renewal"] == "manual" ? renewal::manual() : renewal::every(milliseconds(options["renewal"].get<int>()));
     }
     if (options.contains("holder")) given.holder = bytes(options["holder"]);
+    given.resume = options.value("resume", false);
     return given;
   }
 

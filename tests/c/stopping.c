@@ -233,7 +233,7 @@ static void calls_are_interrupted(void) {
   }
   for (i = 0; i < EVENTS; ++i) CHECK(join(&callers[i]) == SST_CANCELLED);
   CHECK(callers[0].outcome == SST_NOT_DONE && callers[2].outcome == SST_NOT_DONE);
-  EXPECT(SST_OK, sst_guard_release(held, NULL, &error));
+  EXPECT(SST_OK, sst_guard_release(held, SST_FOREVER, NULL, &error));
   sst_guard_free(held);
   EXPECT(SST_OK, sst_set(client, TEXT("stopping"), TEXT("before"), NULL, NULL, NULL, &error));
   server_stop();

@@ -228,6 +228,13 @@ void changes(statestore::client& client) {
   CHECK(thrown && client.get("cxx/counter")->value() == "1");
   CHECK(!client.compare_and_set("cxx/counter", "7", "8").applied && !client.compare_and_set("cxx/counter", std::nullopt, "8").applied);
   CHECK(client.compare_and_set("cxx/counter", "1", "2").applied);
+  CHECK(client.set("cxx/counter", "3").applied);
+  const auto lock = client.lock("cxx/counter/lock");
+  const auto one_more = [](const statestore::entry* old) { return std::optional<std::string>(old->value().str() + "1"); };
+  CHECK(lock.update("cxx/counter", one_more).applied && lock.set("cxx/counter", "4").applied);
+  CHECK(status_of([&] { client.update("cxx/counter", one_more); }) == SST_FENCING_TOKEN_REQUIRED);
+  const auto updated = wait_for<statestore::update_outcome>([&](auto done) { return lock.update_async("cxx/counter", one_more, done); });
+  CHECK(updated && updated->applied && client.get("cxx/counter")->value() == "41");
 }
 
 void observers(statestore::client& client) {

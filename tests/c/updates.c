@@ -107,6 +107,82 @@ static void on_update(void *context, sst_status status, const sst_error *error, 
 
 static void drop_both(void *context) { latch_drop(&((both *)context)->told); }
 
+// Plain writes are not kept out, and the key keeps its time.
+static void leaves_no_trace(sst_client *client) {
+  sst_error *error = NULL;
+  sst_entry *entry = NULL;
+  sst_set_result set = SST_SET_FAILED;
+  sst_del_result del = SST_DEL_FAILED;
+  static appending appending_;
+  const sst_changer changer = {&appending_, append, latch_drop};
+  sst_get_options remaining;
+  sst_set_options expiring;
+  sst_update_options endless;
+  memset(&remaining, 0, sizeof remaining);
+  memset(&expiring, 0, sizeof expiring);
+  memset(&endless, 0, sizeof endless);
+  remaining.size = sizeof remaining;
+  remaining.remaining = 1;
+  expiring.size = sizeof expiring;
+  expiring.expires_in_ms = 60000;
+  endless.size = sizeof endless;
+  endless.expires_in_ms = SST_FOREVER;
+  latch_init(&appending_.told);
+  appending_.caller = pthread_self();
+  then_append(&appending_, "1");
+  EXPECT(SST_OK, sst_set(client, TEXT("updates/plain"), TEXT("0"), &expiring, &set, NULL, &error));
+  EXPECT(SST_OK, sst_update(client, TEXT("updates/plain"), NULL, changer, NULL, NULL, &error));
+  EXPECT(SST_OK, sst_get(client, TEXT("updates/plain"), &remaining, &entry, &error));
+  CHECK(sst_entry_expires_in_ms(entry) <= 60000 && sst_entry_expires_in_ms(entry) > 0);
+  sst_entry_free(entry);
+  EXPECT(SST_OK, sst_update(client, TEXT("updates/plain"), &endless, changer, NULL, NULL, &error));
+  EXPECT(SST_OK, sst_get(client, TEXT("updates/plain"), &remaining, &entry, &error));
+  CHECK(holds(sst_entry_value(entry), "011") && sst_entry_expires_in_ms(entry) == SST_FOREVER);
+  sst_entry_free(entry);
+  EXPECT(SST_OK, sst_set(client, TEXT("updates/plain"), TEXT("2"), NULL, &set, NULL, &error));
+  EXPECT(SST_OK, sst_del(client, TEXT("updates/plain"), NULL, &del, NULL, &error));
+  CHECK(set == SST_SET_APPLIED && del == SST_DEL_DELETED);
+  latch_destroy(&appending_.told);
+}
+
+static void under_a_lock(sst_client *client) {
+  sst_error *error = NULL;
+  sst_guard *guard = NULL;
+  sst_entry *entry = NULL;
+  sst_hlc *version = NULL;
+  sst_set_result set = SST_SET_FAILED;
+  sst_update_result result = SST_UPDATE_FAILED;
+  static both both_;
+  sst_changer changer = {&both_.appending_, append, latch_drop};
+  const sst_on_update callback = {&both_, on_update, drop_both};
+  latch_init(&both_.appending_.told);
+  latch_init(&both_.told);
+  both_.appending_.caller = pthread_self();
+  then_append(&both_.appending_, "1");
+  EXPECT(SST_OK, sst_lock(client, TEXT("updates/lock"), NULL, &guard, &error));
+  EXPECT(SST_OK, sst_guard_set(guard, TEXT("updates/guarded"), TEXT("0"), NULL, &set, NULL, &error));
+  EXPECT(SST_OK, sst_guard_update_async(guard, TEXT("updates/guarded"), NULL, changer, callback, NULL, &error));
+  latch_wait_drops(&both_.told, 1);
+  CHECK(strcmp(both_.told.text, "applied") == 0);
+  EXPECT(SST_OK, sst_guard_update(guard, TEXT("updates/guarded"), NULL, changer, &result, &version, &error));
+  CHECK(result == SST_UPDATE_APPLIED && version != NULL && both_.appending_.told.drops == 2);
+  sst_hlc_free(version);
+  EXPECT(SST_OK, sst_get(client, TEXT("updates/guarded"), NULL, &entry, &error));
+  CHECK(holds(sst_entry_value(entry), "011"));
+  sst_entry_free(entry);
+  EXPECT(SST_OK, sst_guard_set(guard, TEXT("updates/guarded"), TEXT("2"), NULL, &set, NULL, &error));
+  EXPECT(SST_FENCING_TOKEN_REQUIRED, sst_update(client, TEXT("updates/guarded"), NULL, changer, NULL, NULL, &error));
+  EXPECT(SST_OK, sst_guard_release(guard, SST_FOREVER, NULL, &error));
+  EXPECT(SST_LOCK_LOST, sst_guard_update(guard, TEXT("updates/guarded"), NULL, changer, &result, NULL, &error));
+  CHECK(result == SST_UPDATE_FAILED);
+  changer.call = NULL;
+  EXPECT(SST_INVALID_ARGUMENT, sst_guard_update(guard, TEXT("updates/guarded"), NULL, changer, NULL, NULL, &error));
+  CHECK(both_.appending_.told.drops == 5);
+  sst_guard_free(guard);
+  latch_destroy(&both_.told);
+  latch_destroy(&both_.appending_.told);
+}
+
 static void with_callbacks(sst_client *client) {
   sst_error *error = NULL;
   static both both_;
@@ -317,7 +393,9 @@ static void closed_meanwhile(void) {
 void suite_updates(void) {
   sst_client *client = new_client();
   blocking(client);
+  leaves_no_trace(client);
   with_callbacks(client);
+  under_a_lock(client);
   in_a_callback(client);
   begun_in_a_callback(client);
   end_client(client);

@@ -74,14 +74,8 @@ pub(crate) struct Inner {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        let Ok(inner) = self.inner.get() else { return };
-        let is_ended = inner.is_ended.try_lock();
-        if !is_ended.is_ok_and(|is_ended| *is_ended) {
-            let inner = Arc::clone(inner);
-            let runtime = inner.home.runtime.clone();
-            runtime.spawn(async move {
-                inner.close().await;
-            });
+        if let Ok(inner) = self.inner.get() {
+            inner.close_in_background();
         }
     }
 }
@@ -440,6 +434,18 @@ impl Inner {
         *is_ended = true;
         let share = lock(&self.share).take();
         *lock(&self.ending) = share.and_then(Share::end);
+    }
+
+    /// Closes it without waiting, unless that was done.
+    pub(crate) fn close_in_background(self: &Arc<Self>) {
+        let is_ended = self.is_ended.try_lock();
+        if !is_ended.is_ok_and(|is_ended| *is_ended) {
+            let inner = Arc::clone(self);
+            let runtime = inner.home.runtime.clone();
+            runtime.spawn(async move {
+                inner.close().await;
+            });
+        }
     }
 
     pub(crate) fn stop_dispatcher(&self) {

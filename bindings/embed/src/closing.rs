@@ -7,11 +7,23 @@ use crate::lane::Lane;
 use crate::locking::lock;
 use crate::mailbox::Mailbox;
 use crate::operation::{self, Operation};
+use crate::process::OfProcess;
 use crate::registry::Kind;
 use std::sync::Arc;
 use std::time::Instant;
 
 const CLOSING: &str = "closing the client";
+
+/// Closes a client in the background if it is dropped before that was done.
+struct Closing(OfProcess<Arc<Inner>>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        if let Ok(inner) = self.0.get() {
+            inner.close_in_background();
+        }
+    }
+}
 
 impl Client {
     /// Ready when every operation that answers end has ended, and no thread waits for such a one: nothing would be cut off by closing
@@ -28,14 +40,17 @@ impl Client {
     /// Closes the connection, ends all operations that are under way, and stops the runtime if no other client is left.
     /// Closing again does nothing.
     ///
-    /// This may be submitted from a callback; nothing waits for the callbacks.
+    /// This may be submitted from a callback; nothing waits for the callbacks. Dropping the future, even before it was polled, lets
+    /// closing go on in the background.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
     pub fn close_async(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
         let inner = self.inner().cloned();
+        let closing = inner.map(|inner| Closing(OfProcess::new(inner)));
         async move {
-            inner?.close().await;
+            let closing = closing?;
+            closing.0.get()?.close().await;
             Ok(())
         }
     }
@@ -56,13 +71,13 @@ impl Client {
         let (close, mailbox) = (self.close_async(), Arc::clone(mailbox));
         let complete = |result| complete(Self::or_closed(result));
         Ok(Operation::begin(home, Kind::Request, |reason| {
-            let body = operation::body(CLOSING, close, mailbox, complete, permit, reason);
+            let body = operation::body_of_end(CLOSING, close, mailbox, complete, permit, reason);
             Some(body)
         }))
     }
 
     /// [`submit`](Self::submit) for what everything that is held has one of, as giving a lock back and noticing its loss: it does not
-    /// fail because too many operations are under way.
+    /// fail because too many operations are under way. If it is cancelled, its outcome is unknown, since it goes on in the background.
     ///
     /// # Errors
     /// As [`submit`](Self::submit), but for [`ErrorKind::QueueFull`].
@@ -77,7 +92,7 @@ impl Client {
         let permit = home.admission.permit_to_end()?;
         let mailbox = Arc::clone(mailbox);
         Ok(Operation::begin(home, Kind::Request, |reason| {
-            let body = operation::body(action, future, mailbox, complete, permit, reason);
+            let body = operation::body_of_end(action, future, mailbox, complete, permit, reason);
             Some(body)
         }))
     }

@@ -3,11 +3,15 @@ use crate::error::{Error, ErrorKind};
 use crate::process::OfProcess;
 use bytes::Bytes;
 use statestore::{
-    DelOptions, DelOutcome, Guard as CoreGuard, Hlc, Holder, Leadership as CoreLeadership,
-    LostReason, Outcome, Release, SetOptions, SetOutcome, VdelOutcome,
+    DelOptions, DelOutcome, Entry, Guard as CoreGuard, Hlc, Holder, Leadership as CoreLeadership,
+    LostReason, Outcome, Release, SetOptions, SetOutcome, UpdateOptions, UpdateOutcome,
+    VdelOutcome,
 };
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use tokio::sync::{RwLock, RwLockReadGuard};
+use tokio::time::{Instant, timeout_at};
 
 /// How work under a lease ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,13 +81,40 @@ impl Inner {
         })
     }
 
-    /// Takes what is held, in order to give it back, once nobody uses it.
-    async fn take(&self) -> Option<Holds> {
+    /// Takes the held lease as soon as no write uses it, in order to give it back. From this call on the guard is over: dropping the
+    /// future gives the lease back in the background, even if it was never polled.
+    ///
+    /// It waits for writes as long as it may, and not longer than the lease is certain; the future also gives what is left of that.
+    fn take(
+        self: &Arc<Self>,
+        timeout: Option<Duration>,
+    ) -> impl Future<Output = Result<(Option<Holds>, Duration), Error>> + Send + 'static + use<>
+    {
+        let until = self.look(CoreGuard::valid_until);
+        let asked = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let deadline = until.into_iter().chain(asked).min();
         let lost_reason = self.look(CoreGuard::lost_reason).flatten();
         self.over
             .get_or_init(|| lost_reason.unwrap_or(LostReason::Released));
-        let _settles = Settles(self);
-        self.holds.write().await.take()
+        let settles = Settles(Arc::clone(self));
+        async move {
+            let writing = settles.0.holds.write();
+            let Some(deadline) = deadline else {
+                return Ok((writing.await.take(), Duration::MAX));
+            };
+            match timeout_at(deadline, writing).await {
+                Ok(mut holds) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    Ok((holds.take(), left))
+                }
+                Err(_) => Err(Error::new(
+                    ErrorKind::TimedOut,
+                    Outcome::Unknown,
+                    "giving a lease back",
+                    "a write under the lease did not end in time; the lease is given back when it does",
+                )),
+            }
+        }
     }
 }
 
@@ -91,13 +122,13 @@ impl Inner {
 struct Using<'a> {
     holds: RwLockReadGuard<'a, Holds>,
     // After what it looks at.
-    _settles: Settles<'a>,
+    _settles: Settles<&'a Inner>,
 }
 
-/// Who comes here last after giving back was begun and given up does it, in the background.
-struct Settles<'a>(&'a Inner);
+/// Gives the lease back in the background when the last user is dropped after giving it back was begun.
+struct Settles<I: Deref<Target = Inner>>(I);
 
-impl Drop for Settles<'_> {
+impl<I: Deref<Target = Inner>> Drop for Settles<I> {
     fn drop(&mut self) {
         if self.0.over.get().is_some()
             && let Ok(mut holds) = self.0.holds.try_write()
@@ -277,6 +308,26 @@ impl Guard {
         }
     }
 
+    /// As [`statestore::Guard::update_async`].
+    pub fn update<F, C>(
+        &self,
+        key: Bytes,
+        options: UpdateOptions,
+        change: C,
+    ) -> impl Future<Output = Result<UpdateOutcome, Error>> + Send + 'static + use<F, C>
+    where
+        F: Future<Output = Option<Bytes>> + Send + 'static,
+        C: FnMut(Option<Entry>) -> F + Send + 'static,
+    {
+        let inner = self.inner.get().cloned();
+        async move {
+            let inner = inner?;
+            let used = inner.using(WRITING).await?;
+            let guard = used.holds.guard();
+            Ok(guard.update_async(key, &options, change).await?)
+        }
+    }
+
     /// As [`statestore::Leadership::proclaim`].
     ///
     /// # Errors
@@ -303,13 +354,21 @@ impl Guard {
 
     /// Gives the lease back, as [`statestore::Guard::release`] does, or resigns, as
     /// [`statestore::Leadership::resign`] does. Writes that are under way are waited for.
-    pub fn release(&self) -> impl Future<Output = Result<Release, Error>> + Send + 'static + use<> {
-        let inner = self.inner.get().cloned();
+    ///
+    /// It takes no longer than the time-out, nor than the lease is certain. Then it goes on in the background.
+    ///
+    /// The guard is over from this call on, as by [`finish`](Self::finish) and [`leave`](Self::leave): dropping the future, even before
+    /// it was polled, gives the lease back in the background.
+    pub fn release(
+        &self,
+        timeout: Option<Duration>,
+    ) -> impl Future<Output = Result<Release, Error>> + Send + 'static + use<> {
+        let taken = self.inner.get().map(|inner| inner.take(timeout));
         async move {
-            let holds = inner?.take().await;
+            let (holds, left) = taken?.await?;
             match holds {
-                Some(Holds::Lock(guard)) => Ok(guard.release().await?),
-                Some(Holds::Lead(leadership)) => Ok(leadership.resign().await?),
+                Some(Holds::Lock(guard)) => Ok(guard.release_within(left).await?),
+                Some(Holds::Lead(leadership)) => Ok(leadership.resign_within(left).await?),
                 None => Ok(Release::NotHeld),
             }
         }
@@ -336,13 +395,26 @@ impl Guard {
     pub fn finish(
         &self,
         work: Work,
+        timeout: Option<Duration>,
     ) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
         let inner = self.inner.get().cloned();
+        let taken = inner.as_ref().map(|inner| inner.take(timeout));
+        let taken = taken.map_err(Error::clone);
         async move {
-            let inner = inner?;
-            let finished = match inner.take().await {
-                Some(Holds::Lock(guard)) => guard.finish().await.map_err(Error::from),
-                Some(Holds::Lead(leadership)) => leadership.finish().await.map_err(Error::from),
+            let (inner, taken) = (inner?, taken?);
+            let (holds, left) = match taken.await {
+                Ok(taken) => taken,
+                // It ends by itself.
+                Err(error) => {
+                    tracing::warn!(kind = ?error.kind(), "a lock could not be given back yet");
+                    return Ok(());
+                }
+            };
+            let finished = match holds {
+                Some(Holds::Lock(guard)) => guard.finish_within(left).await.map_err(Error::from),
+                Some(Holds::Lead(leadership)) => {
+                    leadership.finish_within(left).await.map_err(Error::from)
+                }
                 None => match inner.loss_before() {
                     Some(loss) => Err(loss),
                     None if work == Work::Whole => Err(Error::new(
@@ -366,12 +438,12 @@ impl Guard {
 
     /// As [`statestore::Guard::leave`]; for the lead of an election as [`release`](Self::release).
     pub fn leave(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
-        let inner = self.inner.get().cloned();
+        let taken = self.inner.get().map(|inner| inner.take(None));
         async move {
-            let holds = inner?.take().await;
+            let (holds, left) = taken?.await?;
             match holds {
                 Some(Holds::Lock(guard)) => guard.leave().await,
-                Some(Holds::Lead(leadership)) => drop(leadership.resign().await?),
+                Some(Holds::Lead(leadership)) => drop(leadership.resign_within(left).await?),
                 None => {}
             }
             Ok(())

@@ -68,31 +68,68 @@ where
     T: Send + 'static,
     M: Send + 'static,
 {
-    let mut end = End {
-        action,
-        rest: Some((mailbox, complete, permit)),
-        has_begun: false,
-        reason,
-        result: std::marker::PhantomData,
-    };
-    Box::pin(async move {
-        end.has_begun = true;
-        let result = future.await;
-        end.complete(result);
-    })
+    let end = End::new(action, mailbox, complete, permit, reason, false);
+    end.body(future)
+}
+
+/// [`body`] for a future that gives something back or closes it, which goes on in the background if it is dropped.
+pub(crate) fn body_of_end<T, M>(
+    action: &'static str,
+    future: impl Future<Output = Result<T, Error>> + Send + 'static,
+    mailbox: Arc<Mailbox<M>>,
+    complete: impl FnOnce(Result<T, Error>) -> M + Send + 'static,
+    permit: Permit,
+    reason: Reason,
+) -> Body
+where
+    T: Send + 'static,
+    M: Send + 'static,
+{
+    let end = End::new(action, mailbox, complete, permit, reason, true);
+    end.body(future)
 }
 
 struct End<T, M, C: FnOnce(Result<T, Error>) -> M> {
     action: &'static str,
     /// Present until it is completed.
     rest: Option<(Arc<Mailbox<M>>, C, Permit)>,
-    /// It was polled.
+    /// It was polled, or does something even if it never is.
     has_begun: bool,
     reason: Reason,
     result: std::marker::PhantomData<fn(T)>,
 }
 
 impl<T, M, C: FnOnce(Result<T, Error>) -> M> End<T, M, C> {
+    fn new(
+        action: &'static str,
+        mailbox: Arc<Mailbox<M>>,
+        complete: C,
+        permit: Permit,
+        reason: Reason,
+        has_begun: bool,
+    ) -> Self {
+        Self {
+            action,
+            rest: Some((mailbox, complete, permit)),
+            has_begun,
+            reason,
+            result: std::marker::PhantomData,
+        }
+    }
+
+    fn body(mut self, future: impl Future<Output = Result<T, Error>> + Send + 'static) -> Body
+    where
+        T: Send + 'static,
+        M: Send + 'static,
+        C: Send + 'static,
+    {
+        Box::pin(async move {
+            self.has_begun = true;
+            let result = future.await;
+            self.complete(result);
+        })
+    }
+
     fn complete(&mut self, result: Result<T, Error>) {
         if let Some((mailbox, complete, permit)) = self.rest.take() {
             self.reason.told();

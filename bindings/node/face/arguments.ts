@@ -230,7 +230,7 @@ export function transactInput(from: Options): TransactInput {
 
 export function updateInput(from: Options): UpdateInput {
   return present<UpdateInput>({
-    expiresIn: time(from, "expiresIn"),
+    expiresIn: limit(from, "expiresIn"),
     persist: flag(from, "persist"),
     timeout: time(from, "timeout"),
   });
@@ -241,6 +241,7 @@ export function lockInput(from: Options): LockInput {
     duration: time(from, "duration"),
     renewal: renewal(from),
     holder: isAbsent(from.holder) ? undefined : data("holder", from.holder),
+    resume: flag(from, "resume"),
     timeout: time(from, "timeout"),
     foreignLeaseMax: time(from, "foreignLeaseMax"),
     wait: time(from, "wait"),

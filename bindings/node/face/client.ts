@@ -190,7 +190,8 @@ export class Client extends EventEmitter implements Declared {
 
   async update(key: Data, change: Change, options?: UpdateOptions): Promise<UpdateOutcome> {
     args.callback("change", change);
-    return await update(this.#operations, args.data("key", key), change, options);
+    const bytes = args.data("key", key);
+    return await update(this.#operations, "update", (input) => this.#native.update(bytes, input), change, options);
   }
 
   lease(name: Data, options?: Omit<LeaseOptions, "signal">): DeclaredLease {

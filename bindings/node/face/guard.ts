@@ -13,9 +13,12 @@ import type {
   SetOptions,
   SetOutcome,
   StateStoreError,
+  TimeoutOptions,
+  UpdateOptions,
+  UpdateOutcome,
   VdelOutcome,
 } from "../index.js";
-import { data, delInput, setInput, type Options } from "./arguments.js";
+import { callback, data, delInput, setInput, time, type Options } from "./arguments.js";
 import { asyncDispose } from "./disposal.js";
 import { LockLostError, direct, failed } from "./errors.js";
 import { hlc } from "./hlc.js";
@@ -23,6 +26,7 @@ import { inspected, shown, type Inspect, type InspectOptions } from "./inspectio
 import type { NativeGuard, NativeHolder } from "./native.js";
 import type { Operations } from "./operations.js";
 import * as results from "./results.js";
+import { update, type Change } from "./update.js";
 
 /** For those who end work under a lock. */
 export const finish = Symbol("finish");
@@ -82,8 +86,9 @@ export class Guard implements Declared {
     return this.#operations.run("renew", given, () => this.#native.renew(), hlc);
   }
 
-  release(given?: CallOptions): Promise<Release> {
-    return this.#operations.run("release", given, () => this.#native.release(), results.release);
+  release(given?: TimeoutOptions): Promise<Release> {
+    const begin = (from: Options) => this.#native.release(time(from, "timeout"));
+    return this.#operations.run("guard.release", given, begin, results.release);
   }
 
   leave(given?: CallOptions): Promise<void> {
@@ -93,6 +98,12 @@ export class Guard implements Declared {
   set(key: Data, value: Data, given?: Omit<SetOptions, "fencingToken">): Promise<SetOutcome> {
     const begin = (from: Options) => this.#native.set(data("key", key), data("value", value), setInput(from));
     return this.#operations.run("guard.set", given, begin, results.set);
+  }
+
+  async update(key: Data, change: Change, given?: UpdateOptions): Promise<UpdateOutcome> {
+    callback("change", change);
+    const bytes = data("key", key);
+    return await update(this.#operations, "guard.update", (input) => this.#native.update(bytes, input), change, given);
   }
 
   del(key: Data, given?: Omit<DelOptions, "fencingToken">): Promise<DelOutcome> {
@@ -144,7 +155,7 @@ export class Leadership implements DeclaredLeadership {
     return this.#guard.proclaim(value, given);
   }
 
-  resign(given?: CallOptions): Promise<Release> {
+  resign(given?: TimeoutOptions): Promise<Release> {
     return this.#guard.release(given);
   }
 

@@ -6,7 +6,8 @@ const GET = ["remaining", "eventual", ...TIMED];
 const WRITE = ["fencingToken", "retry", ...TIMED];
 const DEL = ["ifVersion", ...WRITE];
 const SET = ["condition", "expiresIn", "persist", "coalesce", ...WRITE];
-const LEASE = ["duration", "renewal", "holder", "timeout", "foreignLeaseMax"];
+const UPDATE = ["expiresIn", "persist", ...TIMED];
+const LEASE = ["duration", "renewal", "holder", "resume", "timeout", "foreignLeaseMax"];
 const ELECTION = [...LEASE, "wait"];
 const LOCK = [...ELECTION, ...CALL];
 
@@ -29,7 +30,7 @@ export const KNOWN = {
   vdel: DEL,
   scan: TIMED,
   observe: ["overflow", ...TIMED],
-  update: ["expiresIn", "persist", ...TIMED],
+  update: UPDATE,
   lease: LEASE,
   lock: LOCK,
   withLock: LOCK,
@@ -43,7 +44,9 @@ export const KNOWN = {
   renew: CALL,
   leave: CALL,
   finish: [],
+  "guard.release": TIMED,
   "guard.set": without(SET, "fencingToken"),
+  "guard.update": UPDATE,
   "guard.del": without(DEL, "fencingToken"),
   "guard.vdel": without(DEL, "fencingToken"),
   "lease.observe": CALL,

@@ -59,6 +59,7 @@ export interface LockInput {
   /** Between two renewals; 0 for none. */
   renewal?: number;
   holder?: Uint8Array;
+  resume?: boolean;
   timeout?: number;
   foreignLeaseMax?: number;
   wait?: number;
@@ -97,10 +98,11 @@ export interface NativeGuard {
   watch(): Begun;
   renew(): Begun;
   set(key: Uint8Array, value: Uint8Array, options?: SetInput): Begun;
+  update(key: Uint8Array, options?: UpdateInput): Begun;
   del(key: Uint8Array, options?: DelInput): Begun;
   vdel(key: Uint8Array, value: Uint8Array, options?: DelInput): Begun;
   proclaim(value: Uint8Array): Begun;
-  release(): Begun;
+  release(timeout?: number): Begun;
   leave(): Begun;
 }
 

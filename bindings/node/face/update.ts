@@ -1,14 +1,18 @@
 /** Compare-and-set with a function of the caller. */
 import type { Data, Entry, UpdateOptions, UpdateOutcome } from "../index.js";
 import { data, updateInput } from "./arguments.js";
+import type { Call } from "./known.js";
+import type { Begun, UpdateInput } from "./native.js";
 import type { Operations } from "./operations.js";
 import * as results from "./results.js";
 
 export type Change = (old: Entry | null) => Data | null | undefined | Promise<Data | null | undefined>;
 
+/** `begin` begins the operation, of a client or of a guard. */
 export async function update(
   operations: Operations,
-  key: Uint8Array,
+  call: Call,
+  begin: (input: UpdateInput) => Begun,
   change: Change,
   options: UpdateOptions | undefined,
 ): Promise<UpdateOutcome> {
@@ -34,9 +38,9 @@ export async function update(
 
   try {
     return await operations.run(
-      "update",
+      call,
       options,
-      (from) => operations.native.update(key, updateInput(from)),
+      (from) => begin(updateInput(from)),
       (is, version) => {
         hasEnded = true;
         return results.update(is, version);

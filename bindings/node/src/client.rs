@@ -328,7 +328,7 @@ impl NativeClient {
     #[napi]
     pub fn update(&self, key: &[u8], options: Option<UpdateInput>) -> Begun {
         let options = options::update(options);
-        self.desk.update(Bytes::copy_from_slice(key), options)
+        self.desk.update(None, Bytes::copy_from_slice(key), options)
     }
 
     #[napi]

@@ -6,10 +6,11 @@ use bytes::Bytes;
 use napi::bindgen_prelude::{Array, Either};
 use napi::{Env, Result};
 use slab::Slab;
-use statestore::Entry;
-use statestore_embed::{Client, Error, Mailbox, Operation};
+use statestore::{Entry, UpdateOutcome};
+use statestore_embed::{Client, Error, Guard, Mailbox, Operation};
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,6 +30,7 @@ const SLOTS: u32 = 4;
 pub(crate) type Begun = Either<u32, Failure>;
 /// Where the answer to the question of an update goes.
 type Answer = oneshot::Sender<Option<Bytes>>;
+type Updates = Pin<Box<dyn Future<Output = std::result::Result<UpdateOutcome, Error>> + Send>>;
 
 /// What the runtime posts.
 pub(crate) struct Item {
@@ -88,18 +90,27 @@ impl Desk {
         })
     }
 
-    /// Begins an update. Each time that it asks for the new value, the face gets a question, and
+    /// Begins an update by the client, or by a guard. Each time that it asks for the new value, the face gets a question, and
     /// [answers](Self::answer).
-    pub(crate) fn update(&self, key: Bytes, options: statestore::UpdateOptions) -> Begun {
+    pub(crate) fn update(
+        &self,
+        guard: Option<&Guard>,
+        key: Bytes,
+        options: statestore::UpdateOptions,
+    ) -> Begun {
         let mailbox = Arc::clone(&self.mailbox);
-        let update = |operation| {
-            self.client.update(key, options, move |old| {
+        let update = |operation| -> Updates {
+            let change = move |old| {
                 let (sender, receiver) = oneshot::channel();
                 let news = News::Question(old, sender);
                 // A mailbox that was closed drops the question, which leaves the key as it is.
                 let _ = mailbox.post(Item { operation, news });
                 async move { receiver.await.unwrap_or_default() }
-            })
+            };
+            match guard {
+                Some(guard) => Box::pin(guard.update(key, options, change)),
+                None => Box::pin(self.client.update(key, options, change)),
+            }
         };
         self.begin("updating", update, Reply::Update)
     }

@@ -1,7 +1,7 @@
 //! What is held: a lock, or the lead of an election.
 use crate::desk::{Begun, Desk};
 use crate::failure::{Failure, thrown};
-use crate::options::{self, DelInput, SetInput};
+use crate::options::{self, DelInput, SetInput, UpdateInput};
 use crate::reply::{self, Reply};
 use bytes::Bytes;
 use napi::bindgen_prelude::{Array, Either};
@@ -72,7 +72,7 @@ impl NativeGuard {
     /// Gives it back at the end of work under it.
     #[napi]
     pub fn finish(&self, has_failed: bool) -> Begun {
-        let finish = self.guard.finish(Work::of_block(has_failed));
+        let finish = self.guard.finish(Work::of_block(has_failed), None);
         self.desk
             .submit_return("giving a lease back", finish, Reply::Done)
     }
@@ -109,6 +109,12 @@ impl NativeGuard {
     }
 
     #[napi]
+    pub fn update(&self, key: &[u8], options: Option<UpdateInput>) -> Begun {
+        let (key, options) = (Bytes::copy_from_slice(key), options::update(options));
+        self.desk.update(Some(&self.guard), key, options)
+    }
+
+    #[napi]
     pub fn del(&self, key: &[u8], options: Option<DelInput>) -> Begun {
         let options = match options::del(options) {
             Ok(options) => options,
@@ -138,9 +144,10 @@ impl NativeGuard {
     }
 
     #[napi]
-    pub fn release(&self) -> Begun {
+    pub fn release(&self, timeout: Option<f64>) -> Begun {
+        let release = self.guard.release(timeout.map(options::time));
         self.desk
-            .submit_return("giving a lease back", self.guard.release(), Reply::Release)
+            .submit_return("giving a lease back", release, Reply::Release)
     }
 
     #[napi]

@@ -73,6 +73,7 @@ pub struct LockInput {
     /// Between two renewals; zero for none.
     pub renewal: Option<f64>,
     pub holder: Option<Uint8Array>,
+    pub resume: Option<bool>,
     pub timeout: Option<f64>,
     pub foreign_lease_max: Option<f64>,
     pub wait: Option<f64>,
@@ -144,6 +145,7 @@ pub(crate) fn lock(input: Option<LockInput>) -> LockOptions {
             Some(every) => Renewal::Every(time(every)),
         })
         .holder(input.holder.map(|holder| Bytes::copy_from_slice(&holder)))
+        .resume(input.resume.unwrap_or_default())
         .timeout(input.timeout.map(time))
         .foreign_lease_max(
             input

@@ -101,9 +101,10 @@ test("an option that does not exist is refused, with the name of the nearest one
     Guard: {
       lost: [(options) => guard.lost(options), "timeout", "signal"],
       renew: [(options) => guard.renew(options), "timeout", "signal"],
-      release: [(options) => guard.release(options), "timeout", "signal"],
+      release: [(options) => guard.release(options), "time_out", "timeout"],
       leave: [(options) => guard.leave(options), "timeout", "signal"],
       set: [(options) => guard.set("k", "v", options), "expiresin", "expiresIn"],
+      update: [(options) => guard.update("k", () => "v", options), "expires_in", "expiresIn"],
       del: [(options) => guard.del("k", options), "Retry", "retry"],
       vdel: [(options) => guard.vdel("k", "v", options), "timeouts", "timeout"],
     },
@@ -114,7 +115,7 @@ test("an option that does not exist is refused, with the name of the nearest one
     },
     Leadership: {
       proclaim: [(options) => lead.proclaim("v", options), "timeout", "signal"],
-      resign: [(options) => lead.resign(options), "timeout", "signal"],
+      resign: [(options) => lead.resign(options), "time_out", "timeout"],
     },
   };
   for (const [of, methods] of Object.entries(calls)) {

@@ -28,6 +28,36 @@ test("the signal of a guard fires when the lock cannot be renewed, before anybod
   await assert.rejects(guard.set("account", "1"), { code: "LockLost", outcome: "not_done" });
 });
 
+test("a lock is given back although the call for that is given up at once", async (t) => {
+  const server = await serverOf(t);
+  const [client, other] = [await clientOf(t, server), await clientOf(t, server)];
+  const given = [];
+  for (let i = 0; i < 20; i += 1) {
+    const guard = await client.lock("door", { wait: 30_000 });
+    const controller = new AbortController();
+    const release = guard.release({ signal: controller.signal });
+    controller.abort();
+    const outcome = await release.then(String, (error) => error.outcome);
+    assert(["released", "unknown"].includes(outcome), outcome);
+    // The guard is kept meanwhile.
+    given.push(guard);
+    await (await other.lock("door", { wait: 30_000 })).release();
+    assert(!guard.isValid());
+  }
+});
+
+test("giving a lock back takes no longer than it may, and goes on then", async (t) => {
+  const server = await serverOf(t);
+  const [client, other] = [await clientOf(t, server), await clientOf(t, server)];
+  const [guard, lead] = [await client.lock("door"), await client.election("chief").campaign("me")];
+  process.kill(server.pid, "SIGSTOP");
+  await assert.rejects(guard.release({ timeout: 100 }), { code: "TimedOut", outcome: "unknown" });
+  await assert.rejects(lead.resign({ timeout: 100 }), { code: "TimedOut", outcome: "unknown" });
+  assert(!guard.isValid() && !lead.guard.isValid());
+  process.kill(server.pid, "SIGCONT");
+  await (await other.lock("door", { wait: 30_000 })).release();
+});
+
 test("the signal fires when the lock is given back, left, or its client is closed", async (t) => {
   const server = await serverOf(t);
   const [a, b] = [await clientOf(t, server), await clientOf(t, server)];
@@ -162,7 +192,7 @@ test("a signal can end the work that the lock is for", async (t) => {
 
 test("a guard names its lock, its holder and its token", async (t) => {
   const client = await clientOf(t, await serverOf(t));
-  const guard = await client.lock("door", { holder: "ann", renewal: "manual" });
+  const guard = await client.lock("door", { holder: "ann", resume: true, renewal: "manual" });
   assert.equal(guard.name.toString(), "door");
   assert.deepEqual(guard.holder, { name: Buffer.from("ann"), clientId: null });
   const entry = await client.get("door");

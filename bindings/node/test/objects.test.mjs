@@ -58,7 +58,7 @@ test("with an encoding, keys, values and names come out as text", async (t) => {
   assert.equal((await client.update("schlüssel", (old) => `${old.value}!`)).is, "applied");
   assert.equal((await client.get("schlüssel")).value, "\ufeffgröße!");
 
-  const lease = client.lease("tür", { holder: "änn" });
+  const lease = client.lease("tür", { holder: "änn", resume: true });
   const { guard } = await lease.acquire();
   assert.deepEqual([lease.name, guard.name, guard.holder.name, (await lease.holder()).holder.name], ["tür", "tür", "änn", "änn"]);
   const held = await (await bytes.lease("tür").observe()).next();

@@ -172,7 +172,7 @@ test("the holders of a lease and the leaders of an election can be followed", as
   const [a, b] = [await clientOf(t, server), await clientOf(t, server)];
   const holders = await b.lease("door").observe();
   assert.equal(await holders.next(), null);
-  const { guard } = await a.lease("door", { holder: "ann" }).acquire();
+  const { guard } = await a.lease("door", { holder: "ann", resume: true }).acquire();
   assert.equal((await holders.next()).holder.name.toString(), "ann");
   await guard.release();
   assert.equal(await holders.next(), null);

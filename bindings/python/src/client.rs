@@ -14,7 +14,7 @@ use crate::shared::Shared;
 use crate::update::{self, Change};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
-use statestore::{ScanOptions, UpdateOptions};
+use statestore::ScanOptions;
 use statestore_embed::Stopped;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -427,7 +427,11 @@ impl Client {
     /// Changes a key by what it holds, without a lock: `Applied` (true), or `Unchanged` (false).
     ///
     /// ``change`` is called with the `Entry` or ``None`` and returns the new value, or ``None`` to leave the key as it is. It
-    /// is called again when somebody else was faster. With `statestore.aio` it may be a coroutine function.
+    /// is called again if another client changed the key in between. With `statestore.aio` it may be a coroutine function.
+    ///
+    /// The key keeps the time that it has left. With ``expires_in``, it expires after that time, or never for ``math.inf``. On a
+    /// store without `Capabilities.conditions` the key is fenced from then on, and other writes need `update` too. `Guard.update`
+    /// changes a key that a lock protects.
     ///
     ///     >>> def count(old):
     ///     ...     return str(int(old.value if old else 0) + 1)
@@ -449,11 +453,8 @@ impl Client {
     ) -> PyResult<Bound<'py, PyAny>> {
         let key = self.shared.codec.read("key", key)?;
         let change = Change::new(change, &self.shared.codec)?;
-        let options = UpdateOptions::new()
-            .expires_in(time("expires_in", expires_in)?)
-            .persist(flag("persist", persist)?.unwrap_or_default())
-            .timeout(time("timeout", timeout)?);
-        update::run(py, &self.shared, key, options, change)
+        let options = options::update(expires_in, persist, timeout)?;
+        update::run(py, &self.shared, None, key, options, change)
     }
 
     /// Closes the connection, and ends everything that was made from this client: calls that are under way raise

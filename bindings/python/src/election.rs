@@ -1,4 +1,5 @@
 //! Elections.
+use crate::argument::time;
 use crate::guard::Guard;
 use crate::observer::{check_callback, observer};
 use crate::outcome;
@@ -158,9 +159,14 @@ impl Leadership {
         self.guard.finish(py, has_failed)
     }
 
-    /// Gives the lead up: a `Release`.
-    fn resign<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let resign = self.guard.inner.release();
+    /// Gives the lead up: a `Release`. It takes at most ``timeout``, as `Guard.release`.
+    #[pyo3(signature = (*, timeout=None))]
+    fn resign<'py>(
+        &self,
+        py: Python<'py>,
+        timeout: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let resign = self.guard.inner.release(time("timeout", timeout)?);
         self.guard
             .shared
             .give_back(py, "resigning", resign, |py, outcome| {

@@ -5,6 +5,7 @@ use crate::hlc::Hlc;
 use crate::options;
 use crate::outcome;
 use crate::shared::Shared;
+use crate::update::{self, Change};
 use pyo3::prelude::*;
 use statestore_embed::Work;
 use std::sync::Arc;
@@ -153,7 +154,7 @@ impl Guard {
             // Also if nothing can be asked any more, because the client was closed.
             Some(loss) if !has_failed => Err(error::to_python(py, &loss)),
             _ => {
-                let finish = self.inner.finish(Work::of_block(has_failed));
+                let finish = self.inner.finish(Work::of_block(has_failed), None);
                 self.shared
                     .give_back(py, "giving a lock back", finish, |py, ()| Ok(py.None()))
             }
@@ -161,8 +162,16 @@ impl Guard {
     }
 
     /// Gives the lock back: a `Release`. Writes that are under way are waited for.
-    fn release<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let release = self.inner.release();
+    ///
+    /// It takes at most ``timeout``, and no longer than the lock is certainly held. Then it raises `TimedOutError`, and goes on in the
+    /// background.
+    #[pyo3(signature = (*, timeout=None))]
+    fn release<'py>(
+        &self,
+        py: Python<'py>,
+        timeout: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let release = self.inner.release(time("timeout", timeout)?);
         self.shared
             .give_back(py, "giving a lock back", release, |py, outcome| {
                 outcome::release(py, outcome)
@@ -213,6 +222,31 @@ impl Guard {
         self.shared.run(py, "a guarded SET", set, |py, _, outcome| {
             outcome::set(py, &outcome)
         })
+    }
+
+    /// As `Client.update`, under the token of the lock; `LockLostError` once the lock is lost.
+    ///
+    ///     >>> with client.lock("pump/owner") as guard:
+    ///     ...     _ = guard.update("pump/starts", lambda old: str(int(old.value if old else 0) + 1))
+    ///     ...     client.get("pump/starts").value
+    ///     b'1'
+    #[pyo3(
+        signature = (key, change, *, expires_in=None, persist=None, timeout=None),
+        text_signature = "($self, key, change, *, expires_in=None, persist=False, timeout=None)"
+    )]
+    fn update<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        change: &Bound<'py, PyAny>,
+        expires_in: Option<&Bound<'py, PyAny>>,
+        persist: Option<&Bound<'py, PyAny>>,
+        timeout: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let key = self.shared.codec.read("key", key)?;
+        let change = Change::new(change, &self.shared.codec)?;
+        let options = options::update(expires_in, persist, timeout)?;
+        update::run(py, &self.shared, Some(&self.inner), key, options, change)
     }
 
     /// As `Client.delete`, under the token of the lock.

@@ -68,7 +68,8 @@ impl Lease {
         )
     }
 
-    /// Gives back what the last attempt of this object took, as `Guard.release` does.
+    /// Gives back what is held under the resumed holder's name in the options, whichever program took it: a `Release`. A guard gives its
+    /// lease back by itself.
     fn release<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let release = self.inner.release();
         self.shared

@@ -29,13 +29,15 @@ impl Locks {
 impl Locks {
     /// The lease of this name, which is a key of the store: a `Lease`. Nothing is sent.
     ///
-    /// ``renewal`` is ``"third"`` (of the duration), a time, or ``"manual"``; ``holder`` is a name of your own.
+    /// ``renewal`` is ``"third"`` (of the duration), a time, or ``"manual"``; ``holder`` is a name of your
+    /// own, which each attempt makes unique by a suffix. With ``resume`` the lease is held under exactly that name, also if it is held under it
+    /// already, so that a restarted program resumes its lease. Two running clients that resume one name both hold the lease.
     #[allow(clippy::too_many_arguments, reason = "each is an option")]
     #[pyo3(
         signature = (
-            name, *, duration=None, renewal=None, holder=None, timeout=None, foreign_lease_max=None,
+            name, *, duration=None, renewal=None, holder=None, resume=None, timeout=None, foreign_lease_max=None,
         ),
-        text_signature = "($self, name, *, duration=10.0, renewal='third', holder=None, timeout=None, foreign_lease_max=3600.0)"
+        text_signature = "($self, name, *, duration=10.0, renewal='third', holder=None, resume=False, timeout=None, foreign_lease_max=3600.0)"
     )]
     fn lease(
         &self,
@@ -44,6 +46,7 @@ impl Locks {
         duration: Any<'_, '_>,
         renewal: Any<'_, '_>,
         holder: Any<'_, '_>,
+        resume: Any<'_, '_>,
         timeout: Any<'_, '_>,
         foreign_lease_max: Any<'_, '_>,
     ) -> PyResult<Py<PyAny>> {
@@ -52,6 +55,7 @@ impl Locks {
             duration,
             renewal,
             holder,
+            resume,
             timeout,
             foreign_lease_max,
         };
@@ -71,9 +75,9 @@ impl Locks {
     #[allow(clippy::too_many_arguments, reason = "each is an option")]
     #[pyo3(
         signature = (
-            name, *, duration=None, renewal=None, holder=None, timeout=None, foreign_lease_max=None, wait=None,
+            name, *, duration=None, renewal=None, holder=None, resume=None, timeout=None, foreign_lease_max=None, wait=None,
         ),
-        text_signature = "($self, name, *, duration=10.0, renewal='third', holder=None, timeout=None, foreign_lease_max=3600.0, wait=None)"
+        text_signature = "($self, name, *, duration=10.0, renewal='third', holder=None, resume=False, timeout=None, foreign_lease_max=3600.0, wait=None)"
     )]
     fn lock<'py>(
         &self,
@@ -82,6 +86,7 @@ impl Locks {
         duration: Any<'_, 'py>,
         renewal: Any<'_, 'py>,
         holder: Any<'_, 'py>,
+        resume: Any<'_, 'py>,
         timeout: Any<'_, 'py>,
         foreign_lease_max: Any<'_, 'py>,
         wait: Any<'_, 'py>,
@@ -91,6 +96,7 @@ impl Locks {
             duration,
             renewal,
             holder,
+            resume,
             timeout,
             foreign_lease_max,
         };
@@ -108,9 +114,9 @@ impl Locks {
     #[allow(clippy::too_many_arguments, reason = "each is an option")]
     #[pyo3(
         signature = (
-            name, *, duration=None, renewal=None, holder=None, timeout=None, foreign_lease_max=None, wait=None,
+            name, *, duration=None, renewal=None, holder=None, resume=None, timeout=None, foreign_lease_max=None, wait=None,
         ),
-        text_signature = "($self, name, *, duration=10.0, renewal='third', holder=None, timeout=None, foreign_lease_max=3600.0, wait=None)"
+        text_signature = "($self, name, *, duration=10.0, renewal='third', holder=None, resume=False, timeout=None, foreign_lease_max=3600.0, wait=None)"
     )]
     fn election(
         &self,
@@ -119,6 +125,7 @@ impl Locks {
         duration: Any<'_, '_>,
         renewal: Any<'_, '_>,
         holder: Any<'_, '_>,
+        resume: Any<'_, '_>,
         timeout: Any<'_, '_>,
         foreign_lease_max: Any<'_, '_>,
         wait: Any<'_, '_>,
@@ -128,6 +135,7 @@ impl Locks {
             duration,
             renewal,
             holder,
+            resume,
             timeout,
             foreign_lease_max,
         };

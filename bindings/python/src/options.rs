@@ -1,5 +1,5 @@
 //! The options of calls.
-use crate::argument::{flag, number, time, word, wrong_type};
+use crate::argument::{flag, limit, number, time, word, wrong_type};
 use crate::codec::Codec;
 use crate::condition::IfVersion;
 use crate::hlc::Hlc;
@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use statestore::{
     Condition, DelOptions, GetOptions, LeaseOptions, LockOptions, ObserveOptions, Overflow,
-    Renewal, Retry, SetOptions, TransactOptions, Version,
+    Renewal, Retry, SetOptions, TransactOptions, UpdateOptions, Version,
 };
 
 type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
@@ -88,6 +88,18 @@ pub(crate) fn del(
         .retry(retry(again)?))
 }
 
+/// `None` is the default.
+pub(crate) fn update(
+    expires_in: Any<'_, '_>,
+    persist: Any<'_, '_>,
+    timeout: Any<'_, '_>,
+) -> PyResult<UpdateOptions> {
+    Ok(UpdateOptions::new()
+        .expires_in(limit("expires_in", expires_in)?)
+        .persist(flag("persist", persist)?.unwrap_or_default())
+        .timeout(time("timeout", timeout)?))
+}
+
 fn hlc(name: &str, value: Any<'_, '_>) -> PyResult<Option<statestore::Hlc>> {
     let Some(value) = value else { return Ok(None) };
     match value.cast::<Hlc>() {
@@ -131,6 +143,7 @@ pub(crate) struct Lease<'a, 'py> {
     pub(crate) duration: Any<'a, 'py>,
     pub(crate) renewal: Any<'a, 'py>,
     pub(crate) holder: Any<'a, 'py>,
+    pub(crate) resume: Any<'a, 'py>,
     pub(crate) timeout: Any<'a, 'py>,
     pub(crate) foreign_lease_max: Any<'a, 'py>,
 }
@@ -144,6 +157,7 @@ impl Lease<'_, '_> {
             .duration(time("duration", self.duration)?.unwrap_or(default.duration))
             .renewal(renewal(self.renewal)?)
             .holder(holder.transpose()?)
+            .resume(flag("resume", self.resume)?.unwrap_or_default())
             .timeout(time("timeout", self.timeout)?)
             .foreign_lease_max(foreign_lease_max.unwrap_or(default.foreign_lease_max)))
     }

@@ -11,7 +11,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use statestore::{Entry, UpdateOptions, UpdateOutcome};
-use statestore_embed::{Client, Error};
+use statestore_embed::{Client, Error, Guard};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,6 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 
 const UPDATING: &str = "updating";
 
+type Updates = Pin<Box<dyn Future<Output = Result<UpdateOutcome, Error>> + Send>>;
 type NewValue = Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>;
 
 /// The function of an update, and what it raised.
@@ -146,24 +147,42 @@ impl WhenDone {
     }
 }
 
-/// Changes a key by what it holds, as the face has it.
+/// Begins an update by the client, or by a guard.
+fn begin<C>(
+    client: &Client,
+    guard: Option<&Guard>,
+    key: Bytes,
+    options: UpdateOptions,
+    change: C,
+) -> Updates
+where
+    C: FnMut(Option<Entry>) -> NewValue + Send + 'static,
+{
+    match guard {
+        Some(guard) => Box::pin(guard.update(key, options, change)),
+        None => Box::pin(client.update(key, options, change)),
+    }
+}
+
+/// Changes a key by what it holds, as the face has it, by the client or by a guard.
 pub(crate) fn run<'py>(
     py: Python<'py>,
     shared: &Shared,
+    guard: Option<&Guard>,
     key: Bytes,
     options: UpdateOptions,
     change: Change,
 ) -> PyResult<Bound<'py, PyAny>> {
     match &shared.face {
         Face::Blocking => {
-            let outcome = here(py, &shared.client, key, options, &change)?;
+            let outcome = here(py, &shared.client, guard, key, options, &change)?;
             let outcome = outcome.map_err(|error| error::to_python(py, &error))?;
             Ok(change.told(py, &outcome)?.into_bound(py))
         }
         Face::Asyncio(event_loop) => {
             let (event_loop, calls) = (Arc::clone(event_loop), change.clone());
             let change_there = move |old| calls.there(&event_loop, old);
-            let update = shared.client.update(key, options, change_there);
+            let update = begin(&shared.client, guard, key, options, change_there);
             shared.run(py, UPDATING, update, move |py, _, outcome| {
                 change.told(py, &outcome)
             })
@@ -176,17 +195,19 @@ pub(crate) fn run<'py>(
 fn here(
     py: Python<'_>,
     client: &Client,
+    guard: Option<&Guard>,
     key: Bytes,
     options: UpdateOptions,
     change: &Change,
 ) -> PyResult<Result<UpdateOutcome, Error>> {
     let (posed, mut questions) = mpsc::unbounded_channel();
-    let mut update = Box::pin(client.update(key, options, move |old| {
+    let ask = move |old| -> NewValue {
         let (answer, answered) = oneshot::channel();
         // The receiver is right here.
         let _ = posed.send((old, answer));
-        async move { answered.await.ok().flatten() }
-    }));
+        Box::pin(async move { answered.await.ok().flatten() })
+    };
+    let mut update = begin(client, guard, key, options, ask);
     loop {
         let next = poll_fn(|context| {
             if let Poll::Ready(outcome) = update.as_mut().poll(context) {

@@ -21,7 +21,7 @@ WAITING = {
         *("capabilities", "transact", "observe", "update", "lock", "with_lock", "close"),
     },
     "Election": {"campaign", "leader", "observe"},
-    "Guard": {"lost", "renew", "release", "leave", "set", "delete", "vdel"},
+    "Guard": {"lost", "renew", "release", "leave", "set", "update", "delete", "vdel"},
     "Leadership": {"proclaim", "resign"},
     "Lease": {"acquire", "release", "holder", "observe"},
     "Observer": {"next", "close"},

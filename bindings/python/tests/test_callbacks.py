@@ -250,7 +250,7 @@ def test_the_holders_of_a_lease(face, connect):
     one, two = connect(), connect()
     observer = face.run(two.lease("door").observe())
     assert face.run(observer.next(timeout=GUARD)) == statestore.Nobody()
-    guard = face.run(one.lock("door", holder="ann"))
+    guard = face.run(one.lock("door", holder="ann", resume=True))
     assert face.run(observer.next(timeout=GUARD)).holder.name == b"ann"
     face.run(guard.release())
     assert not face.run(observer.next(timeout=GUARD))

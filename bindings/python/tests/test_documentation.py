@@ -74,6 +74,12 @@ def test_a_session_of_the_guides(block, statestore_client):
     check(str(block), block.code, client=statestore_client, statestore=statestore)
 
 
+@pytest.mark.parametrize("block", [block for block in BLOCKS if kind_of(block) == "session" and ".update(" in block.code], ids=str)
+def test_a_session_with_updates_can_be_run_again(block, statestore_client):
+    for _ in range(2):
+        check(str(block), block.code, client=statestore_client, statestore=statestore)
+
+
 @cases("test")
 def test_a_test_of_the_guides(block, tmp_path):
     suite = tmp_path / "test_of_the_guide.py"

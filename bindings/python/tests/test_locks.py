@@ -1,6 +1,8 @@
 """Guards as context managers, and how they tell of a loss."""
 
 import inspect
+import os
+import signal
 import threading
 
 import pytest
@@ -50,6 +52,24 @@ def test_a_lock_that_ends_with_its_client(face, connect):
     guard = face.run(client.lock("door"))
     face.run(client.close())
     assert guard.lost_reason() == "closed"
+
+
+def test_giving_a_lock_back_takes_no_longer_than_told_nor_than_the_lock(face, connect, statestore_server):
+    client = connect()
+    held, lead = face.run(client.lock("door")), face.run(client.election("chief").campaign("me"))
+    lost = face.run(client.lock("short", duration=0.5))
+    os.kill(statestore_server.pid, signal.SIGSTOP)
+    try:
+        for give_back in (held.release, lead.resign):
+            with pytest.raises(statestore.TimedOutError, match="in the background") as raised:
+                face.run(give_back(timeout=0.1))
+            assert raised.value.outcome == "unknown"
+        assert not held.is_valid()
+        assert face.run(lost.lost(timeout=GUARD)) == "expired"
+        assert face.run(lost.release()) is statestore.Release.NOT_HELD
+    finally:
+        os.kill(statestore_server.pid, signal.SIGCONT)
+    face.run(connect().lock("door", wait=GUARD))
 
 
 # How work under a lock is done: each runs it, and leaves the lock.
@@ -184,6 +204,33 @@ def test_a_failed_release_is_no_error(run, face, start_server):
 
     assert run(face, client, for_face(face, work), duration=1.0, renewal="manual") is True
     face.run(client.close())
+
+
+@pytest.mark.parametrize("end", ["release", "__aexit__", "close"])
+def test_a_lock_is_given_back_although_that_is_cancelled_at_once(end, statestore_server):
+    import asyncio
+    import contextlib
+
+    from statestore import aio
+
+    async def main():
+        async with aio.connect(statestore_server.url) as other:
+            for _ in range(20):
+                client = await aio.connect(statestore_server.url)
+                guard = await client.lock("door", wait=GUARD)
+                calls = {"close": client.close, "__aexit__": lambda guard=guard: guard.__aexit__(None, None, None)}
+                ending = asyncio.ensure_future((calls.get(end) or getattr(guard, end))())
+                # One step: it begins.
+                await asyncio.sleep(0)
+                ending.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await ending
+                # A client that is asked to close again has nothing left to close.
+                async with other.lock("door", wait=GUARD):
+                    assert not guard.is_valid()
+                await client.close()
+
+    asyncio.run(main())
 
 
 def test_work_of_asyncio_that_is_cancelled_ends_before_its_lock_is_given_back(statestore_server):

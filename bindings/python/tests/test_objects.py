@@ -57,7 +57,7 @@ def test_the_guard_of_a_lead_is_not_warned_of_while_the_lead_is_there(face, conn
 
 def test_everything_shows_what_it_is(face, connect):
     client = connect(client_id="me")
-    guard = face.run(client.lock("lock", holder="name"))
+    guard = face.run(client.lock("lock", holder="name", resume=True))
     observer = face.run(client.observe("key"))
     lead = face.run(client.election("chief").campaign("me"))
     shown = {

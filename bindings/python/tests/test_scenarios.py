@@ -1,6 +1,7 @@
 """The scenarios that every language plays (tests/scenarios/README.md), with both faces."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,8 @@ class Player:
         return lambda _: None
 
     def option(self, name, value):
+        if value == "never":
+            return math.inf
         if name in TIMES or (name == "renewal" and not isinstance(value, str)):
             return value / 1000
         if name in {"fencing_token", "if_version"}:

@@ -61,7 +61,7 @@ impl Client {
     }
 
     /// `waits`: whether the request may wait until it can be sent.
-    pub(super) async fn capabilities_within(
+    pub(crate) async fn capabilities_within(
         &self,
         deadline: &Deadline,
         waits: bool,
@@ -99,6 +99,11 @@ impl Client {
         Ok(capabilities)
     }
 
+    /// The store does not know what it said that it knows, so it is another one by now: the next call asks again.
+    pub(crate) fn forget_capabilities(&self) {
+        self.shared().known.forget();
+    }
+
     /// Makes a call that only some stores know, if what the store can do `permits` it.
     ///
     /// `call` gets the time that it may take, and what was permitted. It is made a second time if the store does not understand it, so that it is another
@@ -119,7 +124,7 @@ impl Client {
             let permitted = permits(&capabilities)?;
             match call(deadline.left(), permitted).await {
                 Err(error) if is_first && is_unknown_form(&error) => {
-                    self.shared().known.forget();
+                    self.forget_capabilities();
                     is_first = false;
                 }
                 result => return result,
@@ -129,7 +134,7 @@ impl Client {
 }
 
 /// Whether the store certainly did nothing, because it does not know such a request.
-fn is_unknown_form(error: &Error) -> bool {
+pub(crate) fn is_unknown_form(error: &Error) -> bool {
     error.outcome() == Outcome::NotDone
         && matches!(
             error.service_error(),

@@ -181,8 +181,12 @@ impl Shared {
         key: &[u8],
         timeout: Duration,
         waits: bool,
+        remaining: bool,
     ) -> Result<Option<Entry>, Error> {
-        let options = GetOptions::new().timeout(timeout).at_once(!waits);
+        let options = GetOptions::new()
+            .timeout(timeout)
+            .at_once(!waits)
+            .remaining(remaining);
         let mut get = self.start_get(key, &options)?;
         let response = (&mut get).await?;
         entry(&get, response)

@@ -34,6 +34,7 @@ mod vdel;
 mod watches;
 
 pub use abandoned::Abandoned;
+pub(crate) use capabilities::is_unknown_form;
 pub use counters::Counters;
 pub(crate) use deadline::Deadline;
 pub use del::{DelOptions, DelOutcome};

@@ -56,7 +56,9 @@ impl Local<'_> {
 
 impl Store for Local<'_> {
     async fn get(&self, key: &[u8], timeout: Duration) -> Result<Option<Entry>, Error> {
-        self.shared.get_stored(key, timeout, self.waits).await
+        self.shared
+            .get_stored(key, timeout, self.waits, false)
+            .await
     }
 
     async fn set(&self, set: Set<'_>, timeout: Duration) -> Result<SetOutcome, Error> {

@@ -108,6 +108,15 @@ impl CompareAndSet {
         this
     }
 
+    /// The same with the token of a lock's [`Guard`](crate::Guard), which must not be used for two attempts at a time.
+    pub fn with_token(old: Option<Entry>, new: Bytes, token: Hlc) -> Self {
+        let stage = match old {
+            Some(Entry { value, .. }) => Stage::Raise { old: value },
+            None => Stage::Create,
+        };
+        Self { stage, new, token }
+    }
+
     /// The SET to be sent next; `None` at the end.
     pub fn request(&self) -> Option<Step> {
         let (value, condition, is_write) = match &self.stage {

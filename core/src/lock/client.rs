@@ -126,10 +126,11 @@ impl Client {
         Election::new(self.clone(), name.as_ref(), options)
     }
 
-    /// Changes a key by what it holds, without a lock: a fenced compare-and-set.
+    /// Changes a key by what it holds, without a lock: reads it, and writes it if it still has the version that was read.
     ///
-    /// `change` gets what the key holds, `None` if it is absent, and gives the new value, or `None` for no change. It is
-    /// called again when somebody else was faster, so it should do nothing but compute.
+    /// `change` gets the entry, `None` if the key is absent, and returns the new value, or `None` for no change. It is
+    /// called again if another client changed the key in between, so it should do nothing but compute. The key keeps the time
+    /// that it has left, unless [`UpdateOptions::expires_in`] says otherwise.
     ///
     /// ```no_run
     /// # async fn example(client: statestore::Client) -> Result<(), statestore::Error> {
@@ -143,17 +144,19 @@ impl Client {
     /// # }
     /// ```
     ///
-    /// From the first update on, the key is fenced: a plain SET or DEL without a token is refused. All that write the key
-    /// should use `update`. The limits are those of the fence, see `docs/locks.md`: deleting a key, or its expiry, drops
-    /// its fence; a value that was set back to the same bytes without a token counts as unchanged.
+    /// A store without conditions on versions ([`Capabilities::conditions`](crate::Capabilities)) gets a fenced compare-and-set
+    /// instead. From the first update on, the key is fenced there: a SET or DEL without a token is refused, and all clients that
+    /// write the key should use `update`. See `docs/locks.md` for the limits.
+    ///
+    /// A key that a lock protects is updated with [`Guard::update`].
     ///
     /// Dropping the future ends it between two steps; a write that has left may still be carried out.
     ///
     /// # Errors
     /// As [`set`](Self::set) and [`get`](Self::get), also when the time is over and a request had failed for a reason that may
-    /// pass; [`ErrorKind::TimedOut`] if others changed the key each time; [`ErrorKind::FencingTokenLower`] if somebody protected
-    /// it with a token that is ahead of the clock, which passes within a minute. If the outcome is unknown, the change may
-    /// have been stored.
+    /// pass; [`ErrorKind::TimedOut`] if others changed the key each time; [`ErrorKind::FencingTokenRequired`] if the key is
+    /// fenced. On a store without conditions on versions, [`ErrorKind::FencingTokenLower`] if the key is protected with a token
+    /// that is ahead of the clock, which passes within a minute. If the outcome is unknown, the change may have been stored.
     pub async fn update<V: AsRef<[u8]>>(
         &self,
         key: impl AsRef<[u8]>,
@@ -173,7 +176,7 @@ impl Client {
         mut change: impl FnMut(Option<&Entry>) -> Option<V>,
     ) -> Result<UpdateOutcome, Error> {
         let change = |old: Option<Entry>| std::future::ready(change(old.as_ref()));
-        update::update(self, key.as_ref(), options, change).await
+        update::update(self, None, key.as_ref(), options, change).await
     }
 
     /// Changes a key by what it holds, where the new value takes its time, as when another thread computes it.
@@ -188,6 +191,6 @@ impl Client {
         options: &UpdateOptions,
         change: impl FnMut(Option<Entry>) -> F,
     ) -> Result<UpdateOutcome, Error> {
-        update::update(self, key.as_ref(), options, change).await
+        update::update(self, None, key.as_ref(), options, change).await
     }
 }

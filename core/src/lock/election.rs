@@ -4,9 +4,11 @@ use super::holder::Holder;
 use super::lease::{self, Holding};
 use super::lock;
 use super::options::LockOptions;
+use crate::client::Deadline;
 use crate::error::{Error, ErrorKind};
-use crate::{Client, SetOutcome};
+use crate::{Client, DelOptions, SetOutcome};
 use bytes::{BufMut, Bytes, BytesMut};
+use std::time::Duration;
 
 /// What follows the name of an election in the key of its leader's record.
 const RECORD: &[u8] = b"/leader";
@@ -113,14 +115,23 @@ impl Leadership {
 
     /// Withdraws the proclaimed value and gives the lead back.
     ///
-    /// Dropping the future gives the lead back in the background.
+    /// Returns at the latest when the lead is not certain any more. Dropping the future gives the lead back in the background.
     ///
     /// # Errors
     /// The lead could not be given back: it ends when its lease is over. A value that could not be withdrawn does not
     /// count any more without its holder, and the next leader replaces it.
     pub async fn resign(self) -> Result<Release, Error> {
-        self.withdraw().await;
-        self.guard.release().await
+        self.resign_within(Duration::MAX).await
+    }
+
+    /// As [`resign`](Self::resign), and waits at most so long. Giving the lead back goes on in the background then.
+    ///
+    /// # Errors
+    /// As [`resign`](Self::resign); [`ErrorKind::TimedOut`] with an unknown outcome if the time is over.
+    pub async fn resign_within(self, timeout: Duration) -> Result<Release, Error> {
+        let deadline = Deadline::after(timeout);
+        self.withdraw(&deadline).await;
+        self.guard.release_within(deadline.left()).await
     }
 
     /// Resigns at the end of work that succeeded, as [`Guard::finish`] gives a lease back.
@@ -130,20 +141,31 @@ impl Leadership {
     /// # Errors
     /// As there.
     pub async fn finish(self) -> Result<(), Error> {
+        self.finish_within(Duration::MAX).await
+    }
+
+    /// As [`finish`](Self::finish), and waits at most so long. Giving the lead back goes on in the background then.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn finish_within(self, timeout: Duration) -> Result<(), Error> {
         if let Some(loss) = self.guard.loss() {
             return Err(loss);
         }
-        self.withdraw().await;
+        let deadline = Deadline::after(timeout);
+        self.withdraw(&deadline).await;
         if self.guard.is_valid() {
-            return self.guard.finish().await;
+            return self.guard.finish_within(deadline.left()).await;
         }
         // It was led until the work was over.
         tracing::warn!("a lead could not be given back in its time");
         Ok(())
     }
 
-    async fn withdraw(&self) {
-        match self.guard.del(&self.record).await {
+    async fn withdraw(&self, deadline: &Deadline) {
+        let most = self.guard.client().shared().request_timeout();
+        let options = DelOptions::new().timeout(deadline.left().min(most));
+        match self.guard.del_with(&self.record, &options).await {
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::LockLost => {}
             Err(error) => {

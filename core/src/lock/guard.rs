@@ -5,11 +5,11 @@ use super::keeper::Command;
 use super::turns::Turn;
 use super::validity::Validity;
 use crate::error::{Error, ErrorKind, Outcome};
-use crate::{Client, Hlc, LostReason};
+use crate::{Client, ConnectionState, Hlc, LostReason};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::Instant;
 
 const WORKING: &str = "working under the lock";
@@ -42,6 +42,8 @@ pub struct Guard {
     keeper: mpsc::Sender<Command>,
     /// Somebody else wanted the lock as well.
     turn: Option<Turn>,
+    /// Held by the update that runs, on a store without conditions on versions.
+    updates: Mutex<()>,
 }
 
 impl Guard {
@@ -61,6 +63,7 @@ impl Guard {
             validity,
             keeper,
             turn: None,
+            updates: Mutex::default(),
         }
     }
 
@@ -137,19 +140,52 @@ impl Guard {
 
     /// Stops renewing and gives the lease back.
     ///
-    /// That goes on if the future is dropped, and is tried again until the lease must have ended by itself.
+    /// Returns at the latest when the lease is not certain any more. Giving it back goes on if the future is dropped, and is retried until
+    /// the lease must have ended by itself.
     ///
     /// # Errors
-    /// The store could not be asked, or refused. The lease ends when its time is over.
+    /// As [`release_within`](Self::release_within).
     pub async fn release(self) -> Result<Release, Error> {
-        let (reply, released) = oneshot::channel();
-        if self.keeper.send(Command::Release(reply)).await.is_ok()
-            && let Ok(result) = released.await
-        {
-            return result;
-        }
+        self.release_within(Duration::MAX).await
+    }
+
+    /// Stops renewing and gives the lease back, and waits for that at most so long.
+    ///
+    /// # Errors
+    /// The store refused; [`ErrorKind::TimedOut`] with an unknown outcome if the time is over. Giving the lease back goes on in the
+    /// background then, and the lease ends when its time is over.
+    pub async fn release_within(self, timeout: Duration) -> Result<Release, Error> {
         // A lease that was lost is given back in the background.
-        Ok(Release::NotHeld)
+        let Some(left) = self.validity.left() else {
+            return Ok(Release::NotHeld);
+        };
+        let most = timeout.min(left);
+        let (reply, released) = oneshot::channel();
+        let release = async {
+            if self.keeper.send(Command::Release(reply)).await.is_ok()
+                && let Ok(result) = released.await
+            {
+                return result;
+            }
+            Ok(Release::NotHeld)
+        };
+        match tokio::time::timeout(most, release).await {
+            Ok(result) => result,
+            Err(_) => Err(self.not_given_back(most)),
+        }
+    }
+
+    fn not_given_back(&self, within: Duration) -> Error {
+        let action = action("giving back the lease", &self.name);
+        let going_on = "it is retried in the background, and the lease ends by itself";
+        let error = |reason| Error::new(ErrorKind::TimedOut, Outcome::Unknown, action, reason);
+        match &*self.client.state().borrow() {
+            ConnectionState::Reconnecting(cause) | ConnectionState::Closed { error: cause, .. } => {
+                error(format!("not within {within:?}: {cause}; {going_on}"))
+                    .with_source(cause.clone())
+            }
+            _ => error(format!("no response within {within:?}; {going_on}")),
+        }
     }
 
     /// What work under the lease ends with although it succeeded: [`ErrorKind::LockLost`] with an unknown outcome, if the
@@ -161,17 +197,25 @@ impl Guard {
     /// Gives the lease back at the end of work that succeeded. An answer that the lease could not be given back is no
     /// error: the log is told, and it ends by itself.
     ///
-    /// That goes on if the future is dropped.
+    /// Returns at the latest when the lease is not certain any more. Giving it back goes on if the future is dropped.
     ///
     /// # Errors
     /// [`ErrorKind::LockLost`] with an unknown outcome if the lease was lost before, so that the work, or a part of it, was
     /// done without its protection.
     pub async fn finish(self) -> Result<(), Error> {
+        self.finish_within(Duration::MAX).await
+    }
+
+    /// As [`finish`](Self::finish), and waits at most so long. Giving the lease back goes on in the background then.
+    ///
+    /// # Errors
+    /// As [`finish`](Self::finish).
+    pub async fn finish_within(self, timeout: Duration) -> Result<(), Error> {
         if let Some(loss) = self.loss() {
             return Err(loss);
         }
         let (name, until) = (self.name.clone(), self.valid_until());
-        match self.release().await {
+        match self.release_within(timeout).await {
             // What is found gone before it can have ended by itself was taken away.
             Ok(Release::NotHeld) if Instant::now() < until => {
                 let reason = "the lease is lost: it was found gone when it was to be given back";
@@ -198,6 +242,10 @@ impl Guard {
     /// The client with which it was taken.
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    pub(super) fn updates(&self) -> &Mutex<()> {
+        &self.updates
     }
 
     /// What is left of the time for which the lease is certainly held.

@@ -5,9 +5,12 @@
 //! is on its way nevertheless when the lease ends meets the fence: the store refuses it as soon as a newer holder has
 //! written the same key.
 use super::Guard;
+use super::update::{self, UpdateOptions, UpdateOutcome};
 use crate::error::{Error, ErrorKind, Outcome};
-use crate::{DelOptions, DelOutcome, Hlc, SetOptions, SetOutcome, VdelOutcome};
+use crate::{DelOptions, DelOutcome, Entry, Hlc, SetOptions, SetOutcome, VdelOutcome};
 use std::time::Duration;
+
+pub(super) const WRITING: &str = "writing under the lease";
 
 impl Guard {
     /// Stores a value, whatever was there before, and protects the key: from now on it is written and deleted only with
@@ -89,6 +92,50 @@ impl Guard {
         result.map_err(|error| self.explain(error))
     }
 
+    /// Changes a key by what it holds, as [`Client::update`](crate::Client::update) does, and protects it with this guard's token.
+    ///
+    /// Dropping the future ends it between two requests; a write that has left may still be carried out.
+    ///
+    /// # Errors
+    /// As there; [`ErrorKind::LockLost`] if the lease is not certainly held any more;
+    /// [`ErrorKind::FencingTokenLower`] if a newer holder has written the key.
+    pub async fn update<V: AsRef<[u8]>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        change: impl FnMut(Option<&Entry>) -> Option<V>,
+    ) -> Result<UpdateOutcome, Error> {
+        self.update_with(key, &UpdateOptions::default(), change)
+            .await
+    }
+
+    /// Changes a key by what it holds, and protects it with this guard's token.
+    ///
+    /// Dropping the future ends it between two requests; a write that has left may still be carried out.
+    pub async fn update_with<V: AsRef<[u8]>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        options: &UpdateOptions,
+        mut change: impl FnMut(Option<&Entry>) -> Option<V>,
+    ) -> Result<UpdateOutcome, Error> {
+        let change = |old: Option<Entry>| std::future::ready(change(old.as_ref()));
+        self.update_async(key, options, change).await
+    }
+
+    /// Changes a key by what it holds, as [`Client::update_async`](crate::Client::update_async) does, and protects it with this
+    /// guard's token.
+    ///
+    /// Dropping the future ends it between two requests; a write that has left may still be carried out.
+    pub async fn update_async<V: AsRef<[u8]>, F: Future<Output = Option<V>>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        options: &UpdateOptions,
+        change: impl FnMut(Option<Entry>) -> F,
+    ) -> Result<UpdateOutcome, Error> {
+        let client = self.client();
+        let result = update::update(client, Some(self), key.as_ref(), options, change).await;
+        result.map_err(|error| self.explain(error))
+    }
+
     fn permit_deletion(&self, options: &DelOptions) -> Result<DelOptions, Error> {
         let (token, timeout) = self.permit(options.fencing_token.as_ref(), options.timeout)?;
         Ok(DelOptions {
@@ -104,12 +151,11 @@ impl Guard {
         given: Option<&Hlc>,
         timeout: Option<Duration>,
     ) -> Result<(Hlc, Duration), Error> {
-        const VERB: &str = "writing under the lease";
         if given.is_some() {
             let reason = "a guarded write has the token of its guard and takes no other";
-            return Err(super::invalid(VERB, self.name(), reason));
+            return Err(super::invalid(WRITING, self.name(), reason));
         }
-        let left = self.left(VERB)?;
+        let left = self.left(WRITING)?;
         let timeout = timeout.unwrap_or(self.client().shared().request_timeout());
         Ok((self.token().clone(), timeout.min(left)))
     }

@@ -8,22 +8,23 @@ const LONGEST: usize = 65_535;
 
 /// The name under which a lock is held.
 ///
-/// This library makes names of the form `{client id}/{session}/{number}/{lease in ms}`: 16 hexadecimal digits that no
-/// other session has, and a number that each attempt has for itself. Whoever waits learns from it how long the lease can
-/// last at most. Other libraries use the client id alone, or what their caller says.
+/// This library makes names of the form `{name}/{session}/{number}/{lease in ms}`: the name that
+/// [`LeaseOptions::holder`](super::LeaseOptions::holder) gives, or the client id; 16 hexadecimal digits that no other session has; and a
+/// number that each attempt has for itself. Waiting clients learn from it how long the lease can last at most. Other libraries use the
+/// client id alone, or what their caller says.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Holder {
     name: Bytes,
 }
 
 impl Holder {
-    /// A name that nobody else has.
-    pub(super) fn unique(client_id: &str, session: &str, number: u64, lease: Duration) -> Self {
+    /// A name that no other attempt has.
+    pub(super) fn unique(name: &str, session: &str, number: u64, lease: Duration) -> Self {
         let lease_ms = lease.as_nanos().div_ceil(1_000_000);
         // A client id may have control characters, the name of a holder has none.
-        let client_id = client_id.replace(char::is_control, "_");
+        let name = name.replace(char::is_control, "_");
         Self {
-            name: format!("{client_id}/{session}/{number}/{lease_ms}").into(),
+            name: format!("{name}/{session}/{number}/{lease_ms}").into(),
         }
     }
 
@@ -36,7 +37,7 @@ impl Holder {
         &self.name
     }
 
-    /// The MQTT client id of the holder, if it is of this library.
+    /// The name that the holder gave itself, or its MQTT client id, if it is of this library.
     pub fn client_id(&self) -> Option<&str> {
         self.parts().map(|(client_id, _)| client_id)
     }
@@ -60,10 +61,15 @@ impl Holder {
     }
 }
 
-/// Whether a value can be the name of a holder: every client library uses the MQTT client id, or a text that contains it.
-pub(super) fn is_possible(name: &[u8]) -> bool {
+/// The longest suffix that makes a name unique, in bytes.
+const SUFFIX_MAX: usize = "/0123456789abcdef/18446744073709551615/86400000".len();
+
+/// Whether a name can be that of a holder: as it is, or with a suffix. Every client library uses the MQTT client id, or a text that
+/// contains it.
+pub(super) fn is_possible(name: &[u8], as_it_is: bool) -> bool {
+    let suffix = if as_it_is { 0 } else { SUFFIX_MAX };
     !name.is_empty()
-        && name.len() <= LONGEST
+        && name.len() <= LONGEST - suffix
         && std::str::from_utf8(name).is_ok_and(|name| !name.contains(char::is_control))
 }
 
@@ -111,10 +117,14 @@ mod tests {
 
     #[test]
     fn what_no_client_id_can_be_is_not_the_name_of_a_holder() {
-        assert!(is_possible(b"client-1") && is_possible("Gerät 7".as_bytes()));
+        let longest = vec![b'x'; LONGEST];
+        for name in [&b"client-1"[..], "Gerät 7".as_bytes(), &longest] {
+            assert!(is_possible(name, true));
+        }
+        assert!(!is_possible(&longest, false));
         let long = vec![b'x'; LONGEST + 1];
         for data in [&b""[..], b"{\n}", b"\0", b"\xff\xfe", &long] {
-            assert!(!is_possible(data));
+            assert!(!is_possible(data, true));
         }
     }
 }

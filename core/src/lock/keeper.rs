@@ -45,11 +45,16 @@ pub(super) async fn acquire(
     name: &Bytes,
     options: &LeaseOptions,
 ) -> Result<Option<Guard>, Error> {
-    let holder = if let Some(name) = &options.holder {
-        Holder::new(name.clone())
-    } else {
-        let (session, number) = client.shared().unique_name();
-        Holder::unique(&client.client_id(), &session, number, options.duration)
+    let holder = match &options.holder {
+        Some(name) if options.resume => Holder::new(name.clone()),
+        given => {
+            let (session, number) = client.shared().unique_name();
+            let name = given.as_ref().map_or_else(
+                || client.client_id(),
+                |given| String::from_utf8_lossy(given).into_owned(),
+            );
+            Holder::unique(&name, &session, number, options.duration)
+        }
     };
     let closed = |outcome, reason| {
         let action = action("taking the lease", name);

@@ -6,7 +6,7 @@ use super::options::LeaseOptions;
 use super::{invalid, not_a_lock};
 use crate::client::Client;
 use crate::error::Error;
-use crate::{Entry, Hlc};
+use crate::{DelOptions, Entry, Hlc};
 use bytes::Bytes;
 use std::time::Duration;
 
@@ -74,19 +74,22 @@ impl Lease {
         }
     }
 
-    /// Gives back what is held under this holder's name (VDEL), whoever took it; for those who left a lease with
-    /// [`Guard::leave`]. A guard gives its lease back by itself.
+    /// Gives back what is held under the [resumed](LeaseOptions::resume) holder's name (VDEL), whichever program took it; for leases that
+    /// were left with [`Guard::leave`]. A guard gives its lease back by itself. Takes no longer than an attempt to take the lease may.
     ///
     /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
     ///
     /// # Errors
-    /// The request failed, or the options have no [holder](LeaseOptions::holder).
+    /// The request failed, or the options do not [resume](LeaseOptions::resume) a holder.
     pub async fn release(&self) -> Result<super::Release, Error> {
-        let Some(holder) = &self.options.holder else {
-            let reason = "only a lease whose holder is named in its options is released this way";
+        let resumed = self.options.holder.as_ref().filter(|_| self.options.resume);
+        let Some(holder) = resumed else {
+            let reason = "only a lease that resumes a named holder is released this way; a guard releases its own";
             return Err(invalid("releasing the lease", &self.name, reason));
         };
-        Ok(match self.client.vdel(&self.name, holder).await? {
+        let options = DelOptions::new().timeout(self.options.attempt(&self.client));
+        let deleted = self.client.vdel_with(&self.name, holder, &options).await;
+        Ok(match deleted? {
             crate::VdelOutcome::Deleted { .. } => super::Release::Released,
             _ => super::Release::NotHeld,
         })
@@ -123,7 +126,7 @@ pub(super) fn understand(
     entry: Entry,
 ) -> Result<Holding, Error> {
     let Entry { value, version, .. } = entry;
-    if !holder::is_possible(&value) {
+    if !holder::is_possible(&value, true) {
         let bytes = value.len();
         return Err(not_a_lock(
             name,

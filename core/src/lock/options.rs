@@ -54,9 +54,14 @@ pub struct LeaseOptions {
     pub duration: Duration,
     /// When the guard renews it.
     pub renewal: Renewal,
-    /// The name under which it is held. Without one, each attempt gets a name that nobody else has, so that two tasks
-    /// of one process exclude each other; whoever uses one name twice takes the lease from himself.
+    /// The name of the holder, the client id unless given. Each attempt makes it unique by a suffix, so that two clients, or two tasks
+    /// of one, with the same name exclude each other. [`Holder`](super::Holder) shows both.
     pub holder: Option<Bytes>,
+    /// Holds the lease under exactly the [`holder`](Self::holder)'s name, without a suffix. An attempt also succeeds if the lease is held
+    /// under this name already, so that a restarted program resumes its lease.
+    ///
+    /// Two running clients that resume one name *both* hold the lease. Use a name that only one program has at a time.
+    pub resume: bool,
     /// How long an attempt may take; [`Settings::request_timeout`](crate::Settings::request_timeout) unless given, and
     /// never longer than [`validity`](Self::validity).
     pub timeout: Option<Duration>,
@@ -92,6 +97,13 @@ impl LeaseOptions {
         self
     }
 
+    /// Sets [`resume`](Self#structfield.resume).
+    #[must_use]
+    pub fn resume(mut self, resume: bool) -> Self {
+        self.resume = resume;
+        self
+    }
+
     /// Sets [`timeout`](Self#structfield.timeout).
     #[must_use]
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
@@ -113,6 +125,7 @@ impl Default for LeaseOptions {
             duration: Duration::from_secs(10),
             renewal: Renewal::Third,
             holder: None,
+            resume: false,
             timeout: None,
             foreign_lease_max: Duration::from_secs(3600),
         }
@@ -171,9 +184,10 @@ impl LeaseOptions {
             }
         }
         match &self.holder {
-            Some(name) if !holder::is_possible(name) => refuse(
+            Some(name) if !holder::is_possible(name, self.resume) => refuse(
                 "the holder's name is not one: it is not empty, and UTF-8 without control characters".into(),
             ),
+            None if self.resume => refuse("a lease is resumed under the name of its holder, and there is none".into()),
             _ => Ok(()),
         }
     }

@@ -1,24 +1,30 @@
-//! Changing a key by what it holds, without a lock.
+//! Changing a key by what it holds.
 use super::cas::{Answer, CompareAndSet, Progress};
+use super::guard::Guard;
+use super::guarded::WRITING;
 use super::options::certain;
 use super::{action, invalid, is_passing};
 use crate::client::backoff::Backoff;
+use crate::client::{Deadline, is_unknown_form};
 use crate::error::{Error, ErrorKind, Outcome};
-use crate::intents::{Local, Settled, TOMBSTONE};
-use crate::{Client, Entry, Hlc, SetOptions, SetOutcome};
+use crate::intents::{Local, Settled, TOMBSTONE, is_marked};
+use crate::{Client, Condition, Entry, Hlc, SetOptions, SetOutcome};
 use bytes::Bytes;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::sync::MutexGuard;
+use tokio::time::{Instant, sleep, timeout};
 
 /// The bounds of the delay after a conflict.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(250));
+/// The longest part of a GET's duration that counts as travel time. A longer one was spent waiting for a connection.
+const TRAVEL_MAX: Duration = Duration::from_secs(1);
 
-/// Options of [`Client::update_with`](crate::Client::update_with).
+/// Options of [`Client::update_with`](crate::Client::update_with) and [`Guard::update_with`].
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct UpdateOptions {
-    /// After what time the key expires, at least 100 ms. Without it the key does not expire, even if it was to expire
-    /// before: the store does not tell when that is.
+    /// Time after which the key expires, at least 100 ms; [`Duration::MAX`] for never. Without it the key keeps the time that it
+    /// has left. A store that cannot report that time ([`Capabilities`](crate::Capabilities)) has no expiry for the key then.
     pub expires_in: Option<Duration>,
     /// Asks the store to keep the key on disk.
     pub persist: bool,
@@ -69,6 +75,7 @@ pub enum UpdateOutcome {
 
 pub(super) async fn update<V: AsRef<[u8]>, F: Future<Output = Option<V>>>(
     client: &Client,
+    guard: Option<&Guard>,
     key: &[u8],
     options: &UpdateOptions,
     change: impl FnMut(Option<Entry>) -> F,
@@ -86,6 +93,7 @@ pub(super) async fn update<V: AsRef<[u8]>, F: Future<Output = Option<V>>>(
     let timeout = options.timeout.unwrap_or(client.shared().request_timeout());
     let update = Update {
         client,
+        guard,
         key,
         options,
         deadline: Instant::now().checked_add(timeout),
@@ -112,8 +120,35 @@ enum Attempt {
     Outranked(Error),
 }
 
+/// The key as an attempt read it.
+enum Read<'a> {
+    /// From a store with conditions on versions.
+    Versioned {
+        found: Option<Entry>,
+        /// When the store executed the GET, less the travel time of a SET.
+        since: Instant,
+    },
+    /// From a store without them.
+    Settled {
+        settled: Settled,
+        /// Two updates of one guard have the same token, so only one runs at a time.
+        _turn: Option<MutexGuard<'a, ()>>,
+    },
+}
+
+impl Read<'_> {
+    fn entry(&self) -> Option<&Entry> {
+        match self {
+            Self::Versioned { found, .. } => found.as_ref(),
+            Self::Settled { settled, .. } => settled.entry(),
+        }
+    }
+}
+
 struct Update<'a> {
     client: &'a Client,
+    /// Its token goes with each write, and no request takes longer than its lease.
+    guard: Option<&'a Guard>,
     key: &'a [u8],
     options: &'a UpdateOptions,
     /// None if it is too far away to be counted.
@@ -131,25 +166,30 @@ impl Update<'_> {
         let mut is_outranked = false;
         loop {
             let timeout = self.left(&why)?;
-            match self.get(timeout).await {
-                Ok(found) => {
-                    let Some(new) = change(found.entry().cloned()).await else {
+            match self.read(timeout).await {
+                Ok(read) => {
+                    let Some(new) = change(read.entry().cloned()).await else {
                         return Ok(UpdateOutcome::Unchanged);
                     };
-                    let is_tombstone = found.is_tombstone();
-                    let old = found.stored;
                     let new = Bytes::copy_from_slice(new.as_ref());
-                    let timestamp = self.client.shared().unique_timestamp();
-                    let steps = if is_outranked {
-                        CompareAndSet::outranking(old, new, &timestamp)
-                    } else {
-                        CompareAndSet::new(old, new, &timestamp)
+                    let attempt = match read {
+                        Read::Versioned { found, since } => {
+                            self.replace_version(found.as_ref(), since, &new, &why)
+                                .await?
+                        }
+                        Read::Settled { settled, _turn } => {
+                            let is_tombstone = settled.is_tombstone();
+                            let steps = self.steps(settled.stored, new, is_outranked);
+                            self.replace(steps, is_tombstone, why).await?
+                        }
                     };
-                    why = match self.replace(steps, is_tombstone, why).await? {
+                    why = match attempt {
                         Attempt::Applied(version) => {
                             return Ok(UpdateOutcome::Applied { version });
                         }
                         Attempt::Again(why) => why,
+                        // A newer holder of the lock has written the key.
+                        Attempt::Outranked(error) if self.guard.is_some() => return Err(error),
                         // A token that is even ahead of the clock was not made by another update.
                         Attempt::Outranked(error) if is_outranked => Why::Failed(error),
                         Attempt::Outranked(_) => {
@@ -158,7 +198,9 @@ impl Update<'_> {
                         }
                     };
                 }
-                Err(error) if is_passing(&error) => why = Why::Failed(error),
+                Err(error) if is_passing(&error) || is_unknown_form(&error) => {
+                    why = Why::Failed(error);
+                }
                 Err(error) => return Err(error),
             }
             let random = self.client.shared().platform().random();
@@ -166,12 +208,112 @@ impl Update<'_> {
         }
     }
 
-    async fn get(&self, timeout: Duration) -> Result<Settled, Error> {
-        let store = Local::new(self.client.shared());
-        store.settle(self.key, timeout).await
+    async fn read(&self, most: Duration) -> Result<Read<'_>, Error> {
+        let deadline = Deadline::after(most);
+        let not_done = |error: Error| error.with_outcome(Outcome::NotDone);
+        let store = self.client.capabilities_within(&deadline, true).await;
+        let store = store.map_err(not_done)?;
+        if store.conditions {
+            let remaining = store.remaining_time && self.options.expires_in.is_none();
+            let sent = Instant::now();
+            let shared = self.client.shared();
+            let found = shared.get_stored(self.key, deadline.left(), true, remaining);
+            let found = found.await.map_err(not_done);
+            let found = found.inspect_err(|error| self.forget_other_store(error))?;
+            // A record of a transaction by intents is replaced as on the stores that need such records.
+            if !found.as_ref().is_some_and(|found| is_marked(&found.value)) {
+                let now = Instant::now();
+                let travel = now.duration_since(sent).min(TRAVEL_MAX);
+                let since = now.checked_sub(travel).unwrap_or(now);
+                return Ok(Read::Versioned { found, since });
+            }
+        }
+        let turn =
+            match self.guard {
+                Some(guard) => {
+                    let turn = timeout(deadline.left(), guard.updates().lock()).await;
+                    Some(turn.map_err(|_| {
+                        self.too_late("another update by the guard takes long", None)
+                    })?)
+                }
+                None => None,
+            };
+        let local = Local::new(self.client.shared());
+        let settled = local.settle(self.key, deadline.left()).await;
+        Ok(Read::Settled {
+            settled: settled.map_err(not_done)?,
+            _turn: turn,
+        })
     }
 
-    /// One attempt. `why` is why those before it did not store anything.
+    /// The connection leads to another store, which does not know such requests.
+    fn forget_other_store(&self, error: &Error) {
+        if is_unknown_form(error) {
+            self.client.forget_capabilities();
+        }
+    }
+
+    /// One attempt on a store that has conditions on versions.
+    async fn replace_version(
+        &self,
+        found: Option<&Entry>,
+        since: Instant,
+        new: &[u8],
+        why: &Why,
+    ) -> Result<Attempt, Error> {
+        let condition = found.map_or(Condition::IfAbsent, |found| {
+            Condition::IfVersion((&found.version).into())
+        });
+        let options = SetOptions {
+            condition,
+            expires_in: match self.options.expires_in {
+                None => {
+                    let expires_in = found.and_then(|found| found.expires_in);
+                    expires_in.map(|time| left_since(time, since))
+                }
+                Some(_) => self.expires_in(),
+            },
+            fencing_token: self.guard.map(|guard| guard.token().clone()),
+            persist: self.options.persist,
+            timeout: Some(self.left(why)?),
+            ..SetOptions::default()
+        };
+        let result = self.client.shared().send_set(self.key, new, &options).await;
+        match result {
+            Ok(SetOutcome::Applied { version }) => Ok(Attempt::Applied(version)),
+            Ok(SetOutcome::NotApplied { .. }) => Ok(Attempt::Again(Why::Changed)),
+            Err(error) => {
+                self.forget_other_store(&error);
+                let is_certain = error.outcome() == Outcome::NotDone;
+                if is_certain && (is_passing(&error) || is_unknown_form(&error)) {
+                    return Ok(Attempt::Again(Why::Failed(error)));
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// The steps of one attempt on a store without conditions on versions.
+    fn steps(&self, old: Option<Entry>, new: Bytes, is_outranked: bool) -> CompareAndSet {
+        if let Some(guard) = self.guard {
+            return CompareAndSet::with_token(old, new, guard.token().clone());
+        }
+        let timestamp = self.client.shared().unique_timestamp();
+        if is_outranked {
+            CompareAndSet::outranking(old, new, &timestamp)
+        } else {
+            CompareAndSet::new(old, new, &timestamp)
+        }
+    }
+
+    /// The expiry that the options ask for; `None` for none.
+    fn expires_in(&self) -> Option<Duration> {
+        self.options
+            .expires_in
+            .filter(|&time| time != Duration::MAX)
+    }
+
+    /// One attempt on a store without conditions on versions. `why` is why those before it did not store anything.
     async fn replace(
         &self,
         mut steps: CompareAndSet,
@@ -187,7 +329,7 @@ impl Update<'_> {
             let expires_in = if is_tombstone && !step.is_write {
                 Some(TOMBSTONE)
             } else {
-                self.options.expires_in
+                self.expires_in()
             };
             let options = SetOptions {
                 condition: step.condition,
@@ -230,8 +372,12 @@ impl Update<'_> {
 
     /// How long the next request may take.
     fn left(&self, why: &Why) -> Result<Duration, Error> {
+        let held = match self.guard {
+            Some(guard) => guard.left(WRITING)?,
+            None => Duration::MAX,
+        };
         let Some(deadline) = self.deadline else {
-            return Ok(Duration::MAX);
+            return Ok(held);
         };
         match deadline.saturating_duration_since(Instant::now()) {
             Duration::ZERO => Err(match why {
@@ -243,7 +389,7 @@ impl Update<'_> {
                 }
                 Why::Failed(error) => self.too_late(&error.to_string(), Some(error)),
             }),
-            left => Ok(left),
+            left => Ok(left.min(held)),
         }
     }
 
@@ -256,6 +402,13 @@ impl Update<'_> {
             None => error,
         }
     }
+}
+
+/// The whole milliseconds that are left of a time that began to run at an instant, at least one.
+fn left_since(time: Duration, since: Instant) -> Duration {
+    let left = time.saturating_sub(since.elapsed());
+    let ms = (left + Duration::from_micros(500)).as_millis().max(1);
+    Duration::from_millis(u64::try_from(ms).unwrap_or(u64::MAX))
 }
 
 pub(super) fn answer(result: &Result<SetOutcome, Error>) -> Answer {

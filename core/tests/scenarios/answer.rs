@@ -3,7 +3,7 @@ use crate::step::text;
 use serde_json::{Value, json};
 use statestore::{
     Capabilities, DelOutcome, Entry, Error, Hlc, Observation, Outcome, Release, SetOutcome,
-    TransactionOutcome, VdelOutcome,
+    TransactionOutcome, UpdateOutcome, VdelOutcome,
 };
 
 pub(crate) fn version(version: Option<&Hlc>) -> Value {
@@ -57,6 +57,15 @@ pub(crate) fn transacted(outcome: &TransactionOutcome) -> Value {
         } => {
             json!({"applied": false, "operation": operation, "version": version(at.as_ref())})
         }
+    }
+}
+
+pub(crate) fn updated(outcome: &UpdateOutcome) -> Value {
+    match outcome {
+        UpdateOutcome::Applied { version: at } => {
+            json!({"is": "applied", "version": version(Some(at))})
+        }
+        UpdateOutcome::Unchanged => json!({"is": "unchanged"}),
     }
 }
 

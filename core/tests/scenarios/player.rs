@@ -1,7 +1,7 @@
 //! Plays the steps of one scenario.
 use crate::answer::{
     capabilities, certainty, del, each, entry, holding, kind, observation, release, set,
-    transacted, vdel, version,
+    transacted, updated, vdel, version,
 };
 use crate::step::{Step, bytes, text};
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use statestore::{
     Acquisition, Client, Condition, DelOptions, Election, Entry, Error, GetOptions, Guard, Hlc,
     Leadership, Lease, LeaseOptions, LockOptions, ObserveOptions, Observer, Overflow, Renewal,
-    Retry, SetOptions, Settings, TransactOptions, Transaction, UpdateOptions, UpdateOutcome,
+    Retry, SetOptions, Settings, TransactOptions, Transaction, UpdateOptions,
 };
 use std::collections::HashMap;
 use std::time::Duration;
@@ -244,6 +244,13 @@ impl Options<'_> {
             .overflow(overflow)
             .timeout(self.time("timeout"))
     }
+    fn update(&self) -> UpdateOptions {
+        let endless = (self.word("expires_in") == Some("never")).then_some(Duration::MAX);
+        UpdateOptions::new()
+            .expires_in(endless.or(self.time("expires_in")))
+            .persist(self.flag("persist"))
+            .timeout(self.time("timeout"))
+    }
     fn lease(&self) -> LeaseOptions {
         let default = LeaseOptions::default();
         LeaseOptions::new()
@@ -255,6 +262,7 @@ impl Options<'_> {
                 Some(_) => Renewal::Every(self.time("renewal").expect("a time")),
             })
             .holder(self.word("holder").map(|name| Bytes::from(bytes(name))))
+            .resume(self.flag("resume"))
             .timeout(self.time("timeout"))
             .foreign_lease_max(
                 self.time("foreign_lease_max")
@@ -357,24 +365,9 @@ async fn on_client(client: &Client, step: &Step, options: &Options<'_>) -> Resul
             (Value::Null, Some(Thing::Observer(Box::new(observer))))
         }
         "update" => {
-            let change = &step.args[1];
-            let update = UpdateOptions::new()
-                .expires_in(options.time("expires_in"))
-                .persist(options.flag("persist"))
-                .timeout(options.time("timeout"));
-            let change = |old: Option<&Entry>| {
-                let tail = change["append"].as_str()?;
-                let old = old.map_or(&b""[..], |old| &old.value);
-                Some([old, &bytes(tail)].concat())
-            };
-            let outcome = client.update_with(key(), &update, change).await?;
-            match outcome {
-                UpdateOutcome::Applied { version: at } => (
-                    json!({"is": "applied", "version": version(Some(&at))}),
-                    None,
-                ),
-                UpdateOutcome::Unchanged => (json!({"is": "unchanged"}), None),
-            }
+            let change = |old: Option<&Entry>| change(step, old);
+            let outcome = client.update_with(key(), &options.update(), change).await?;
+            (updated(&outcome), None)
         }
         "lease" => {
             let lease = client.lease_with(key(), &options.lease())?;
@@ -394,6 +387,13 @@ async fn on_client(client: &Client, step: &Step, options: &Options<'_>) -> Resul
         }
         _ => return on_able_store(client, step, options).await,
     })
+}
+
+/// What the function of an update makes of an entry.
+fn change(step: &Step, old: Option<&Entry>) -> Option<Vec<u8>> {
+    let tail = step.args[1]["append"].as_str()?;
+    let old = old.map_or(&b""[..], |old| &old.value);
+    Some([old, &bytes(tail)].concat())
 }
 
 /// Calls for which not every store will do.
@@ -446,6 +446,7 @@ async fn on_thing(thing: &mut Thing, step: &Step, options: &Options<'_>) -> Resu
             ),
             Acquisition::Held(by) => (json!({"is": "held", "holding": holding(by.as_ref())}), None),
         },
+        (Thing::Lease(lease), "release") => (release(lease.release().await?), None),
         (Thing::Lease(lease), "holder") => (holding(lease.holder().await?.as_ref()), None),
         (Thing::Guard(guard), "is_valid") => (guard.is_valid().into(), None),
         (Thing::Guard(guard), "renew") => (version(Some(&guard.renew().await?)), None),
@@ -454,6 +455,12 @@ async fn on_thing(thing: &mut Thing, step: &Step, options: &Options<'_>) -> Resu
                 .set_with(argument(step, 0), argument(step, 1), &options.set())
                 .await?;
             (set(&outcome), None)
+        }
+        (Thing::Guard(guard), "update") => {
+            let change = |old: Option<&Entry>| change(step, old);
+            let key = argument(step, 0);
+            let outcome = guard.update_with(key, &options.update(), change).await?;
+            (updated(&outcome), None)
         }
         (Thing::Guard(guard), "del") => {
             let outcome = guard.del_with(argument(step, 0), &options.del()).await?;

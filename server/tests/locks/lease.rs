@@ -46,6 +46,7 @@ async fn what_cannot_work_is_refused_before_anything_is_sent() {
         (every(Duration::from_millis(985)), "too late"),
         (every(Duration::ZERO), "too often"),
         (named(""), "the holder's name"),
+        (LeaseOptions::new().resume(true), "there is none"),
         (named("a\nb"), "the holder's name"),
     ] {
         let error = client.lease_with("lock", &options).unwrap_err();
@@ -99,6 +100,7 @@ async fn a_lease_that_was_left_can_be_renewed_and_released_by_its_name() {
     let client = Machine::new(&world, "one", 1).connect().await;
     let options = lasting(SECOND)
         .holder(Bytes::from("shift 1"))
+        .resume(true)
         .renewal(Renewal::Manual);
     let taken = take(&client, &options).await;
     let first = taken.token().clone();
@@ -112,8 +114,45 @@ async fn a_lease_that_was_left_can_be_renewed_and_released_by_its_name() {
     let lease = client.lease_with("lock", &options).unwrap();
     assert_eq!(lease.release().await.unwrap(), Release::Released);
     assert_eq!(lease.release().await.unwrap(), Release::NotHeld);
-    let unnamed = client.lease("lock").unwrap().release().await.unwrap_err();
-    assert_eq!(unnamed.kind(), ErrorKind::InvalidArgument);
+    for not_resumed in [LeaseOptions::new(), options.clone().resume(false)] {
+        let lease = client.lease_with("lock", &not_resumed).unwrap();
+        let error = lease.release().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_clients_with_one_name_never_hold_one_lease_unless_they_resume_it() {
+    let world = World::start();
+    let (one, two) = one_and_two(&world).await;
+    let named = lasting(SECOND).holder(Bytes::from("gateway"));
+    let guard = take(&one, &named).await;
+    assert!(try_take(&two, &named).await.is_none());
+    assert!(try_take(&one, &named).await.is_none());
+    sleep(3 * SECOND).await;
+    assert!(guard.is_valid() && try_take(&two, &named).await.is_none());
+    assert_eq!(guard.holder().client_id(), Some("gateway"));
+    assert!(guard.holder().to_string().starts_with("gateway/"));
+    guard.release().await.unwrap();
+
+    let campaign = async |client: &Client| {
+        let options = LockOptions::new().lease(named.clone()).wait(2 * SECOND);
+        let election = client.election_with("lock", &options).unwrap();
+        election.campaign("me").await
+    };
+    let leader = campaign(&one).await.unwrap();
+    assert_eq!(
+        campaign(&two).await.unwrap_err().kind(),
+        ErrorKind::LockHeld
+    );
+    assert!(leader.guard().is_valid());
+    leader.resign().await.unwrap();
+
+    let resumed = named.resume(true);
+    let before = take(&one, &resumed).await;
+    let after = take(&two, &resumed).await;
+    assert!(after.token() > before.token());
+    assert_eq!(after.holder().name(), "gateway");
 }
 
 #[tokio::test(start_paused = true)]

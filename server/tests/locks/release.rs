@@ -2,7 +2,7 @@
 use crate::lease::{SECOND, lasting, take};
 use crate::machine::{Machine, one_and_two};
 use crate::world::World;
-use statestore::{Client, DelOptions, ErrorKind, LostReason, Outcome, Release};
+use statestore::{Client, DelOptions, Error, ErrorKind, LockOptions, LostReason, Outcome, Release};
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -36,6 +36,79 @@ async fn a_release_goes_on_when_nobody_waits_for_it() {
     assert!(given_up.is_err());
     sleep(SECOND).await;
     assert_eq!(world.value("lock"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn giving_a_lease_back_takes_no_longer_than_its_time_out_and_the_lease() {
+    let world = World::start();
+    let (one, two) = one_and_two(&world).await;
+    let lease = lasting(25 * SECOND);
+    let begin = async |held| {
+        world.silence("one", false);
+        let guard = two
+            .lock_with("lock", &LockOptions::new().lease(lease.clone()))
+            .await;
+        guard.unwrap().release().await.unwrap();
+        let guard = take(&one, &lease).await;
+        sleep(held).await;
+        world.silence("one", true);
+        (guard, Instant::now())
+    };
+    let refused = |error: &Error| {
+        assert_eq!(
+            (error.kind(), error.outcome()),
+            (ErrorKind::TimedOut, Outcome::Unknown)
+        );
+        assert!(error.to_string().contains("in the background"), "{error}");
+    };
+
+    let (guard, began) = begin(3 * SECOND / 2).await;
+    let until = guard.valid_until();
+    refused(&guard.release().await.unwrap_err());
+    assert!(
+        Instant::now() <= until + Duration::from_millis(2),
+        "{:?}",
+        began.elapsed()
+    );
+    let (guard, began) = begin(Duration::ZERO).await;
+    refused(&guard.release_within(SECOND).await.unwrap_err());
+    assert!(began.elapsed() < SECOND * 3 / 2);
+    let (guard, began) = begin(Duration::ZERO).await;
+    guard.finish_within(SECOND).await.unwrap();
+    assert!(began.elapsed() < SECOND * 3 / 2);
+    let (guard, began) = begin(Duration::ZERO).await;
+    guard.release_within(Duration::ZERO).await.unwrap_err();
+    assert!(began.elapsed() < SECOND / 2);
+
+    // A lease that is over is not waited for.
+    let (guard, _) = begin(Duration::ZERO).await;
+    guard.lost().await;
+    let began = Instant::now();
+    assert_eq!(guard.release().await.unwrap(), Release::NotHeld);
+    assert!(began.elapsed() < Duration::from_millis(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn resigning_takes_no_longer_than_its_time_out_and_the_lead() {
+    let world = World::start();
+    let (one, two) = one_and_two(&world).await;
+    let options = LockOptions::new().lease(lasting(25 * SECOND));
+    let election = one.election_with("lock", &options).unwrap();
+    let later = two.election_with("lock", &options).unwrap();
+    for seconds in [Some(1), None] {
+        let leadership = election.campaign("one").await.unwrap();
+        world.silence("one", true);
+        let (began, until) = (Instant::now(), leadership.guard().valid_until());
+        let resigned = match seconds {
+            Some(seconds) => leadership.resign_within(seconds * SECOND).await,
+            None => leadership.resign().await,
+        };
+        assert_eq!(resigned.unwrap_err().kind(), ErrorKind::TimedOut);
+        let most = seconds.map_or(until, |seconds| began + seconds * SECOND);
+        assert!(Instant::now() <= most + Duration::from_millis(2));
+        world.silence("one", false);
+        later.campaign("two").await.unwrap().resign().await.unwrap();
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,9 +1,10 @@
 //! Updates by several clients at a time.
 use crate::lease::SECOND;
-use crate::machine::Machine;
+use crate::machine::{Machine, one_and_two};
 use crate::world::World;
 use statestore::{
-    Client, Entry, ErrorKind, Hlc, Outcome, SetOptions, UpdateOptions, UpdateOutcome,
+    Client, DelOutcome, Entry, ErrorKind, GetOptions, Hlc, Outcome, SetOptions, UpdateOptions,
+    UpdateOutcome,
 };
 use std::time::Duration;
 use tokio::time::sleep;
@@ -14,56 +15,185 @@ fn number(entry: Option<&Entry>) -> u64 {
     })
 }
 
+/// A store with all extensions, and one with none.
+fn both_kinds() -> [World; 2] {
+    [World::start(), plain()]
+}
+
+fn plain() -> World {
+    let world = World::start();
+    world.lose_extensions();
+    world
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "as updates want it")]
+fn one_more(old: Option<&Entry>) -> Option<String> {
+    Some((number(old) + 1).to_string())
+}
+
+async fn expires_in(client: &Client) -> Option<Duration> {
+    let remaining = GetOptions::new().remaining(true);
+    let entry = client.get_with("count", &remaining).await.unwrap();
+    entry.unwrap().expires_in
+}
+
 async fn increment(client: &Client, options: &UpdateOptions) -> UpdateOutcome {
-    let change = |old: Option<&Entry>| Some((number(old) + 1).to_string());
-    client.update_with("count", options, change).await.unwrap()
+    let updated = client.update_with("count", options, one_more).await;
+    updated.unwrap()
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_increment_is_lost_between_clients_and_tasks() {
-    let world = World::start();
-    let options = UpdateOptions::new().timeout(600 * SECOND);
-    let mut tasks = Vec::new();
-    for (seed, name) in [(1, "one"), (2, "two"), (3, "three")] {
-        let client = Machine::new(&world, name, seed).connect().await;
-        for _ in 0..2 {
-            let (client, options) = (client.clone(), options.clone());
-            tasks.push(tokio::spawn(async move {
-                for _ in 0..10 {
-                    let updated = increment(&client, &options).await;
-                    assert!(matches!(updated, UpdateOutcome::Applied { .. }));
-                }
-            }));
+    for world in both_kinds() {
+        let options = UpdateOptions::new().timeout(600 * SECOND);
+        let mut tasks = Vec::new();
+        for (seed, name) in [(1, "one"), (2, "two"), (3, "three")] {
+            let client = Machine::new(&world, name, seed).connect().await;
+            for _ in 0..2 {
+                let (client, options) = (client.clone(), options.clone());
+                tasks.push(tokio::spawn(async move {
+                    for _ in 0..10 {
+                        let updated = increment(&client, &options).await;
+                        assert!(matches!(updated, UpdateOutcome::Applied { .. }));
+                    }
+                }));
+            }
         }
+        world.set_latency(Duration::from_millis(2));
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(world.value("count").unwrap(), "60");
     }
-    world.set_latency(Duration::from_millis(2));
-    for task in tasks {
-        task.await.unwrap();
-    }
-    assert_eq!(world.value("count").unwrap(), "60");
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_change_changes_nothing_and_a_plain_write_is_kept_out_afterwards() {
+async fn no_change_changes_nothing() {
+    for world in both_kinds() {
+        let client = Machine::new(&world, "one", 1).connect().await;
+        let unchanged = client.update("count", |old| {
+            assert_eq!(old, None);
+            None::<&str>
+        });
+        assert_eq!(unchanged.await.unwrap(), UpdateOutcome::Unchanged);
+        assert!(world.history().is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_fences_nothing_on_a_store_with_conditions_on_versions() {
     let world = World::start();
     let client = Machine::new(&world, "one", 1).connect().await;
-    let unchanged = client.update("count", |old| {
-        assert_eq!(old, None);
-        None::<&str>
-    });
-    assert_eq!(unchanged.await.unwrap(), UpdateOutcome::Unchanged);
-    assert!(world.history().is_empty());
+    for _ in 0..2 {
+        for expected in ["1", "2"] {
+            let updated = increment(&client, &UpdateOptions::default()).await;
+            let UpdateOutcome::Applied { version } = updated else {
+                panic!("it is applied");
+            };
+            let entry = client.get("count").await.unwrap().unwrap();
+            assert_eq!((entry.value, entry.version), (expected.into(), version));
+        }
+        assert!(client.set("count", "0").await.unwrap().is_applied());
+        let deleted = client.del("count").await.unwrap();
+        assert!(matches!(deleted, DelOutcome::Deleted { .. }));
+    }
+    assert!(world.history().iter().all(|change| change.fence.is_none()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plain_write_is_kept_out_after_an_update_on_a_store_without_conditions_and_learns_why() {
+    let world = plain();
+    let client = Machine::new(&world, "one", 1).connect().await;
     for expected in ["1", "2"] {
-        let UpdateOutcome::Applied { version } =
-            increment(&client, &UpdateOptions::default()).await
-        else {
+        let updated = increment(&client, &UpdateOptions::default()).await;
+        let UpdateOutcome::Applied { version } = updated else {
             panic!("it is applied");
         };
         let entry = client.get("count").await.unwrap().unwrap();
         assert_eq!((entry.value, entry.version), (expected.into(), version));
         let error = client.set("count", "0").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::FencingTokenRequired);
+        let text = error.to_string();
+        assert!(text.contains("an update on a store without"), "{text}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_keeps_the_time_that_a_key_has_left_unless_told_otherwise() {
+    let world = World::start();
+    let client = Machine::new(&world, "one", 1).connect().await;
+    let expiring = SetOptions::new().expires_in(10 * SECOND);
+    client.set_with("count", "0", &expiring).await.unwrap();
+    world.set_latency(Duration::from_millis(20));
+    // Each takes 80 ms, which must not be added to the life of the key.
+    for _ in 0..50 {
+        increment(&client, &UpdateOptions::default()).await;
+    }
+    world.set_latency(Duration::ZERO);
+    let left = expires_in(&client).await.unwrap();
+    let difference = left.abs_diff(6 * SECOND);
+    assert!(difference < Duration::from_millis(150), "{left:?}");
+
+    increment(&client, &UpdateOptions::new().expires_in(30 * SECOND)).await;
+    assert_eq!(expires_in(&client).await, Some(30 * SECOND));
+    increment(&client, &UpdateOptions::default()).await;
+    assert_eq!(expires_in(&client).await, Some(30 * SECOND));
+    increment(&client, &UpdateOptions::new().expires_in(Duration::MAX)).await;
+    assert_eq!(expires_in(&client).await, None);
+    increment(&client, &UpdateOptions::default()).await;
+    assert_eq!(expires_in(&client).await, None);
+    assert_eq!(world.value("count").unwrap(), "54");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_by_a_guard_goes_with_its_other_writes() {
+    for world in both_kinds() {
+        let (one, two) = one_and_two(&world).await;
+        let old = one.lock("lock").await.unwrap();
+        old.set("count", "0").await.unwrap();
+        // Two at a time have the same token.
+        let (first, second) =
+            tokio::join!(old.update("count", one_more), old.update("count", one_more));
+        first.unwrap();
+        second.unwrap();
+        old.set("count", "12").await.unwrap();
+        old.update("other", one_more).await.unwrap();
+        world.silence("one", true);
+        let new = two.lock("lock").await.unwrap();
+        world.silence("one", false);
+        new.update("count", one_more).await.unwrap();
+        let error = old.update("count", one_more).await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.outcome()),
+            (ErrorKind::LockLost, Outcome::NotDone)
+        );
+        let stale = SetOptions::new().fencing_token(old.token().clone());
+        let error = two.set_with("count", "late", &stale).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::FencingTokenLower);
+        new.set("count", "14").await.unwrap();
+        assert_eq!(world.value("count").unwrap(), "14");
+        assert_eq!(world.value("other").unwrap(), "1");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_leaves_a_key_to_the_lock_that_protects_it() {
+    let world = World::start();
+    let (one, two) = one_and_two(&world).await;
+    let guard = one.lock("lock").await.unwrap();
+    guard.set("count", "1").await.unwrap();
+    let error = two.update("count", one_more).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::FencingTokenRequired, Outcome::NotDone)
+    );
+    assert!(
+        error.to_string().contains("by the guard of a lock"),
+        "{error}"
+    );
+    guard.set("count", "2").await.unwrap();
+    guard.update("count", one_more).await.unwrap();
+    assert_eq!(world.value("count").unwrap(), "3");
 }
 
 #[tokio::test(start_paused = true)]
@@ -85,7 +215,7 @@ async fn an_expiry_begins_anew_with_each_update_that_has_one() {
 
 #[tokio::test(start_paused = true)]
 async fn an_update_does_not_write_when_the_fence_that_it_raised_may_have_expired() {
-    let world = World::start();
+    let world = plain();
     let client = Machine::new(&world, "one", 1).connect().await;
     let options = UpdateOptions::new().expires_in(SECOND).timeout(5 * SECOND);
     increment(&client, &options).await;
@@ -128,14 +258,13 @@ async fn an_update_that_is_not_answered_says_what_may_have_happened() {
 
 #[tokio::test(start_paused = true)]
 async fn a_token_ahead_of_the_clock_stops_updates_only_until_its_time_comes() {
-    let world = World::start();
+    let world = plain();
     let client = Machine::new(&world, "one", 1).connect().await;
     let forged = Hlc::new(world.true_wall_ms() + 50_000, u64::MAX, "z").unwrap();
     let ahead = SetOptions::new().fencing_token(forged);
     client.set_with("count", "1", &ahead).await.unwrap();
     let options = UpdateOptions::new().timeout(10 * SECOND);
-    let change = |old: Option<&Entry>| Some((number(old) + 1).to_string());
-    let error = client.update_with("count", &options, change).await;
+    let error = client.update_with("count", &options, one_more).await;
     let error = error.unwrap_err();
     assert_eq!(
         (error.kind(), error.outcome()),

@@ -226,7 +226,7 @@ static void hold(struct told *told, const sst_client *client, const char *name, 
   add_number(told, "held_from", from);
   add_number(told, "held_until", until);
   /* If it cannot be released, its lease ends. */
-  if (sst_guard_release(guard, &released, &error) != SST_OK) sst_error_free(error);
+  if (sst_guard_release(guard, SST_FOREVER, &released, &error) != SST_OK) sst_error_free(error);
   sst_guard_free(guard);
 }
 

@@ -1,6 +1,6 @@
 //! Closing, and what comes after it.
 use crate::server::{Inbox, PATIENCE, close, connect, settings, start, wait};
-use statestore::{GetOptions, Outcome, SetOptions, Settings};
+use statestore::{GetOptions, LockOptions, LostReason, Outcome, SetOptions, Settings};
 use statestore_embed::{Client, Error, ErrorKind, Wait};
 use std::net::TcpListener;
 
@@ -24,6 +24,20 @@ fn a_closed_client_answers_with_an_error() {
     assert!(known.state().borrow().is_closed());
     assert_eq!(clone.callbacks().unwrap_err().kind(), ErrorKind::Closed);
     assert!(inbox.is_empty());
+}
+
+#[test]
+fn closing_that_is_dropped_before_its_first_poll_is_done_nevertheless() {
+    let server = start();
+    let (client, other) = (connect(&server), connect(&server));
+    let options = LockOptions::new().wait(PATIENCE);
+    let guard = wait(&client, client.lock("lock".into(), options.clone())).unwrap();
+    drop(client.close_async());
+    wait(&other, other.lock("lock".into(), options)).unwrap();
+    assert_eq!(guard.lost_reason().unwrap(), Some(LostReason::Closed));
+    assert!(client.is_closed().unwrap());
+    close(&client);
+    close(&other);
 }
 
 #[test]

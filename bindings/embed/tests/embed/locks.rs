@@ -1,10 +1,10 @@
 //! Leases, locks and elections.
-use crate::server::{close, connect, start, wait};
+use crate::server::{Inbox, PATIENCE, close, connect, start, wait};
 use statestore::{
     DelOptions, LeaseOptions, LockOptions, LostReason, Outcome, Release, Renewal, SetOptions,
     UpdateOptions,
 };
-use statestore_embed::{Acquisition, ErrorKind, Mailbox, Wait, Work};
+use statestore_embed::{Acquisition, Client, Error, ErrorKind, Mailbox, Wait, Work};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
@@ -23,13 +23,19 @@ fn a_guard_writes_and_gives_back() {
     assert_eq!(refused.kind(), ErrorKind::FencingTokenRequired);
     wait(&client, guard.del("key".into(), DelOptions::default())).unwrap();
     wait(&client, guard.renew()).unwrap();
-    assert_eq!(wait(&client, guard.release()).unwrap(), Release::Released);
+    assert_eq!(
+        wait(&client, guard.release(None)).unwrap(),
+        Release::Released
+    );
     wait(&client, lost).unwrap();
     assert!(!guard.is_valid().unwrap());
     assert_eq!(guard.check().unwrap_err().kind(), ErrorKind::LockLost);
     let late = guard.set("key".into(), "value".into(), SetOptions::default());
     assert_eq!(wait(&client, late).unwrap_err().kind(), ErrorKind::LockLost);
-    assert_eq!(wait(&client, guard.release()).unwrap(), Release::NotHeld);
+    assert_eq!(
+        wait(&client, guard.release(None)).unwrap(),
+        Release::NotHeld
+    );
     close(&client);
 }
 
@@ -75,7 +81,7 @@ fn giving_up_waiting_for_a_lock_leaves_nothing_behind() {
         ..Wait::default()
     };
     client.wait("locking", lock, stopped).unwrap_err();
-    wait(&client, guard.release()).unwrap();
+    wait(&client, guard.release(None)).unwrap();
     wait(&client, client.lock("lock".into(), LockOptions::default())).unwrap();
     close(&client);
 }
@@ -107,7 +113,7 @@ fn a_leader_proclaims_and_is_followed() {
     let leader = wait(&other, seen.leader()).unwrap().unwrap();
     assert_eq!(leader.value.as_deref(), Some(&b"second"[..]));
     assert_eq!(leader.holder, *lead.holder().unwrap());
-    assert_eq!(wait(&one, lead.release()).unwrap(), Release::Released);
+    assert_eq!(wait(&one, lead.release(None)).unwrap(), Release::Released);
     assert_eq!(wait(&other, seen.leader()).unwrap(), None);
     close(&one);
     close(&other);
@@ -140,6 +146,84 @@ fn an_update_waits_for_the_value_that_somebody_computes() {
 }
 
 #[test]
+fn giving_back_that_is_dropped_before_its_first_poll_is_done_nevertheless() {
+    let server = start();
+    let (client, other) = (connect(&server), connect(&server));
+    let lease = LeaseOptions::new().duration(Duration::from_secs(3600));
+    let options = LockOptions::new().lease(lease).wait(PATIENCE);
+    let lock = |client| wait(client, Client::lock(client, "lock".into(), options.clone()));
+    for _ in 0..3 {
+        let guard = lock(&client).unwrap();
+        drop(guard.release(None));
+        assert_eq!(guard.lost_reason().unwrap(), Some(LostReason::Released));
+        let finished = lock(&other).unwrap();
+        drop(finished.finish(Work::Whole, None));
+        let left = lock(&client).unwrap();
+        drop(left.leave());
+        wait(&other, lock(&other).unwrap().release(None)).unwrap();
+        assert_eq!(
+            wait(&client, guard.release(None)).unwrap(),
+            Release::NotHeld
+        );
+    }
+    close(&client);
+    close(&other);
+}
+
+#[test]
+fn giving_back_that_is_cancelled_has_an_unknown_outcome() {
+    let server = start();
+    let (client, other) = (connect(&server), connect(&server));
+    let inbox = Inbox::new();
+    let mut cancelled = 0;
+    for _ in 0..50 {
+        let options = LockOptions::new().wait(PATIENCE);
+        let guard = wait(&client, client.lock("lock".into(), options.clone())).unwrap();
+        let release = guard.release(None);
+        let begun = client.submit_return("releasing", release, &inbox.mailbox, |result| result);
+        begun.unwrap().cancel().unwrap();
+        if let Err(error) = inbox.next() {
+            assert_eq!(error.kind(), ErrorKind::Cancelled);
+            assert_eq!(error.outcome(), Outcome::Unknown);
+            cancelled += 1;
+        }
+        let taken = wait(&other, other.lock("lock".into(), options)).unwrap();
+        wait(&other, taken.release(None)).unwrap();
+    }
+    assert!(cancelled > 0);
+    close(&client);
+    close(&other);
+}
+
+#[test]
+fn giving_back_does_not_wait_for_ever_for_a_write_under_way() {
+    let server = start();
+    let (client, other) = (connect(&server), connect(&server));
+    let options = LockOptions::new().wait(PATIENCE);
+    let guard = wait(&client, client.lock("lock".into(), options.clone())).unwrap();
+    let (asked, mut is_asked) = tokio::sync::mpsc::unbounded_channel();
+    let endless = move |_| {
+        asked.send(()).unwrap();
+        std::future::pending()
+    };
+    let update = guard.update("key".into(), UpdateOptions::default(), endless);
+    let inbox = Inbox::new();
+    let update = client.submit("updating", update, &inbox.mailbox, |result| result);
+    let was_asked = async { Ok::<_, Error>(is_asked.recv().await) };
+    wait(&client, was_asked).unwrap().unwrap();
+    let error = wait(&client, guard.release(Some(Duration::from_millis(20)))).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::TimedOut, Outcome::Unknown)
+    );
+    update.unwrap().cancel().unwrap();
+    assert_eq!(inbox.next().unwrap_err().kind(), ErrorKind::Cancelled);
+    wait(&other, other.lock("lock".into(), options)).unwrap();
+    close(&client);
+    close(&other);
+}
+
+#[test]
 fn giving_back_that_is_given_up_is_done_nevertheless() {
     let server = start();
     let client = connect(&server);
@@ -151,7 +235,7 @@ fn giving_back_that_is_given_up_is_done_nevertheless() {
     let given_up = async {
         let write = guard.set("key".into(), "value".into(), SetOptions::default());
         let mut write = std::pin::pin!(write);
-        let mut release = Box::pin(guard.release());
+        let mut release = Box::pin(guard.release(None));
         let noop = || Context::from_waker(Waker::noop());
         // The release waits for the write, and is given up meanwhile.
         assert!(write.as_mut().poll(&mut noop()).is_pending());
@@ -168,7 +252,10 @@ fn giving_back_that_is_given_up_is_done_nevertheless() {
     assert!(wait(&client, given_up).unwrap().is_applied());
     // It is free long before its time is over, although the guard is still there.
     lock(Duration::from_secs(5)).unwrap();
-    assert_eq!(wait(&client, guard.release()).unwrap(), Release::NotHeld);
+    assert_eq!(
+        wait(&client, guard.release(None)).unwrap(),
+        Release::NotHeld
+    );
     close(&client);
 }
 
@@ -187,36 +274,36 @@ fn the_end_of_work_tells_of_a_lost_lease() {
     let lost = lock("lost", 200);
     assert_eq!(wait(&client, lost.lost()).unwrap(), LostReason::Expired);
     assert_eq!(lost.loss().unwrap().unwrap().outcome(), Outcome::Unknown);
-    let error = wait(&client, lost.finish(Work::Done)).unwrap_err();
+    let error = wait(&client, lost.finish(Work::Done, None)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LockLost);
     assert_eq!(error.outcome(), Outcome::Unknown);
     // That stays so.
     assert_eq!(lost.lost_reason().unwrap(), Some(LostReason::Expired));
-    assert!(wait(&client, lost.finish(Work::Done)).is_err());
-    wait(&client, lost.finish(Work::Failed)).unwrap();
+    assert!(wait(&client, lost.finish(Work::Done, None)).is_err());
+    wait(&client, lost.finish(Work::Failed, None)).unwrap();
 
     let taken = lock("taken", 10_000);
     wait(&client, client.del("taken".into(), DelOptions::default())).unwrap();
     assert!(taken.loss().unwrap().is_none(), "nobody can know yet");
-    let error = wait(&client, taken.finish(Work::Done)).unwrap_err();
+    let error = wait(&client, taken.finish(Work::Done, None)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LockLost);
 
     let held = lock("held", 10_000);
     assert_eq!(held.lost_reason().unwrap(), None);
-    wait(&client, held.finish(Work::Done)).unwrap();
+    wait(&client, held.finish(Work::Done, None)).unwrap();
     assert_eq!(held.lost_reason().unwrap(), Some(LostReason::Released));
-    wait(&client, held.finish(Work::Done)).unwrap();
+    wait(&client, held.finish(Work::Done, None)).unwrap();
     // Whoever gives back before the end was not under it as a whole.
-    let error = wait(&client, held.finish(Work::Whole)).unwrap_err();
+    let error = wait(&client, held.finish(Work::Whole, None)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LockLost);
     assert_eq!(error.outcome(), Outcome::Unknown);
-    wait(&client, held.finish(Work::Failed)).unwrap();
+    wait(&client, held.finish(Work::Failed, None)).unwrap();
 
     let whole = lock("whole", 10_000);
-    wait(&client, whole.finish(Work::Whole)).unwrap();
+    wait(&client, whole.finish(Work::Whole, None)).unwrap();
     let election = client.election(b"election", &LockOptions::default());
     let lead = wait(&client, election.unwrap().campaign("value".into())).unwrap();
-    wait(&client, lead.finish(Work::Whole)).unwrap();
+    wait(&client, lead.finish(Work::Whole, None)).unwrap();
     assert_eq!(lead.lost_reason().unwrap(), Some(LostReason::Released));
     close(&client);
 }

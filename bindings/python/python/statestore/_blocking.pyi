@@ -445,7 +445,7 @@ class Guard(Generic[_V]):
         """
     def renew(self) -> Hlc:
         """Renews the lease now: the version that its key has then."""
-    def release(self) -> Release:
+    def release(self, *, timeout: _Time | None = None) -> Release:
         """Gives the lock back: a `Release`. Writes that are under way are waited for."""
     def leave(self) -> None:
         """Ends the guard without giving the lock back: its lease ends by itself."""
@@ -467,6 +467,15 @@ class Guard(Generic[_V]):
         ...     guard.set("pump/state", "running").applied
         True
         """
+    def update(
+        self,
+        key: _Data,
+        change: Callable[[Entry[_V] | None], _Data | None],
+        *,
+        expires_in: _Time | None = None,
+        persist: bool = False,
+        timeout: _Time | None = None,
+    ) -> Applied | Unchanged: ...
     def delete(
         self, key: _Data, *, if_version: Hlc | None = None, timeout: _Time | None = None, retry: _Retry = "safe"
     ) -> Deleted | Absent | Mismatch:
@@ -515,7 +524,7 @@ class Leadership(Generic[_V]):
         """The guard of the lock behind it, for guarded writes."""
     def proclaim(self, value: _Data) -> SetOutcome:
         """Proclaims another value; see `SetOutcome`."""
-    def resign(self) -> Release:
+    def resign(self, *, timeout: _Time | None = None) -> Release:
         """Gives the lead up: a `Release`."""
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None: ...

@@ -57,6 +57,27 @@ async def _taken(look):
     return found
 
 
+async def _updated(update, key, change, options):
+    """Awaits an update whose function may return something to be awaited."""
+    computing = set()
+
+    def compute(old):
+        result = change(old)
+        if inspect.isawaitable(result):
+            result = asyncio.ensure_future(result)
+            computing.add(result)
+            result.add_done_callback(computing.discard)
+        return result
+
+    try:
+        return await update(key, compute if callable(change) else change, **options)
+    finally:
+        # An update that was given up or whose client was closed wants no new value any more.
+        for task in [*computing]:
+            task.cancel()
+            await _ended(task)
+
+
 class _Opening(collections.abc.Coroutine):
     """A coroutine whose result is a context manager: ``await`` it, or use it in ``async with``."""
 
@@ -115,23 +136,7 @@ class Client(_Generic, _native.Client):
 
     @functools.wraps(_native.Client.update)
     async def update(self, key, change, **options):
-        computing = set()
-
-        def compute(old):
-            result = change(old)
-            if inspect.isawaitable(result):
-                result = asyncio.ensure_future(result)
-                computing.add(result)
-                result.add_done_callback(computing.discard)
-            return result
-
-        try:
-            return await self._update(key, compute if callable(change) else change, **options)
-        finally:
-            # An update that was given up or whose client was closed wants no new value any more.
-            for task in [*computing]:
-                task.cancel()
-                await _ended(task)
+        return await _updated(self._update, key, change, options)
 
     @_opening
     @functools.wraps(_native.Client.observe)
@@ -261,6 +266,11 @@ class Guard(_Generic, _native.Guard):
     set = _coroutine(_native.Guard.set)
     delete = _coroutine(_native.Guard.delete)
     vdel = _coroutine(_native.Guard.vdel)
+    _update = _coroutine(_native.Guard.update)
+
+    @functools.wraps(_native.Guard.update)
+    async def update(self, key, change, **options):
+        return await _updated(self._update, key, change, options)
 
     async def __aenter__(self):
         return self

@@ -100,7 +100,10 @@ class LeaseOptions(TypedDict, total=False):
     renewal: Renewal
     """When it is renewed. Default: ``"third"`` of the duration."""
     holder: Data | None
-    """The name of the holder. Default: a unique one."""
+    """The name of the holder, which each attempt makes unique by a suffix. Default: the client id."""
+    resume: bool
+    """Whether the lease is held under exactly the name of the holder, also if it is held under that name already. Two running clients that
+    resume one name both hold the lease. Default: ``False``."""
     timeout: Time | None
     """How long each request may take. Default: ``request_timeout`` of the connection."""
     foreign_lease_max: Time

@@ -1,0 +1,79 @@
+//! Changing a key by what it holds, in the name of a lease.
+use crate::boundary;
+use crate::callback::Callback;
+use crate::error::sst_error;
+use crate::guard::{Guarded, sst_guard};
+use crate::hlc::sst_hlc;
+use crate::input;
+use crate::operation::sst_operation;
+use crate::outcome::Results;
+use crate::output;
+use crate::status::sst_status;
+use crate::update::{
+    self, Changer, Updater, sst_changer, sst_on_update, sst_update_options, sst_update_result,
+};
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+
+/// Changes a key by what it holds, as sst_update() does, and protects it: from now on it is written and deleted only with this
+/// guard's token or a higher one.
+///
+/// Blocks: until it is done, at most for the time-out, and while `changer` runs; no request takes longer than the lease is certain.
+/// Errors: as sst_update(); SST_LOCK_LOST if the lease is not certainly held any more; SST_FENCING_TOKEN_LOWER if a newer holder has
+/// written the key.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_guard_update(
+    guard: *const sst_guard,
+    key: *const c_void,
+    key_len: usize,
+    options: *const sst_update_options,
+    changer: sst_changer,
+    result: Option<&mut MaybeUninit<sst_update_result>>,
+    version: Option<&mut MaybeUninit<*mut sst_hlc>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let results = Results::with_version(result, version);
+    let is_missing = changer.call.is_none();
+    let changer = Changer::new(Callback::new(changer));
+    let status = boundary::with_object::<Guarded>(error, guard, |guard, client| {
+        // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
+        let (key, options) = unsafe { update::read(key, key_len, options) }?;
+        if is_missing {
+            return Err(input::null("changer.call"));
+        }
+        let outcome = Updater::guarded(client, &guard).wait(key, options, &changer)?;
+        results.give(&outcome)
+    });
+    changer.revoke();
+    status
+}
+
+/// Begins sst_guard_update(). `changer` is dropped before `callback` is called.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_guard_update_async(
+    guard: *const sst_guard,
+    key: *const c_void,
+    key_len: usize,
+    options: *const sst_update_options,
+    changer: sst_changer,
+    callback: sst_on_update,
+    operation: Option<&mut MaybeUninit<*mut sst_operation>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let operation = output::failed(operation);
+    let callback = Callback::new(callback);
+    let is_missing = changer.call.is_none();
+    let changer = Changer::new(Callback::new(changer));
+    let status = boundary::with_object::<Guarded>(error, guard, |guard, client| {
+        // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
+        let (key, options) = unsafe { update::read(key, key_len, options) }?;
+        if is_missing {
+            return Err(input::null("changer.call"));
+        }
+        Updater::guarded(client, &guard).begin(key, options, &changer, callback, operation)
+    });
+    if status != sst_status::SST_OK {
+        changer.revoke();
+    }
+    status
+}

@@ -1,0 +1,71 @@
+// Functions that compute the new value of a key. Included by guard.hpp.
+#ifndef STATESTORE_CHANGE_HPP
+#define STATESTORE_CHANGE_HPP
+
+#include <exception>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "outcome.hpp"
+
+namespace statestore {
+inline namespace STATESTORE_VARIANT {
+
+/// Computes the new value of a key from what it holds (null if absent); none means that it stays as it is.
+using change = std::function<std::optional<std::string>(const entry* old)>;
+
+namespace detail {
+
+/// The change, or none and the exception.
+inline std::optional<std::string> guarded(const change& function, const entry* old, [[maybe_unused]] std::exception_ptr& thrown) {
+#ifdef STATESTORE_NO_EXCEPTIONS
+  return function(old);
+#else
+  try {
+    return function(old);
+  } catch (...) {
+    thrown = std::current_exception();
+    return std::nullopt;
+  }
+#endif
+}
+
+inline sst_changer changer(change function) {
+  sst_changer made{};
+  // The library says what is missing.
+  if (!function) return made;
+  made.context = new change(std::move(function));
+  made.call = [](void* context, const sst_entry* borrowed, sst_bytes** value) noexcept -> std::uint32_t {
+    // It is only lent, and given up before the end.
+    std::optional<entry> old = detail::take(const_cast<sst_entry*>(borrowed));
+    const std::optional<std::string> changed = (*static_cast<change*>(context))(old ? &*old : nullptr);
+    if (old) old->release();
+    if (!changed) return SST_KEEP;
+    sst_bytes_new(changed->data(), changed->size(), value, nullptr);
+    return SST_STORE;
+  };
+  made.drop = [](void* context) noexcept { delete static_cast<change*>(context); };
+  return made;
+}
+
+/// An update that waits; `call` is given the changer, and where to leave the result, the version and an error.
+template <class Call>
+result<update_outcome> give_update(const change& function, Call call) {
+  std::exception_ptr thrown;
+  auto updated = attempt_update([&](sst_update_result* outcome, sst_hlc** version, sst_error** failure) {
+    return call(changer(function ? change([&](const entry* old) { return guarded(function, old, thrown); }) : change()), outcome, version,
+                failure);
+  });
+#ifndef STATESTORE_NO_EXCEPTIONS
+  if (thrown) std::rethrow_exception(thrown);
+#endif
+  return unwrap(std::move(updated));
+}
+
+}  // namespace detail
+}  // namespace STATESTORE_VARIANT
+}  // namespace statestore
+
+#endif
