@@ -7,6 +7,7 @@ import { inspected, shown, type Inspect, type InspectOptions } from "./inspectio
 import type { NativeFeed } from "./native.js";
 import type { Operations, Read } from "./operations.js";
 import * as results from "./results.js";
+import { setImmediate, setTimeout } from "./timers.js";
 
 export class Follower<T> implements Declared<T> {
   readonly #operations: Operations;
@@ -127,7 +128,7 @@ export async function tell<T>(follower: Follower<T>, listener: (item: T) => unkn
 
 /** Throws where nobody catches it: an `uncaughtException`, as from any other listener. */
 export function rethrow(error: unknown): void {
-  queueMicrotask(() => {
+  setImmediate(() => {
     throw error;
   });
 }

@@ -4,6 +4,7 @@ import { options, signal, type Options } from "./arguments.js";
 import { CancelledError, failed } from "./errors.js";
 import type { Call } from "./known.js";
 import type { Begun, Failure, NativeClient } from "./native.js";
+import { setImmediate } from "./timers.js";
 
 /** Slots of one result in what `drain` returns. */
 const SLOTS = 4;
