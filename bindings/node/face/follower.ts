@@ -4,6 +4,7 @@ import { time } from "./arguments.js";
 import { asyncDispose } from "./disposal.js";
 import { QueueFullError } from "./errors.js";
 import { inspected, shown, type Inspect, type InspectOptions } from "./inspection.js";
+import { Iteration } from "./iteration.js";
 import type { NativeFeed } from "./native.js";
 import type { Operations, Read } from "./operations.js";
 import * as results from "./results.js";
@@ -52,18 +53,16 @@ export class Follower<T> implements Declared<T> {
     this.#feed.stop();
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<T, void, undefined> {
-    try {
-      for (let item = await this.next(); item !== undefined; item = await this.next()) {
-        yield item;
-      }
-      const error = this.error();
+  [Symbol.asyncIterator](): AsyncIterableIterator<T> {
+    const next = async () => {
+      const item = await this.next();
+      const error = item === undefined ? this.error() : null;
       if (error !== null) {
         throw error;
       }
-    } finally {
-      this.close();
-    }
+      return item;
+    };
+    return new Iteration(next, () => this.close());
   }
 
   async [asyncDispose](): Promise<void> {
