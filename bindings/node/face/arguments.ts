@@ -35,6 +35,11 @@ export function data(name: string, value: unknown): Uint8Array {
   throw wrongType(name, "a string, a Buffer or a Uint8Array", value);
 }
 
+/** A key, a name or a pattern in messages. */
+export function quoted(value: unknown): string {
+  return typeof value === "string" || value instanceof Uint8Array ? JSON.stringify(Buffer.from(value as string).toString()) : "an argument";
+}
+
 export function manyData(name: string, value: unknown): Uint8Array[] {
   // A string can be iterated over, but nobody means its characters.
   if (typeof value === "string" || value instanceof Uint8Array || typeof (value as Iterable<unknown> | null)?.[Symbol.iterator] !== "function") {

@@ -102,13 +102,19 @@ export class Client extends EventEmitter implements Declared {
   get(key: Data, options?: GetOptions): Promise<Entry | null> {
     const begin = (from: Options) =>
       this.#native.get(args.data("key", key), args.time(from, "timeout"), args.flag(from, "remaining"), args.flag(from, "eventual"));
-    return this.#operations.run("get", options, begin, options?.remaining === true ? results.remaining : results.entry);
+    const subject = () => `the value of ${args.quoted(key)}`;
+    return this.#operations.run("get", options, begin, options?.remaining === true ? results.remaining : results.entry, { subject });
   }
 
   getMany(keys: Iterable<Data>, options?: GetOptions): Promise<(Entry | null)[]> {
-    const begin = (from: Options) =>
-      this.#native.getMany(args.manyData("keys", keys), args.time(from, "timeout"), args.flag(from, "remaining"), args.flag(from, "eventual"));
-    return this.#operations.run("getMany", options, begin, options?.remaining === true ? results.allRemaining : results.entries);
+    let all: Uint8Array[] = [];
+    const begin = (from: Options) => {
+      all = args.manyData("keys", keys);
+      return this.#native.getMany(all, args.time(from, "timeout"), args.flag(from, "remaining"), args.flag(from, "eventual"));
+    };
+    // Two slots for each entry.
+    const subject = (slot = 0) => `the value of keys[${slot >> 1}], ${args.quoted(all[slot >> 1])},`;
+    return this.#operations.run("getMany", options, begin, options?.remaining === true ? results.allRemaining : results.entries, { subject });
   }
 
   capabilities(options?: CallOptions): Promise<Capabilities> {
@@ -162,7 +168,7 @@ export class Client extends EventEmitter implements Declared {
     const [bytes, from] = [args.data("pattern", pattern), args.options("scan", options)];
     const timeout = args.time(from, "timeout");
     const pages = direct(() => this.#native.scan(bytes, timeout));
-    return scan(this.#operations, pages, args.signal(from));
+    return scan(this.#operations, pages, args.signal(from), () => `a key that matches ${args.quoted(bytes)}`);
   }
 
   async observe(

@@ -1,12 +1,12 @@
 /** Feeds as async iterables. */
 import type { Follower as Declared, LostReason, Observation, Observer as DeclaredObserver, StateStoreError, TimeoutOptions } from "../index.js";
-import { time } from "./arguments.js";
+import { quoted, time } from "./arguments.js";
 import { asyncDispose } from "./disposal.js";
 import { QueueFullError } from "./errors.js";
 import { inspected, shown, type Inspect, type InspectOptions } from "./inspection.js";
 import { Iteration } from "./iteration.js";
 import type { NativeFeed } from "./native.js";
-import type { Operations, Read } from "./operations.js";
+import type { Operations, Read, Subject } from "./operations.js";
 import * as results from "./results.js";
 import { setImmediate, setTimeout } from "./timers.js";
 
@@ -14,12 +14,14 @@ export class Follower<T> implements Declared<T> {
   readonly #operations: Operations;
   readonly #feed: NativeFeed;
   readonly #read: Read<T | undefined>;
+  readonly #subject: Subject | undefined;
   #isOver = false;
 
-  constructor(operations: Operations, feed: NativeFeed, read: Read<T | undefined>) {
+  constructor(operations: Operations, feed: NativeFeed, read: Read<T | undefined>, subject?: Subject) {
     this.#operations = operations;
     this.#feed = feed;
     this.#read = read;
+    this.#subject = subject;
   }
 
   async next(given?: TimeoutOptions): Promise<T | undefined> {
@@ -27,7 +29,9 @@ export class Follower<T> implements Declared<T> {
       return undefined;
     }
     try {
-      const item = await this.#operations.run("next", given, (from) => this.#feed.next(time(from, "timeout")), this.#read);
+      const item = await this.#operations.run("next", given, (from) => this.#feed.next(time(from, "timeout")), this.#read, {
+        ...(this.#subject && { subject: this.#subject }),
+      });
       this.#isOver ||= item === undefined;
       return item;
     } catch (error) {
@@ -75,7 +79,7 @@ export class Observer extends Follower<Observation> implements DeclaredObserver 
 
   /** `key` is as it is shown. */
   constructor(operations: Operations, feed: NativeFeed, key: Buffer) {
-    super(operations, feed, results.observation);
+    super(operations, feed, results.observation, () => `the value of ${quoted(key)}`);
     this.key = key;
   }
 

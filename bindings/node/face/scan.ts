@@ -1,7 +1,7 @@
 /** Scans as async iterators. */
 import { Iteration } from "./iteration.js";
 import type { Begun, NativeScan } from "./native.js";
-import type { Operations } from "./operations.js";
+import type { Operations, Subject } from "./operations.js";
 import * as results from "./results.js";
 
 /** Key by key; a page is fetched when the one before is used up. */
@@ -9,6 +9,7 @@ export function scan(
   operations: Operations,
   pages: NativeScan,
   signal: AbortSignal | undefined,
+  subject: Subject,
 ): AsyncIterableIterator<Buffer> {
   let keys: Iterator<Buffer> = [][Symbol.iterator]();
   let isOver = false;
@@ -17,7 +18,7 @@ export function scan(
 
   const fetch = async (): Promise<Buffer[] | null> => {
     try {
-      return await operations.run("nextPage", { signal }, () => (fetching = pages.nextPage()), results.page);
+      return await operations.run("nextPage", { signal }, () => (fetching = pages.nextPage()), results.page, { subject });
     } finally {
       fetching = undefined;
     }

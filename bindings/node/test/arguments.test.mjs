@@ -21,7 +21,7 @@ test("arguments of calls", async (t) => {
     keys: [() => client.getMany("abc"), () => client.getMany(7), () => client.getMany(Buffer.from("abc"))],
     "keys[1]": [() => client.getMany(["a", 7])],
     change: [() => client.update("k", "v")],
-    "what change returns": [() => client.update("k", () => 7)],
+    "the value that change returned for \"k\"": [() => client.update("k", () => 7)],
     work: [() => client.withLock("l", undefined)],
     timeout: [() => client.get("k", { timeout: "1" }), () => client.lock("l", { timeout: 1n })],
     condition: [() => client.set("k", "v", { condition: true })],
