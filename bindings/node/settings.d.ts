@@ -18,7 +18,7 @@ export interface CallOptions {
 }
 
 export interface TimeoutOptions extends CallOptions {
-  /** How long the call may take; the connection's `requestTimeout` unless given. */
+  /** How long the call may take; the connection's `requestTimeout` unless given. `Infinity` is for ever. */
   timeout?: number | undefined;
 }
 

@@ -13,13 +13,11 @@ impl EndOfInput {
     /// The thread cannot be started.
     pub(crate) fn watch() -> io::Result<Self> {
         let (reading, ended) = oneshot::channel();
-        thread::Builder::new()
-            .name("stdin".into())
-            .spawn(move || {
-                // Input that cannot be read has ended as well.
-                drop(io::copy(&mut io::stdin(), &mut io::sink()));
-                drop(reading);
-            })?;
+        thread::Builder::new().name("stdin".into()).spawn(move || {
+            // Input that cannot be read has ended as well.
+            drop(io::copy(&mut io::stdin(), &mut io::sink()));
+            drop(reading);
+        })?;
         Ok(Self(ended))
     }
 

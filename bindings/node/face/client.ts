@@ -47,6 +47,16 @@ import { scan } from "./scan.js";
 import { Transaction } from "./transaction.js";
 import { update, type Change } from "./update.js";
 
+/** Events of a client, and those that every emitter may have: `events.once` listens for errors. */
+const EVENTS: readonly (string | symbol)[] = ["state", "error", "newListener", "removeListener"];
+
+function known(event: string | symbol): string | symbol {
+  if (!EVENTS.includes(event)) {
+    throw new TypeError(`a client has no event ${String(event)}; changes of its connection are the event state, and those of a key come from observe`);
+  }
+  return event;
+}
+
 export class Client extends EventEmitter implements Declared {
   readonly #operations: Operations;
   readonly #native: NativeClient;
@@ -182,12 +192,19 @@ export class Client extends EventEmitter implements Declared {
     }
     const bytes = args.data("key", key);
     const shown = this.#operations.shown(Buffer.from(bytes)) as Buffer;
+    let signal: AbortSignal | undefined;
     const observer = await this.#operations.run(
       "observe",
       isCalled ? options : listener,
-      (from) => this.#native.observe(bytes, args.kept(from), args.time(from, "timeout")),
+      (from) => {
+        signal = args.signal(from);
+        return this.#native.observe(bytes, args.kept(from), args.time(from, "timeout"));
+      },
       (feed) => new Observer(this.#operations, feed as NativeFeed, shown),
     );
+    if (signal !== undefined) {
+      observer.endWith(signal);
+    }
     if (isCalled) {
       void tell(observer, listener as (observation: Observation) => unknown);
     }
@@ -269,6 +286,30 @@ export class Client extends EventEmitter implements Declared {
       this.#operations.end();
     }
     this.#tell({ is: "closed", lostReason: "closed", reason: new ClosedError("the client was closed", { outcome: "not_done" }) });
+  }
+
+  override on(event: string | symbol, listener: (...args: any[]) => void): this {
+    return super.on(known(event), listener);
+  }
+
+  override addListener(event: string | symbol, listener: (...args: any[]) => void): this {
+    return super.addListener(known(event), listener);
+  }
+
+  override once(event: string | symbol, listener: (...args: any[]) => void): this {
+    return super.once(known(event), listener);
+  }
+
+  override prependListener(event: string | symbol, listener: (...args: any[]) => void): this {
+    return super.prependListener(known(event), listener);
+  }
+
+  override prependOnceListener(event: string | symbol, listener: (...args: any[]) => void): this {
+    return super.prependOnceListener(known(event), listener);
+  }
+
+  toJSON(): { clientId: string; state: string } {
+    return { clientId: this.#clientId, state: this.state().is };
   }
 
   ref(): this {

@@ -55,8 +55,8 @@ function settings(first: unknown, second: unknown): Record<string, unknown> {
   if (typeof url === "string") {
     return { ...args.members("settings", second), url };
   }
-  if (url === undefined || url === null || second !== undefined) {
-    throw args.wrongType("url", "a string or a URL, unless it is an object with settings and nothing follows it", url);
+  if (typeof url !== "object" || url === null || Array.isArray(url) || second !== undefined) {
+    throw args.wrongType("url", "a string, a URL, or an object with settings that nothing follows", url);
   }
   const from = args.members("url", url);
   return from.url instanceof URL ? { ...from, url: from.url.href } : from;

@@ -2,7 +2,7 @@
 import type { Follower as Declared, LostReason, Observation, Observer as DeclaredObserver, StateStoreError, TimeoutOptions } from "../index.js";
 import { quoted, time } from "./arguments.js";
 import { asyncDispose } from "./disposal.js";
-import { QueueFullError } from "./errors.js";
+import { CancelledError, InvalidArgumentError, QueueFullError } from "./errors.js";
 import { inspected, shown, type Inspect, type InspectOptions } from "./inspection.js";
 import { Iteration } from "./iteration.js";
 import type { NativeFeed } from "./native.js";
@@ -16,6 +16,11 @@ export class Follower<T> implements Declared<T> {
   readonly #read: Read<T | undefined>;
   readonly #subject: Subject | undefined;
   #isOver = false;
+  /** A listener gets all items. */
+  #hasListener = false;
+  /** The signal that ends this. */
+  #signal: AbortSignal | undefined;
+  #given: StateStoreError | undefined;
 
   constructor(operations: Operations, feed: NativeFeed, read: Read<T | undefined>, subject?: Subject) {
     this.#operations = operations;
@@ -24,7 +29,21 @@ export class Follower<T> implements Declared<T> {
     this.#subject = subject;
   }
 
-  async next(given?: TimeoutOptions): Promise<T | undefined> {
+  next(given?: TimeoutOptions): Promise<T | undefined> {
+    if (this.#hasListener) {
+      const error = new InvalidArgumentError("next: this observer has a listener, which gets all observations; observe without a listener to iterate");
+      return Promise.reject(error);
+    }
+    return this.take(given);
+  }
+
+  /** The next item for a listener, which gets all from now on. */
+  nextForListener(): Promise<T | undefined> {
+    this.#hasListener = true;
+    return this.take();
+  }
+
+  protected async take(given?: TimeoutOptions): Promise<T | undefined> {
     if (this.#isOver) {
       return undefined;
     }
@@ -32,7 +51,9 @@ export class Follower<T> implements Declared<T> {
       const item = await this.#operations.run("next", given, (from) => this.#feed.next(time(from, "timeout")), this.#read, {
         ...(this.#subject && { subject: this.#subject }),
       });
-      this.#isOver ||= item === undefined;
+      if (item === undefined) {
+        this.close();
+      }
       return item;
     } catch (error) {
       // Its client was closed, and it with that.
@@ -49,11 +70,31 @@ export class Follower<T> implements Declared<T> {
   }
 
   error(): StateStoreError | null {
-    return results.reason(this.#feed.error());
+    return this.#given ?? results.reason(this.#feed.error());
+  }
+
+  /** Ends this when a signal fires; `for await` throws then. */
+  endWith(signal: AbortSignal): void {
+    const end = () => {
+      if (!this.#isOver) {
+        this.#given = new CancelledError("the observation was given up through its signal", { outcome: "not_done", cause: signal.reason });
+      }
+      this.close();
+    };
+    if (signal.aborted) {
+      end();
+    } else if (!this.#isOver) {
+      this.#signal = signal;
+      this.#operations.signals.add(signal, this, end);
+    }
   }
 
   close(): void {
     this.#isOver = true;
+    if (this.#signal !== undefined) {
+      this.#operations.signals.delete(this.#signal, this);
+      this.#signal = undefined;
+    }
     this.#feed.stop();
   }
 
@@ -96,7 +137,7 @@ export async function tell<T>(follower: Follower<T>, listener: (item: T) => unkn
   for (;;) {
     let item: T | undefined;
     try {
-      item = await follower.next();
+      item = await follower.nextForListener();
     } catch (error) {
       if (error instanceof QueueFullError) {
         // It is the caller's other calls that are too many. What happens meanwhile waits in the feed.
@@ -123,7 +164,8 @@ export async function tell<T>(follower: Follower<T>, listener: (item: T) => unkn
     }
   }
   const error = follower.error();
-  if (error !== null) {
+  // The signal of the caller is no news.
+  if (error !== null && error.code !== "Cancelled") {
     // There is nobody who would be told otherwise.
     process.emitWarning(error);
   }

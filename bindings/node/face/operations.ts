@@ -4,6 +4,7 @@ import { options, signal, type Options } from "./arguments.js";
 import { CallSite, CancelledError, failed } from "./errors.js";
 import type { Call } from "./known.js";
 import type { Begun, Failure, NativeClient } from "./native.js";
+import { Signals } from "./signals.js";
 import { setImmediate } from "./timers.js";
 
 /** Slots of one result in what `drain` returns. */
@@ -35,17 +36,11 @@ const NONE = Object.freeze({});
 
 const CLOSED: Failure = { kind: "Closed", outcome: "unknown", retryable: false, message: "the client was closed", causes: [] };
 
-/** Who listens to a signal: one listener for all calls that share it, however many. */
-interface Watch {
-  operations: Set<number>;
-  onAbort: () => void;
-}
-
 export class Operations {
   readonly #native: NativeClient;
   /** By their numbers, which the native half gives anew when they are free. */
   readonly #waiting: (Waiting | undefined)[] = [];
-  readonly #watches = new Map<AbortSignal, Watch>();
+  readonly signals = new Signals();
   readonly #drain = () => this.#settle();
   readonly #asText: boolean;
   #isReferenced = true;
@@ -128,25 +123,16 @@ export class Operations {
 
   #watch(signal: AbortSignal, operation: number): void {
     if (signal.aborted) {
-      // While the arguments were read, which may run code of the caller: it is not told any more.
+      // While the arguments were read, which may run code of the caller: no event follows.
       this.#native.cancel(operation);
-      return;
+    } else {
+      this.signals.add(signal, operation, () => this.#native.cancel(operation));
     }
-    let watch = this.#watches.get(signal);
-    if (watch === undefined) {
-      const operations = new Set<number>();
-      watch = { operations, onAbort: () => operations.forEach((operation) => this.#native.cancel(operation)) };
-      this.#watches.set(signal, watch);
-      signal.addEventListener("abort", watch.onAbort, { once: true });
-    }
-    watch.operations.add(operation);
   }
 
   #forget(signal: AbortSignal | undefined, operation: number): void {
-    const watch = signal && this.#watches.get(signal);
-    if (watch?.operations.delete(operation) && watch.operations.size === 0) {
-      this.#watches.delete(signal as AbortSignal);
-      signal?.removeEventListener("abort", watch.onAbort);
+    if (signal !== undefined) {
+      this.signals.delete(signal, operation);
     }
   }
 

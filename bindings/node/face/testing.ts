@@ -72,7 +72,10 @@ export async function startServer(given: ServerOptions = {}): Promise<Declared> 
     server.kill("SIGKILL");
     const end = await gone;
     const cause = said.trim() === "" ? end : new Error(said.trim());
-    throw new Error(`${binary} does not start; set STATESTORED to the path of statestored, or install @statestore/server`, { cause });
+    // Its last line is the reason; the lines before are the log.
+    const reason = cause.message.slice(cause.message.lastIndexOf("\n") + 1);
+    const hint = (end as NodeJS.ErrnoException).code === "ENOENT" ? "; set STATESTORED to the path of statestored, or install @statestore/server" : "";
+    throw new Error(`${binary} does not start: ${reason}${hint}`, { cause });
   }
   return new Server(server, match[1] as string, Number(match[2]), gone);
 }

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { startServer } from "statestore/testing";
 import { run } from "./child.mjs";
-import { clientOf, serverOf } from "./system.mjs";
+import { BINARY, clientOf, serverOf } from "./system.mjs";
 
 test("the stack of an error leads to the line of the call", async (t) => {
   const client = await clientOf(t, await serverOf(t));
@@ -141,15 +141,17 @@ async function consume(keys) {
   }
 }
 
-test("a server that does not start says why", async () => {
+test("a server that does not start says why", async (t) => {
   await assert.rejects(startServer({ binary: "/no/such/statestored" }), (error) => {
-    assert.match(error.message, /^\/no\/such\/statestored does not start; set STATESTORED/);
+    assert.match(error.message, /^\/no\/such\/statestored does not start: spawn .* ENOENT; set STATESTORED/);
     assert.equal(error.cause.code, "ENOENT");
     return true;
   });
-  await assert.rejects(startServer({ binary: "/bin/false" }), { cause: new Error("it ended with code 1") });
-  await assert.rejects(startServer({ binary: process.execPath, args: ["--no-such-option"] }), (error) => {
-    assert.match(error.cause.message, /bad option/);
+  await assert.rejects(startServer({ binary: "/bin/false" }), { message: "/bin/false does not start: it ended with code 1" });
+  await assert.rejects(startServer({ binary: process.execPath, args: ["--no-such-option"] }), /does not start: .*bad option/);
+  const { port } = await serverOf(t);
+  await assert.rejects(startServer({ binary: BINARY, port }), (error) => {
+    assert.match(error.message, new RegExp(`does not start: .*${port}.* in use`));
     return true;
   });
 });
