@@ -15,7 +15,7 @@
  */
 /// <reference types="node" />
 import type { EventEmitter } from "node:events";
-import type { StateStoreError } from "./errors.js";
+import type { CancelledError, StateStoreError } from "./errors.js";
 import type { Bytes, CallOptions, Data, Encoding, Settings, TimeoutOptions } from "./settings.js";
 
 /**
@@ -161,6 +161,7 @@ export interface UpdateOptions extends TimeoutOptions {
 /** Computes a new value from the entry; nothing leaves the key as it is. */
 export type Change<V extends Bytes = Buffer> = (old: Entry<V> | null) => Data | null | undefined | Promise<Data | null | undefined>;
 
+/** The signal ends the observation too, once it has begun: `for await` rejects with {@link CancelledError} then. */
 export interface ObserveOptions extends TimeoutOptions {
   /**
    * What happens when the key changes faster than observations are taken: only the `latest` is kept (default), or `all`, up to
@@ -365,9 +366,11 @@ export interface Counters {
 
 /** A connection to the store. `await using` closes it. */
 export interface Client<V extends Bytes = Buffer> extends EventEmitter, AsyncDisposable {
+  /** Reads a key; `null` if it is absent. */
   get(key: Data, options?: GetOptions): Promise<Entry<V> | null>;
   /** An entry or `null` for each key, in their order. */
   getMany(keys: Iterable<Data>, options?: GetOptions): Promise<(Entry<V> | null)[]>;
+  /** Writes a key. A condition that is not met is a result: `applied` is false. */
   set(key: Data, value: Data, options?: SetOptions): Promise<SetOutcome>;
   /**
    * What each SET did, in their order. The requests are sent together, in their order; the options are those of each. This is no
@@ -375,6 +378,7 @@ export interface Client<V extends Bytes = Buffer> extends EventEmitter, AsyncDis
    * the first failure, whose {@link StateStoreError.results} has the outcome or the error of each.
    */
   setMany(values: Pairs, options?: SetOptions): Promise<SetOutcome[]>;
+  /** Deletes a key; an absent key is a result. */
   del(key: Data, options?: DelOptions): Promise<DelOutcome>;
   /** What each DEL did, in their order; what fails is told as by {@link setMany}. */
   delMany(keys: Iterable<Data>, options?: Omit<DelOptions, "ifVersion">): Promise<DelOutcome[]>;
@@ -407,6 +411,7 @@ export interface Client<V extends Bytes = Buffer> extends EventEmitter, AsyncDis
    * `update` too. {@link Guard.update} changes a key that a lock protects.
    */
   update(key: Data, change: Change<V>, options?: UpdateOptions): Promise<UpdateOutcome>;
+  /** Creates a lease by its name. Nothing is sent. */
   lease(name: Data, options?: Omit<LeaseOptions, "signal">): Lease<V>;
   /** Waits for a lock. */
   lock(name: Data, options?: LockOptions): Promise<Guard<V>>;
@@ -415,7 +420,9 @@ export interface Client<V extends Bytes = Buffer> extends EventEmitter, AsyncDis
    * meanwhile, this rejects with {@link LockLostError} although `work` succeeded: give its `guard.signal` to what it calls.
    */
   withLock<T>(name: Data, work: (guard: Guard<V>) => T | Promise<T>, options?: LockOptions): Promise<T>;
+  /** Creates an election by its name. Nothing is sent. */
   election(name: Data, options?: Omit<LockOptions, "signal">): Election<V>;
+  /** The MQTT client id. */
   clientId(): string;
   counters(): Counters;
   state(): ConnectionState;

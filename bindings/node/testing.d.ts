@@ -32,5 +32,5 @@ export interface Server extends AsyncDisposable {
   kill(): Promise<void>;
 }
 
-/** Starts a server, and resolves when it takes connections. It ends with this process at the latest. */
+/** Starts a server, and resolves when it takes connections. It ends at the latest with this process or worker, however that ends. */
 export function startServer(options?: ServerOptions): Promise<Server>;

@@ -20,6 +20,9 @@ pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// A stream that is being made.
 pub type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Duplex>>> + Send>>;
 
+/// Work that blocks its thread: the look-up of a name, or reading files of credentials.
+pub type BlockingWork = Box<dyn FnOnce() + Send>;
+
 /// Where a client gets its wall clock, its random numbers, its tasks and its network from. Other times are those of
 /// tokio, which can be [paused](tokio::time). Methods that are added later have a default.
 pub trait Platform: fmt::Debug + Send + Sync {
@@ -37,6 +40,18 @@ pub trait Platform: fmt::Debug + Send + Sync {
 
     /// A new stream to the broker; `None` for the transport that the settings name.
     fn connect(&self) -> Option<Connecting>;
+
+    /// Runs work that blocks on a thread of its own, so that no other work waits for it. A client has at most two pieces of such
+    /// work under way for each broker, and one for a token file.
+    ///
+    /// # Errors
+    /// The system refuses a thread. The client takes this for a failed attempt, and tries again.
+    fn run_blocking(&self, work: BlockingWork) -> io::Result<()> {
+        std::thread::Builder::new()
+            .name("statestore-files".into())
+            .spawn(work)
+            .map(drop)
+    }
 }
 
 /// The operating system, and tokio as it is.

@@ -6,11 +6,13 @@ mod log;
 mod open_files;
 mod reserving_allocator;
 mod signals;
+mod standard_input;
 mod supervisor;
 
 use hangup::Hangup;
 use log::FilterHandle;
 use reserving_allocator::ReservingAllocator;
+use standard_input::EndOfInput;
 use statestored::config::{Arguments, ConfigError, Layers, LayersError, LogControl, Source};
 use statestored::{Control, Server, audit, single_threaded_runtime};
 use std::convert::Infallible;
@@ -79,6 +81,7 @@ fn run(
     }
     // Before there is another thread, or much in the heap.
     ALLOCATOR.set_up(statestored::available_memory());
+    let stops_with_stdin = arguments.stops_with_stdin();
     let mut config = arguments.into_config()?;
     config.heap = Some(&ALLOCATOR);
     if let Some(admin) = &mut config.admin {
@@ -100,10 +103,18 @@ fn run(
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let hangup = signal(SignalKind::hangup())?;
+        let end_of_input = stops_with_stdin.then(EndOfInput::watch).transpose()?;
+        let end_of_input = async {
+            match end_of_input {
+                Some(end) => end.wait().await,
+                None => std::future::pending().await,
+            }
+        };
         let shutdown = async {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
+                () = end_of_input => {}
             }
             supervisor::stopping();
             tracing::info!("stopping");

@@ -8,7 +8,7 @@ import stat
 
 import wire
 from option_group import OK, Group, effect
-from optioned import Served, login_packet, until, upgrade
+from optioned import LONG, Served, login_packet, until, upgrade
 from store import REQUEST, array, response_topic
 
 QUOTA = b"-ERR the quota has been exceeded\r\n"
@@ -103,6 +103,21 @@ class Process(Group):
     @effect
     def log_format(self):
         until("a line of JSON", lambda: self.server.log().startswith("{"))
+
+
+class Input(Group):
+    """A server whose standard input is a pipe."""
+
+    def options(self):
+        return {"stop-with-stdin": True}
+
+    @effect
+    def stop_with_stdin(self):
+        self.server.process.stdin.close()
+        assert self.server.process.wait(LONG) == 0
+
+    def settle(self):
+        """There is no server any more."""
 
 
 class Audit(Group):
@@ -358,4 +373,4 @@ class SlowDisk(Group):
         self.disk.set()
 
 
-GROUPS = [Process, Audit, BehindProxy, StoreLimits, ClientLimits, RequestRate, ByteRate, KeptKeys, KeptOnRequest, SlowDisk]
+GROUPS = [Process, Input, Audit, BehindProxy, StoreLimits, ClientLimits, RequestRate, ByteRate, KeptKeys, KeptOnRequest, SlowDisk]

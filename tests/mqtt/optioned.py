@@ -87,7 +87,7 @@ class Served:
             self.process = subprocess.Popen(
                 [binary(), *arguments],
                 env={**clean_environment(folder), **(environment or {}), **own},
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE if "stop-with-stdin" in options else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,

@@ -2,6 +2,7 @@
 use crate::admission::Permit;
 use crate::batch;
 use crate::blocking::{self, Awaited, Stopped, Wait};
+use crate::blocking_threads::Machine;
 use crate::cause::{self, Cause, closed, wrong_thread};
 use crate::dispatcher::Dispatcher;
 use crate::error::{Error, ErrorKind};
@@ -105,6 +106,7 @@ impl Client {
     }
 
     fn make(settings: Settings, share: Share, home: Arc<Home>, lane: Option<Arc<Lane>>) -> Self {
+        let settings = settings.platform(Machine(Arc::clone(&share.runtime.blocking)));
         Self {
             open: Arc::new(Open {
                 inner: OfProcess::new(Arc::new(Inner {

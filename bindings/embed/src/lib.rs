@@ -165,6 +165,7 @@ mod batch;
 mod registry;
 
 mod alarm;
+mod blocking_threads;
 
 mod locking;
 mod thread;

@@ -1,5 +1,6 @@
 //! The one runtime that all clients of a process share.
 use crate::baton::{self, Drive};
+use crate::blocking_threads::BlockingThreads;
 use crate::cause;
 use crate::error::Error;
 use crate::executor::Executor;
@@ -13,11 +14,7 @@ use tokio::runtime::{Builder, Handle};
 use tokio::task::unconstrained;
 use tokio::time::timeout_at;
 
-/// Most threads for what blocks: name lookups and reading files of credentials.
-const BLOCKING_THREADS: usize = 4;
-/// How long such a thread stays without work.
-const BLOCKING_KEPT: Duration = Duration::from_secs(1);
-/// How long the end waits for a name lookup.
+/// How long the end waits for look-ups of names and for files of credentials.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 /// Who drives it.
@@ -29,6 +26,7 @@ pub(crate) struct Runtime {
     pub(crate) handle: Handle,
     pub(crate) executor: Arc<Executor>,
     pub(crate) baton: Arc<Baton>,
+    pub(crate) blocking: Arc<BlockingThreads>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -119,24 +117,24 @@ impl Runtime {
         let tokio = Builder::new_current_thread()
             .enable_io()
             .enable_time()
-            .max_blocking_threads(BLOCKING_THREADS)
-            .thread_keep_alive(BLOCKING_KEPT)
-            .thread_name(thread::FILES)
-            .on_thread_start(|| thread::begin(thread::FILES))
             .build()?;
         let handle = tokio.handle().clone();
         let executor = Arc::new(Executor::default());
         let baton = Arc::new(Baton::new(tokio, Arc::clone(&executor)));
+        let blocking = Arc::new(BlockingThreads::default());
         let (mine, keeper) = (Arc::clone(&executor), Arc::clone(&baton));
+        let others = Arc::clone(&blocking);
         let thread = thread::spawn("statestore", move || {
             thread::become_ours();
-            keeper.keep().shutdown_timeout(PATIENCE);
+            keeper.keep().shutdown_background();
+            others.wait(PATIENCE);
             mine.end();
         })?;
         Ok(Self {
             handle,
             executor,
             baton,
+            blocking,
             thread: Mutex::new(Some(thread)),
         })
     }

@@ -32,15 +32,6 @@ pub(crate) fn become_ours() {
     leave_signals();
 }
 
-/// The name of threads that wait for look-ups of names and for files.
-pub(crate) const FILES: &str = "statestore-files";
-
-/// A new thread of the runtime, which has this name.
-pub(crate) fn begin(name: &str) {
-    become_ours();
-    started(name);
-}
-
 /// What is called with the name of a thread.
 type Started = dyn Fn(&str) + Send + Sync;
 

@@ -25,14 +25,27 @@ export function badValue(name: string, problem: string, value: unknown): StateSt
   return new InvalidArgumentError(`${name} ${problem}, not ${shown}`);
 }
 
+/** Whether a string has no surrogate without its pair. */
+function isWellFormed(text: string): boolean {
+  return (text as string & { isWellFormed(): boolean }).isWellFormed();
+}
+
 export function data(name: string, value: unknown): Uint8Array {
   if (typeof value === "string") {
+    if (!isWellFormed(value)) {
+      throw new InvalidArgumentError(`${name} has a surrogate without its pair, which UTF-8 cannot encode; pass bytes instead`);
+    }
     return Buffer.from(value);
   }
   if (value instanceof Uint8Array) {
     return value;
   }
   throw wrongType(name, "a string, a Buffer or a Uint8Array", value);
+}
+
+/** A key, a name or a pattern in messages. */
+export function quoted(value: unknown): string {
+  return typeof value === "string" || value instanceof Uint8Array ? JSON.stringify(Buffer.from(value as string).toString()) : "an argument";
 }
 
 export function manyData(name: string, value: unknown): Uint8Array[] {
@@ -93,9 +106,15 @@ function isAbsent(value: unknown): value is undefined | null {
   return value === undefined || value === null;
 }
 
+/** Times for which a call may wait, and so may be `Infinity`. */
+const WAITS = ["timeout", "wait"];
+
 /** A time in milliseconds. */
 export function time(from: Options, name: string): number | undefined {
   const value = from[name];
+  if (value === Infinity && WAITS.includes(name)) {
+    return Infinity;
+  }
   if (isAbsent(value)) {
     return undefined;
   }

@@ -41,11 +41,21 @@ import { inspected, shown, type Inspect, type InspectOptions } from "./inspectio
 import type { Call } from "./known.js";
 import { Lease } from "./lease.js";
 import { native, type NativeClient, type NativeFeed, type NativeGuard } from "./native.js";
-import { Operations } from "./operations.js";
+import { Operations, type Conduct } from "./operations.js";
 import * as results from "./results.js";
 import { scan } from "./scan.js";
 import { Transaction } from "./transaction.js";
 import { update, type Change } from "./update.js";
+
+/** Events of a client, and those that every emitter may have: `events.once` listens for errors. */
+const EVENTS: readonly (string | symbol)[] = ["state", "error", "newListener", "removeListener"];
+
+function known(event: string | symbol): string | symbol {
+  if (!EVENTS.includes(event)) {
+    throw new TypeError(`a client has no event ${String(event)}; changes of its connection are the event state, and those of a key come from observe`);
+  }
+  return event;
+}
 
 export class Client extends EventEmitter implements Declared {
   readonly #operations: Operations;
@@ -62,8 +72,8 @@ export class Client extends EventEmitter implements Declared {
   }
 
   /** Connects with settings for the native half. */
-  static async connect(settings: object, asText: boolean, signal: AbortSignal | undefined): Promise<Client> {
-    const operations = direct(() => new Operations((ring) => new native.NativeClient(settings, ring), asText));
+  static async connect(settings: object, conduct: Conduct, signal: AbortSignal | undefined): Promise<Client> {
+    const operations = direct(() => new Operations((ring) => new native.NativeClient(settings, ring), conduct));
     try {
       await operations.run("connect", { signal }, () => operations.native.connect(), results.nothing);
       const client = new Client(operations);
@@ -102,13 +112,19 @@ export class Client extends EventEmitter implements Declared {
   get(key: Data, options?: GetOptions): Promise<Entry | null> {
     const begin = (from: Options) =>
       this.#native.get(args.data("key", key), args.time(from, "timeout"), args.flag(from, "remaining"), args.flag(from, "eventual"));
-    return this.#operations.run("get", options, begin, options?.remaining === true ? results.remaining : results.entry);
+    const subject = () => `the value of ${args.quoted(key)}`;
+    return this.#operations.run("get", options, begin, options?.remaining === true ? results.remaining : results.entry, { subject });
   }
 
   getMany(keys: Iterable<Data>, options?: GetOptions): Promise<(Entry | null)[]> {
-    const begin = (from: Options) =>
-      this.#native.getMany(args.manyData("keys", keys), args.time(from, "timeout"), args.flag(from, "remaining"), args.flag(from, "eventual"));
-    return this.#operations.run("getMany", options, begin, options?.remaining === true ? results.allRemaining : results.entries);
+    let all: Uint8Array[] = [];
+    const begin = (from: Options) => {
+      all = args.manyData("keys", keys);
+      return this.#native.getMany(all, args.time(from, "timeout"), args.flag(from, "remaining"), args.flag(from, "eventual"));
+    };
+    // Two slots for each entry.
+    const subject = (slot = 0) => `the value of keys[${slot >> 1}], ${args.quoted(all[slot >> 1])},`;
+    return this.#operations.run("getMany", options, begin, options?.remaining === true ? results.allRemaining : results.entries, { subject });
   }
 
   capabilities(options?: CallOptions): Promise<Capabilities> {
@@ -162,7 +178,7 @@ export class Client extends EventEmitter implements Declared {
     const [bytes, from] = [args.data("pattern", pattern), args.options("scan", options)];
     const timeout = args.time(from, "timeout");
     const pages = direct(() => this.#native.scan(bytes, timeout));
-    return scan(this.#operations, pages, args.signal(from));
+    return scan(this.#operations, pages, args.signal(from), () => `a key that matches ${args.quoted(bytes)}`);
   }
 
   async observe(
@@ -176,12 +192,19 @@ export class Client extends EventEmitter implements Declared {
     }
     const bytes = args.data("key", key);
     const shown = this.#operations.shown(Buffer.from(bytes)) as Buffer;
+    let signal: AbortSignal | undefined;
     const observer = await this.#operations.run(
       "observe",
       isCalled ? options : listener,
-      (from) => this.#native.observe(bytes, args.kept(from), args.time(from, "timeout")),
+      (from) => {
+        signal = args.signal(from);
+        return this.#native.observe(bytes, args.kept(from), args.time(from, "timeout"));
+      },
       (feed) => new Observer(this.#operations, feed as NativeFeed, shown),
     );
+    if (signal !== undefined) {
+      observer.endWith(signal);
+    }
     if (isCalled) {
       void tell(observer, listener as (observation: Observation) => unknown);
     }
@@ -191,7 +214,7 @@ export class Client extends EventEmitter implements Declared {
   async update(key: Data, change: Change, options?: UpdateOptions): Promise<UpdateOutcome> {
     args.callback("change", change);
     const bytes = args.data("key", key);
-    return await update(this.#operations, "update", (input) => this.#native.update(bytes, input), change, options);
+    return await update(this.#operations, "update", bytes, (input) => this.#native.update(bytes, input), change, options);
   }
 
   lease(name: Data, options?: Omit<LeaseOptions, "signal">): DeclaredLease {
@@ -264,6 +287,30 @@ export class Client extends EventEmitter implements Declared {
       this.#operations.end();
     }
     this.#tell({ is: "closed", lostReason: "closed", reason: new ClosedError("the client was closed", { outcome: "not_done" }) });
+  }
+
+  override on(event: string | symbol, listener: (...args: any[]) => void): this {
+    return super.on(known(event), listener);
+  }
+
+  override addListener(event: string | symbol, listener: (...args: any[]) => void): this {
+    return super.addListener(known(event), listener);
+  }
+
+  override once(event: string | symbol, listener: (...args: any[]) => void): this {
+    return super.once(known(event), listener);
+  }
+
+  override prependListener(event: string | symbol, listener: (...args: any[]) => void): this {
+    return super.prependListener(known(event), listener);
+  }
+
+  override prependOnceListener(event: string | symbol, listener: (...args: any[]) => void): this {
+    return super.prependOnceListener(known(event), listener);
+  }
+
+  toJSON(): { clientId: string; state: string } {
+    return { clientId: this.#clientId, state: this.state().is };
   }
 
   ref(): this {

@@ -36,7 +36,7 @@ const NUMBERS: Record<string, number> = {
   maxBufferedBytes: Number.MAX_SAFE_INTEGER,
   maxValueBytes: Number.MAX_SAFE_INTEGER,
 };
-const KNOWN = [...TEXTS, ...FLAGS, ...TIMES, ...LIMITS, ...Object.keys(NUMBERS), "password", "encoding", "signal"];
+const KNOWN = [...TEXTS, ...FLAGS, ...TIMES, ...LIMITS, ...Object.keys(NUMBERS), "password", "encoding", "callStacks", "signal"];
 /** Text is UTF-8 on the way in, and so on the way out. */
 const ENCODINGS = ["utf8", "utf-8"];
 
@@ -47,7 +47,8 @@ export async function connect(first: string | URL | Settings, second?: Settings)
   if (encoding !== undefined && !ENCODINGS.includes(encoding)) {
     throw args.badValue("encoding", "must be utf8, or not given", encoding);
   }
-  return Client.connect(input(from), encoding !== undefined, args.signal(from));
+  const conduct = { asText: encoding !== undefined, callStacks: args.flag(from, "callStacks") ?? false };
+  return Client.connect(input(from), conduct, args.signal(from));
 }
 
 function settings(first: unknown, second: unknown): Record<string, unknown> {
@@ -55,8 +56,8 @@ function settings(first: unknown, second: unknown): Record<string, unknown> {
   if (typeof url === "string") {
     return { ...args.members("settings", second), url };
   }
-  if (url === undefined || url === null || second !== undefined) {
-    throw args.wrongType("url", "a string or a URL, unless it is an object with settings and nothing follows it", url);
+  if (typeof url !== "object" || url === null || Array.isArray(url) || second !== undefined) {
+    throw args.wrongType("url", "a string, a URL, or an object with settings that nothing follows", url);
   }
   const from = args.members("url", url);
   return from.url instanceof URL ? { ...from, url: from.url.href } : from;

@@ -179,6 +179,28 @@ export function failed(failure: Failure): StateStoreError {
   return error;
 }
 
+/** The line of a call, for the stacks of errors that are made when its caller is no longer on the stack. */
+export class CallSite {
+  declare readonly stack?: unknown;
+
+  /** Leaves out `callee` and the frames above it. */
+  constructor(callee: Function) {
+    Error.captureStackTrace(this, callee);
+  }
+
+  /** Has the stack of an error begin at the call. */
+  mark<E extends Error>(error: E): E {
+    // A string unless the program has a `prepareStackTrace` of its own.
+    const stack = this.stack;
+    const frames = typeof stack === "string" ? stack.indexOf("\n    at ") : -1;
+    if (frames >= 0) {
+      const value = `${String(error)}${(stack as string).slice(frames)}`;
+      Object.defineProperty(error, "stack", { value, writable: true, configurable: true });
+    }
+    return error;
+  }
+}
+
 /** Calls the native half where it may throw a failure. */
 export function direct<T>(call: () => T): T {
   try {

@@ -1,32 +1,59 @@
 /** Feeds as async iterables. */
 import type { Follower as Declared, LostReason, Observation, Observer as DeclaredObserver, StateStoreError, TimeoutOptions } from "../index.js";
-import { time } from "./arguments.js";
+import { quoted, time } from "./arguments.js";
 import { asyncDispose } from "./disposal.js";
-import { QueueFullError } from "./errors.js";
+import { CancelledError, InvalidArgumentError, QueueFullError } from "./errors.js";
 import { inspected, shown, type Inspect, type InspectOptions } from "./inspection.js";
+import { Iteration } from "./iteration.js";
 import type { NativeFeed } from "./native.js";
-import type { Operations, Read } from "./operations.js";
+import type { Operations, Read, Subject } from "./operations.js";
 import * as results from "./results.js";
+import { setImmediate, setTimeout } from "./timers.js";
 
 export class Follower<T> implements Declared<T> {
   readonly #operations: Operations;
   readonly #feed: NativeFeed;
   readonly #read: Read<T | undefined>;
+  readonly #subject: Subject | undefined;
   #isOver = false;
+  /** A listener gets all items. */
+  #hasListener = false;
+  /** The signal that ends this. */
+  #signal: AbortSignal | undefined;
+  #given: StateStoreError | undefined;
 
-  constructor(operations: Operations, feed: NativeFeed, read: Read<T | undefined>) {
+  constructor(operations: Operations, feed: NativeFeed, read: Read<T | undefined>, subject?: Subject) {
     this.#operations = operations;
     this.#feed = feed;
     this.#read = read;
+    this.#subject = subject;
   }
 
-  async next(given?: TimeoutOptions): Promise<T | undefined> {
+  next(given?: TimeoutOptions): Promise<T | undefined> {
+    if (this.#hasListener) {
+      const error = new InvalidArgumentError("next: this observer has a listener, which gets all observations; observe without a listener to iterate");
+      return Promise.reject(error);
+    }
+    return this.take(given);
+  }
+
+  /** The next item for a listener, which gets all from now on. */
+  nextForListener(): Promise<T | undefined> {
+    this.#hasListener = true;
+    return this.take();
+  }
+
+  protected async take(given?: TimeoutOptions): Promise<T | undefined> {
     if (this.#isOver) {
       return undefined;
     }
     try {
-      const item = await this.#operations.run("next", given, (from) => this.#feed.next(time(from, "timeout")), this.#read);
-      this.#isOver ||= item === undefined;
+      const item = await this.#operations.run("next", given, (from) => this.#feed.next(time(from, "timeout")), this.#read, {
+        ...(this.#subject && { subject: this.#subject }),
+      });
+      if (item === undefined) {
+        this.close();
+      }
       return item;
     } catch (error) {
       // Its client was closed, and it with that.
@@ -43,26 +70,44 @@ export class Follower<T> implements Declared<T> {
   }
 
   error(): StateStoreError | null {
-    return results.reason(this.#feed.error());
+    return this.#given ?? results.reason(this.#feed.error());
+  }
+
+  /** Ends this when a signal fires; `for await` throws then. */
+  endWith(signal: AbortSignal): void {
+    const end = () => {
+      if (!this.#isOver) {
+        this.#given = new CancelledError("the observation was given up through its signal", { outcome: "not_done", cause: signal.reason });
+      }
+      this.close();
+    };
+    if (signal.aborted) {
+      end();
+    } else if (!this.#isOver) {
+      this.#signal = signal;
+      this.#operations.signals.add(signal, this, end);
+    }
   }
 
   close(): void {
     this.#isOver = true;
+    if (this.#signal !== undefined) {
+      this.#operations.signals.delete(this.#signal, this);
+      this.#signal = undefined;
+    }
     this.#feed.stop();
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<T, void, undefined> {
-    try {
-      for (let item = await this.next(); item !== undefined; item = await this.next()) {
-        yield item;
-      }
-      const error = this.error();
+  [Symbol.asyncIterator](): AsyncIterableIterator<T> {
+    const next = async () => {
+      const item = await this.next();
+      const error = item === undefined ? this.error() : null;
       if (error !== null) {
         throw error;
       }
-    } finally {
-      this.close();
-    }
+      return item;
+    };
+    return new Iteration(next, () => this.close());
   }
 
   async [asyncDispose](): Promise<void> {
@@ -75,7 +120,7 @@ export class Observer extends Follower<Observation> implements DeclaredObserver 
 
   /** `key` is as it is shown. */
   constructor(operations: Operations, feed: NativeFeed, key: Buffer) {
-    super(operations, feed, results.observation);
+    super(operations, feed, results.observation, () => `the value of ${quoted(key)}`);
     this.key = key;
   }
 
@@ -92,7 +137,7 @@ export async function tell<T>(follower: Follower<T>, listener: (item: T) => unkn
   for (;;) {
     let item: T | undefined;
     try {
-      item = await follower.next();
+      item = await follower.nextForListener();
     } catch (error) {
       if (error instanceof QueueFullError) {
         // It is the caller's other calls that are too many. What happens meanwhile waits in the feed.
@@ -119,7 +164,8 @@ export async function tell<T>(follower: Follower<T>, listener: (item: T) => unkn
     }
   }
   const error = follower.error();
-  if (error !== null) {
+  // The signal of the caller is no news.
+  if (error !== null && error.code !== "Cancelled") {
     // There is nobody who would be told otherwise.
     process.emitWarning(error);
   }
@@ -127,7 +173,7 @@ export async function tell<T>(follower: Follower<T>, listener: (item: T) => unkn
 
 /** Throws where nobody catches it: an `uncaughtException`, as from any other listener. */
 export function rethrow(error: unknown): void {
-  queueMicrotask(() => {
+  setImmediate(() => {
     throw error;
   });
 }

@@ -103,7 +103,7 @@ export class Guard implements Declared {
   async update(key: Data, change: Change, given?: UpdateOptions): Promise<UpdateOutcome> {
     callback("change", change);
     const bytes = data("key", key);
-    return await update(this.#operations, "guard.update", (input) => this.#native.update(bytes, input), change, given);
+    return await update(this.#operations, "guard.update", bytes, (input) => this.#native.update(bytes, input), change, given);
   }
 
   del(key: Data, given?: Omit<DelOptions, "fencingToken">): Promise<DelOutcome> {

@@ -68,8 +68,12 @@ export function known(given: object, names: readonly string[], complain: (unknow
   }
 }
 
-/** The name that has most in common with one that is unknown. */
+/** The name that has most in common with one that is unknown; one that begins with it, if there is one. */
 function nearest(unknown: string, names: readonly string[]): string {
+  const longer = names.find((name) => folded(name).startsWith(folded(unknown)));
+  if (longer !== undefined) {
+    return longer;
+  }
   const [wanted, ...others] = names.map((name) => ({ name, distance: distance(folded(unknown), folded(name)) }));
   return others.reduce((best, other) => (other.distance < best.distance ? other : best), wanted as { name: string; distance: number }).name;
 }

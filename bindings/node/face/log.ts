@@ -4,6 +4,7 @@ import { badValue, callback } from "./arguments.js";
 import { direct } from "./errors.js";
 import { rethrow } from "./follower.js";
 import { native, type NativeLog } from "./native.js";
+import { setImmediate } from "./timers.js";
 
 const LEVELS = ["ERROR", "WARN", "INFO", "DEBUG", "TRACE"];
 

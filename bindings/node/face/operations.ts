@@ -1,9 +1,11 @@
 /** The promises of one client, and their settling in batches. */
 import type { StateStoreError } from "../index.js";
 import { options, signal, type Options } from "./arguments.js";
-import { CancelledError, failed } from "./errors.js";
+import { CallSite, CancelledError, failed } from "./errors.js";
 import type { Call } from "./known.js";
 import type { Begun, Failure, NativeClient } from "./native.js";
+import { Signals } from "./signals.js";
+import { setImmediate } from "./timers.js";
 
 /** Slots of one result in what `drain` returns. */
 const SLOTS = 4;
@@ -11,44 +13,55 @@ const SLOTS = 4;
 /** Makes a result of the two values that the native half gives. */
 export type Read<T> = (a: unknown, b: unknown) => T;
 
+/** Names the bytes of a result in errors about them, by their index if there are several. */
+export type Subject = (index?: number) => string;
+
+/** How the operations of a client come out. */
+export interface Conduct {
+  /** Bytes as text. */
+  asText: boolean;
+  /** Errors with the line of their call, whether it is awaited or not. */
+  callStacks: boolean;
+}
+
+/** Asks for the new value of an update. */
+export type Question = (operation: number, a: unknown, b: unknown) => void;
+
 interface Waiting {
-  resolve(value: unknown): void;
-  /** Takes a failure, or what `read` threw. */
-  reject(reason: unknown): void;
-  read: Read<unknown>;
+  /** Takes the two values of the native half. */
+  resolve(values: [unknown, unknown]): void;
+  reject(failure: Failure): void;
   /** Present if it can be given up. */
   signal: AbortSignal | undefined;
   /** Present if it is an update: asked for the new value. */
-  question: ((operation: number, a: unknown, b: unknown) => void) | undefined;
+  question: Question | undefined;
 }
 
 /** UTF-8 that is none is an error, and a byte order mark is a part of the text. */
 const UTF_8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-const CLOSED: Failure = { kind: "Closed", outcome: "unknown", retryable: false, message: "the client was closed", causes: [] };
+const NONE = Object.freeze({});
 
-/** Who listens to a signal: one listener for all calls that share it, however many. */
-interface Watch {
-  operations: Set<number>;
-  onAbort: () => void;
-}
+const CLOSED: Failure = { kind: "Closed", outcome: "unknown", retryable: false, message: "the client was closed", causes: [] };
 
 export class Operations {
   readonly #native: NativeClient;
   /** By their numbers, which the native half gives anew when they are free. */
   readonly #waiting: (Waiting | undefined)[] = [];
-  readonly #watches = new Map<AbortSignal, Watch>();
+  readonly signals = new Signals();
   readonly #drain = () => this.#settle();
   readonly #asText: boolean;
+  readonly #callStacks: boolean;
   #isReferenced = true;
   /** A turn fetches results once, however many ask for it. */
   #isScheduled = false;
   /** How often results were fetched. */
   wakeUps = 0;
 
-  /** `create` gets the function that is called when there are results. Bytes come out as text if that is asked for. */
-  constructor(create: (ring: () => void) => NativeClient, asText: boolean) {
+  /** `create` gets the function that is called when there are results. */
+  constructor(create: (ring: () => void) => NativeClient, { asText, callStacks }: Conduct) {
     this.#asText = asText;
+    this.#callStacks = callStacks;
     this.#native = create(() => {
       // Not at once: a call from another thread is repeated without a pause as long as new results make new calls, and
       // the event loop would do nothing else.
@@ -60,75 +73,81 @@ export class Operations {
     return this.#native;
   }
 
-  /** What the caller gets of the native half's values: the bytes in them as text, if the client has an encoding. */
-  shown(value: unknown): unknown {
+  /** Captures the line of a call, without the frames of `callee`, if the client was asked to: it takes longer than the rest of a call. */
+  callSite(callee: Function): CallSite | undefined {
+    return this.#callStacks ? new CallSite(callee) : undefined;
+  }
+
+  /** The native half's values as the caller gets them: with the bytes in them as text, if the client has an encoding. */
+  shown(value: unknown, subject: Subject = () => "the result"): unknown {
     if (!this.#asText) {
       return value;
     }
     if (value instanceof Uint8Array) {
-      return text(value);
+      return text(value, subject());
     }
-    return Array.isArray(value) ? value.map((item) => this.shown(item)) : value;
+    return Array.isArray(value) ? value.map((item, index) => this.#item(item, subject, index)) : value;
+  }
+
+  #item(value: unknown, subject: Subject, index: number): unknown {
+    return this.shown(value, () => subject(index));
   }
 
   /**
-   * What a call brings. `begin` gets its options, reads its arguments and begins its operation; what it throws is a rejection.
+   * Begins an operation and resolves to its result. `begin` gets the options of the call, reads its arguments and begins the
+   * operation; an exception of it is a rejection.
    *
-   * Calls give this promise as it is: errors are made here, where the caller waits, so that their stack names the caller.
+   * Calls return this promise itself. Its errors are made, and its results are read, in the context of the caller, so that the stacks of
+   * errors name the line of a call that is awaited.
    */
   async run<T>(
     call: Call,
     given: object | null | undefined,
     begin: (from: Options) => Begun,
     read: Read<T>,
-    question?: (operation: number, a: unknown, b: unknown) => void,
+    { question, subject }: { question?: Question; subject?: Subject } = NONE,
   ): Promise<T> {
-    const from = options(call, given);
-    const aborting = signal(from);
-    if (aborting?.aborted) {
-      throw cancelled("not_done", aborting);
-    }
-    const operation = begin(from);
-    if (typeof operation !== "number") {
-      throw failed(operation);
-    }
+    const site = this.callSite(this.run);
+    let aborting: AbortSignal | undefined;
     try {
-      return await new Promise<T>((resolve, reject) => {
+      const from = options(call, given);
+      aborting = signal(from);
+      if (aborting?.aborted) {
+        throw cancelled("not_done", aborting);
+      }
+      const operation = begin(from);
+      if (typeof operation !== "number") {
+        throw operation;
+      }
+      const [a, b] = await new Promise<[unknown, unknown]>((resolve, reject) => {
         if (aborting !== undefined) {
           this.#watch(aborting, operation);
         }
-        this.#waiting[operation] = { resolve: resolve as Waiting["resolve"], reject, read, signal: aborting, question };
+        this.#waiting[operation] = { resolve, reject, signal: aborting, question };
       });
+      return read(this.shown(a, subject), this.shown(b, subject));
     } catch (thrown) {
       if (thrown instanceof Error) {
-        throw thrown;
+        throw site?.mark(thrown) ?? thrown;
       }
       const failure = thrown as Failure;
-      throw failure.kind === "Cancelled" && aborting !== undefined ? cancelled(failure.outcome, aborting) : failed(failure);
+      const error = failure.kind === "Cancelled" && aborting !== undefined ? cancelled(failure.outcome, aborting) : failed(failure);
+      throw site?.mark(error) ?? error;
     }
   }
 
   #watch(signal: AbortSignal, operation: number): void {
     if (signal.aborted) {
-      // While the arguments were read, which may run code of the caller: it is not told any more.
+      // While the arguments were read, which may run code of the caller: no event follows.
       this.#native.cancel(operation);
-      return;
+    } else {
+      this.signals.add(signal, operation, () => this.#native.cancel(operation));
     }
-    let watch = this.#watches.get(signal);
-    if (watch === undefined) {
-      const operations = new Set<number>();
-      watch = { operations, onAbort: () => operations.forEach((operation) => this.#native.cancel(operation)) };
-      this.#watches.set(signal, watch);
-      signal.addEventListener("abort", watch.onAbort, { once: true });
-    }
-    watch.operations.add(operation);
   }
 
   #forget(signal: AbortSignal | undefined, operation: number): void {
-    const watch = signal && this.#watches.get(signal);
-    if (watch?.operations.delete(operation) && watch.operations.size === 0) {
-      this.#watches.delete(signal as AbortSignal);
-      signal?.removeEventListener("abort", watch.onAbort);
+    if (signal !== undefined) {
+      this.signals.delete(signal, operation);
     }
   }
 
@@ -167,8 +186,8 @@ export class Operations {
     if (results[0] === true) {
       this.#schedule();
     }
-    // The numbers of what has ended are free again, and reading a result may begin an operation, as that of a lock does, under one
-    // of them. So all who wait are taken out before anything is read.
+    // The numbers of ended operations are free again, and the function of an update may begin an operation under one of them. So
+    // the whole batch is taken out before the first result is delivered.
     const batch: (Waiting | undefined)[] = [];
     for (let slot = 1; slot < results.length; slot += SLOTS) {
       const operation = results[slot] as number;
@@ -186,28 +205,27 @@ export class Operations {
     }
   }
 
-  /** Gives one result, or one question, to who waits for it. */
+  /** Delivers one result, or one question. */
   #give(waiting: Waiting, results: unknown[], slot: number): void {
     const failure = results[slot + 1] as Failure | true | undefined;
     if (failure === true) {
       waiting.question?.(results[slot] as number, results[slot + 2], results[slot + 3]);
     } else if (failure === undefined) {
-      try {
-        waiting.resolve(waiting.read(this.shown(results[slot + 2]), this.shown(results[slot + 3])));
-      } catch (error) {
-        waiting.reject(error);
-      }
+      waiting.resolve([results[slot + 2], results[slot + 3]]);
     } else {
       waiting.reject(failure);
     }
   }
 }
 
-function text(bytes: Uint8Array): string {
+function text(bytes: Uint8Array, subject: string): string {
   try {
     return UTF_8.decode(bytes);
   } catch (cause) {
-    const error = new TypeError("what the store gave is not UTF-8, which the encoding of this client asks for; its bytes are in `bytes`", { cause });
+    const error = new TypeError(
+      `${subject} is not UTF-8, which the encoding of this client asks for; its bytes are in \`bytes\` of this error`,
+      { cause },
+    );
     throw Object.assign(error, { bytes });
   }
 }

@@ -1,19 +1,63 @@
 /** Scans as async iterators. */
-import type { NativeScan } from "./native.js";
-import type { Operations } from "./operations.js";
+import { Iteration } from "./iteration.js";
+import type { Begun, NativeScan } from "./native.js";
+import type { Operations, Subject } from "./operations.js";
 import * as results from "./results.js";
 
 /** Key by key; a page is fetched when the one before is used up. */
-export async function* scan(
+export function scan(
   operations: Operations,
   pages: NativeScan,
   signal: AbortSignal | undefined,
-): AsyncGenerator<Buffer, void, undefined> {
-  for (;;) {
-    const page = await operations.run("nextPage", { signal }, () => pages.nextPage(), results.page);
-    if (page === null) {
-      return;
+  subject: Subject,
+): AsyncIterableIterator<Buffer> {
+  let keys: Iterator<Buffer> = [][Symbol.iterator]();
+  let isOver = false;
+  /** The page under way. */
+  let fetching: Begun | undefined;
+
+  const fetch = async (): Promise<Buffer[] | null> => {
+    try {
+      return await operations.run("nextPage", { signal }, () => (fetching = pages.nextPage()), results.page, { subject });
+    } finally {
+      fetching = undefined;
     }
-    yield* page;
-  }
+  };
+
+  const next = async (): Promise<Buffer | undefined> => {
+    for (;;) {
+      const key = keys.next();
+      if (key.done !== true) {
+        return key.value;
+      }
+      const page = isOver ? null : await fetch();
+      if (page === null || isOver) {
+        isOver = true;
+        return undefined;
+      }
+      keys = page[Symbol.iterator]();
+    }
+  };
+
+  /** Keys are given one after the other, in the order in which they were asked for. */
+  let last: Promise<unknown> | undefined;
+  const inTurn = (): Promise<Buffer | undefined> => {
+    const mine = last === undefined ? next() : last.then(next, next);
+    last = mine;
+    const clear = () => {
+      if (last === mine) {
+        last = undefined;
+      }
+    };
+    mine.then(clear, clear);
+    return mine;
+  };
+
+  return new Iteration(inTurn, () => {
+    isOver = true;
+    keys = [][Symbol.iterator]();
+    if (typeof fetching === "number") {
+      operations.native.cancel(fetching);
+    }
+  });
 }

@@ -38,15 +38,6 @@ class Server implements Declared {
   }
 }
 
-/** Servers that run, to be ended with this process. */
-const running = new Set<ChildProcess>();
-
-function endAll(): void {
-  for (const process of running) {
-    process.kill("SIGKILL");
-  }
-}
-
 /** That of the package @statestore/server, if it is installed. */
 function packaged(): string | undefined {
   try {
@@ -61,22 +52,12 @@ export async function startServer(given: ServerOptions = {}): Promise<Declared> 
   const binary = options.binary ?? process.env.STATESTORED ?? packaged() ?? "statestored";
   const storage = options.dataDir === undefined ? ["--storage", "memory"] : ["--data-dir", options.dataDir];
   const listen = ["--listen", `tcp://127.0.0.1:${options.port ?? 0}`];
-  const server = spawn(binary, [...listen, ...storage, ...(options.args ?? [])], { stdio: ["ignore", "pipe", "pipe"] });
-  if (running.size === 0) {
-    process.on("exit", endAll);
-  }
-  running.add(server);
+  // The system closes the pipe however this process or worker ends, and the server ends with it.
+  const server = spawn(binary, [...listen, ...storage, "--stop-with-stdin", ...(options.args ?? [])], { stdio: ["pipe", "pipe", "pipe"] });
   const gone = new Promise<Error>((resolve) => {
-    const end = (how: Error) => {
-      running.delete(server);
-      if (running.size === 0) {
-        process.off("exit", endAll);
-      }
-      resolve(how);
-    };
-    // Not at `exit`: what it said last may not be read yet then.
-    server.once("close", (code, signal) => end(new Error(signal === null ? `it ended with code ${code}` : `it was ended by ${signal}`)));
-    server.once("error", end);
+    // Not at `exit`: its last lines may not be read yet then.
+    server.once("close", (code, signal) => resolve(new Error(signal === null ? `it ended with code ${code}` : `it was ended by ${signal}`)));
+    server.once("error", resolve);
   });
   let said = "";
   server.stderr.on("data", (text: Buffer) => {
@@ -91,7 +72,10 @@ export async function startServer(given: ServerOptions = {}): Promise<Declared> 
     server.kill("SIGKILL");
     const end = await gone;
     const cause = said.trim() === "" ? end : new Error(said.trim());
-    throw new Error(`${binary} does not start; set STATESTORED to the path of statestored, or install @statestore/server`, { cause });
+    // Its last line is the reason; the lines before are the log.
+    const reason = cause.message.slice(cause.message.lastIndexOf("\n") + 1);
+    const hint = (end as NodeJS.ErrnoException).code === "ENOENT" ? "; set STATESTORED to the path of statestored, or install @statestore/server" : "";
+    throw new Error(`${binary} does not start: ${reason}${hint}`, { cause });
   }
   return new Server(server, match[1] as string, Number(match[2]), gone);
 }

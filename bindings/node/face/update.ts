@@ -1,6 +1,7 @@
 /** Compare-and-set with a function of the caller. */
+import { AsyncResource } from "node:async_hooks";
 import type { Data, Entry, UpdateOptions, UpdateOutcome } from "../index.js";
-import { data, updateInput } from "./arguments.js";
+import { data, quoted, updateInput } from "./arguments.js";
 import type { Call } from "./known.js";
 import type { Begun, UpdateInput } from "./native.js";
 import type { Operations } from "./operations.js";
@@ -12,18 +13,29 @@ export type Change = (old: Entry | null) => Data | null | undefined | Promise<Da
 export async function update(
   operations: Operations,
   call: Call,
+  key: Uint8Array,
   begin: (input: UpdateInput) => Begun,
   change: Change,
   options: UpdateOptions | undefined,
 ): Promise<UpdateOutcome> {
+  const subject = () => `the value of ${quoted(key)}`;
   /** What `change` threw. */
   let thrown: { error: unknown } | undefined;
   let hasEnded = false;
+  const site = operations.callSite(update);
+
+  const returned = (value: Data): Uint8Array => {
+    try {
+      return data(`the value that change returned for ${quoted(key)}`, value);
+    } catch (error) {
+      throw site?.mark(error as TypeError) ?? error;
+    }
+  };
 
   const answer = async (operation: number, a: unknown, b: unknown) => {
     try {
-      const value = await change(results.entry(operations.shown(a), operations.shown(b)));
-      const bytes = value === undefined || value === null ? undefined : data("what change returns", value);
+      const value = await change(results.entry(operations.shown(a, subject), operations.shown(b)));
+      const bytes = value === undefined || value === null ? undefined : returned(value);
       // Its number may be that of another operation by now.
       if (!hasEnded) {
         operations.native.answer(operation, bytes);
@@ -45,7 +57,8 @@ export async function update(
         hasEnded = true;
         return results.update(is, version);
       },
-      (operation, a, b) => void answer(operation, a, b),
+      // Questions arrive in the context of the event loop; the function runs in that of its call.
+      { question: AsyncResource.bind((operation, a, b) => void answer(operation, a, b), "statestore.update"), subject },
     );
   } catch (error) {
     throw thrown === undefined ? error : thrown.error;

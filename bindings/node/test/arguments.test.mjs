@@ -21,7 +21,7 @@ test("arguments of calls", async (t) => {
     keys: [() => client.getMany("abc"), () => client.getMany(7), () => client.getMany(Buffer.from("abc"))],
     "keys[1]": [() => client.getMany(["a", 7])],
     change: [() => client.update("k", "v")],
-    "what change returns": [() => client.update("k", () => 7)],
+    "the value that change returned for \"k\"": [() => client.update("k", () => 7)],
     work: [() => client.withLock("l", undefined)],
     timeout: [() => client.get("k", { timeout: "1" }), () => client.lock("l", { timeout: 1n })],
     condition: [() => client.set("k", "v", { condition: true })],
@@ -39,7 +39,7 @@ test("arguments of calls", async (t) => {
     }
   }
   const bad = {
-    timeout: [-1, NaN, Infinity, 2 ** 53].map((timeout) => () => client.get("k", { timeout })),
+    timeout: [-1, NaN, -Infinity, 2 ** 53].map((timeout) => () => client.get("k", { timeout })),
     expiresIn: [() => client.set("k", "v", { expiresIn: -0.5 })],
     condition: [() => client.set("k", "v", { condition: "sometimes" })],
     retry: [() => client.del("k", { retry: "often" })],
@@ -189,4 +189,27 @@ test("versions and log levels", () => {
   assert.throws(() => version.equals(1), { name: "TypeError", message: "other must be an Hlc, not number" });
   assert.throws(() => logTo("LOUD", () => {}), rangeError("level"));
   assert.throws(() => logTo("INFO"), typeError("listener"));
+});
+
+test("mistakes of callers are refused with advice", async (t) => {
+  const server = await serverOf(t);
+  const client = await clientOf(t, server);
+  const typeError = (message) => (error) => error instanceof TypeError && error.message.includes(message);
+  for (const url of [3, true, null, undefined, ["mqtt://h"]]) {
+    await assert.rejects(connect(url), typeError("url must be a string, a URL, or an object with settings"));
+  }
+  await assert.rejects(connect({ url: server.url, ca: "ca.pem" }), typeError("there is no setting ca; the nearest is caFile"));
+  for (const method of ["on", "once", "addListener", "prependListener", "prependOnceListener"]) {
+    assert.throws(() => client[method]("change", () => {}), typeError("a client has no event change"));
+    client[method]("state", () => {});
+  }
+  const broken = "a\ud800b";
+  for (const call of [() => client.get(broken), () => client.set("k", broken), () => client.getMany(["k", broken]), () => client.observe(broken)]) {
+    await assert.rejects(call(), { code: "InvalidArgument", message: /has a surrogate without its pair/ });
+  }
+  await assert.rejects(client.getMany(["k", broken]), { message: /^keys\[1\] / });
+  assert.equal((await client.set("k", "\u{1f600}", { timeout: Infinity })).applied, true);
+  assert.equal(String((await client.get("k", { timeout: Infinity })).value), "\u{1f600}");
+  await (await client.lock("door", { wait: Infinity })).release();
+  assert.deepEqual(JSON.parse(JSON.stringify({ client })), { client: { clientId: client.clientId(), state: "connected" } });
 });

@@ -4,7 +4,8 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { startServer } from "statestore/testing";
-import { clientOf, serverOf } from "./system.mjs";
+import { run } from "./child.mjs";
+import { BINARY, clientOf, serverOf } from "./system.mjs";
 
 test("the stack of an error leads to the line of the call", async (t) => {
   const client = await clientOf(t, await serverOf(t));
@@ -70,15 +71,87 @@ test("the stack of an error names who made the call", async (t) => {
   }
 });
 
-test("a server that does not start says why", async () => {
+test("with callStacks, the stack names the line of a call that is not awaited", async (t) => {
+  const server = await serverOf(t);
+  const client = await clientOf(t, server, { callStacks: true });
+  const text = await clientOf(t, server, { encoding: "utf8", callStacks: true });
+  await client.set("bytes", Buffer.from([0xff]));
+  const guard = await client.lock("door");
+  await guard.set("guarded", "value");
+  const calls = {
+    refused: () => client.set("guarded", "other"),
+    invalid: () => client.get(""),
+    "timed out": () => client.get("key", { timeout: 0 }),
+    "of several": () => client.setMany([["a", "1"], ["", "2"]]),
+    "not text": () => text.get("bytes"),
+    "wrong type": () => client.get(7),
+    cancelled: () => client.get("key", { signal: AbortSignal.abort() }),
+    update: () => client.update("guarded", () => 5),
+    scan: () => client.scan("*", { timeout: 0 }).next(),
+    campaign: () => client.election("chief").campaign(5),
+  };
+  for (const [name, call] of Object.entries(calls)) {
+    const error = await new Promise((resolve, reject) => {
+      function theCaller() {
+        call().then(reject, resolve);
+      }
+      theCaller();
+    });
+    assert.match(error.stack, / at theCaller /, `${name}: ${error.stack}`);
+    assert(error.stack.startsWith(`${error.name}: ${error.message}`), error.stack);
+  }
+  const { complained } = await run(t, server, `
+    const client = await connect(url, { callStacks: true });
+    function forgotten() {
+      void client.get("");
+    }
+    forgotten();
+  `);
+  assert.match(complained, / at forgotten /);
+});
+
+test("an error about text names the key, and the place among several", async (t) => {
+  const server = await serverOf(t);
+  const [bytes, text] = [await clientOf(t, server), await clientOf(t, server, { encoding: "utf8" })];
+  await bytes.setMany([["fine", "text"], ["room/7", Buffer.from([0xff])], [Buffer.from([0xfe]), "text"]]);
+  const observer = await text.observe("room/7");
+  await bytes.set("room/7", Buffer.from([0xfd]));
+  const calls = [
+    [() => text.get("room/7"), /^the value of "room\/7" is not UTF-8/],
+    [() => text.get("room/7", { remaining: true }), /^the value of "room\/7" is not UTF-8/],
+    [() => text.getMany(["fine", "room/7"]), /^the value of keys\[1\], "room\/7", is not UTF-8/],
+    [() => text.getMany(["fine", "room/7"], { remaining: true }), /^the value of keys\[1\], "room\/7", is not UTF-8/],
+    [() => text.update("room/7", () => "new"), /^the value of "room\/7" is not UTF-8/],
+    [() => observer.next(), /^the value of "room\/7" is not UTF-8/],
+    [() => consume(text.scan("*")), /^a key that matches "\*" is not UTF-8/],
+  ];
+  for (const [call, message] of calls) {
+    await assert.rejects(call(), (error) => {
+      assert(error instanceof TypeError, error);
+      assert.match(error.message, message);
+      assert(Buffer.isBuffer(error.bytes));
+      return true;
+    });
+  }
+});
+
+async function consume(keys) {
+  for await (const _ of keys) {
+    // Every key is read.
+  }
+}
+
+test("a server that does not start says why", async (t) => {
   await assert.rejects(startServer({ binary: "/no/such/statestored" }), (error) => {
-    assert.match(error.message, /^\/no\/such\/statestored does not start; set STATESTORED/);
+    assert.match(error.message, /^\/no\/such\/statestored does not start: spawn .* ENOENT; set STATESTORED/);
     assert.equal(error.cause.code, "ENOENT");
     return true;
   });
-  await assert.rejects(startServer({ binary: "/bin/false" }), { cause: new Error("it ended with code 1") });
-  await assert.rejects(startServer({ binary: process.execPath, args: ["--no-such-option"] }), (error) => {
-    assert.match(error.cause.message, /bad option/);
+  await assert.rejects(startServer({ binary: "/bin/false" }), { message: "/bin/false does not start: it ended with code 1" });
+  await assert.rejects(startServer({ binary: process.execPath, args: ["--no-such-option"] }), /does not start: .*bad option/);
+  const { port } = await serverOf(t);
+  await assert.rejects(startServer({ binary: BINARY, port }), (error) => {
+    assert.match(error.message, new RegExp(`does not start: .*${port}.* in use`));
     return true;
   });
 });

@@ -190,3 +190,43 @@ test("the holders of a lease and the leaders of an election can be followed", as
   assert.equal(leader.holder.clientId, a.clientId());
   assert.equal(await leadership.resign(), "released");
 });
+
+test("the signal of observe ends the observer", async (t) => {
+  const client = await clientOf(t, await serverOf(t));
+  const warnings = [];
+  const warn = (warning) => warnings.push(warning);
+  process.on("warning", warn);
+  t.after(() => process.off("warning", warn));
+  const controller = new AbortController();
+  const { signal } = controller;
+  const observers = await Promise.all(Array.from({ length: 20 }, () => client.observe("key", { signal })));
+  const heard = [];
+  await client.observe("key", (observation) => heard.push(observation.is), { signal });
+  const loops = observers.map(async (observer) => {
+    for await (const _ of observer) {
+      // Each change is seen.
+    }
+  });
+  await client.set("key", "one");
+  const reason = new Error("the request is over");
+  controller.abort(reason);
+  for (const loop of loops) {
+    await assert.rejects(loop, { code: "Cancelled", cause: reason });
+  }
+  for (const observer of observers) {
+    assert.deepEqual([observer.lostReason(), observer.error().code], ["closed", "Cancelled"]);
+    assert.equal(await observer.next(), undefined);
+  }
+  await client.set("key", "two");
+  assert.deepEqual(warnings, []);
+  assert(heard.length <= 1, heard);
+  await assert.rejects(client.observe("key", { signal }), { code: "Cancelled", outcome: "not_done" });
+});
+
+test("an observer with a listener cannot be iterated", async (t) => {
+  const client = await clientOf(t, await serverOf(t));
+  const observer = await client.observe("key", () => {});
+  const refused = { code: "InvalidArgument", message: /has a listener/ };
+  await assert.rejects(observer.next(), refused);
+  await assert.rejects(observer[Symbol.asyncIterator]().next(), refused);
+});

@@ -1,9 +1,13 @@
 /** How a process with clients lives and ends. */
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createConnection } from "node:net";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { test } from "node:test";
 import { run, start } from "./child.mjs";
-import { clientOf, serverOf } from "./system.mjs";
+import { BINARY, clientOf, serverOf } from "./system.mjs";
 
 const ended = { exit: 0, complained: "" };
 
@@ -121,3 +125,76 @@ test("what the library logs goes to a function, without keys or values", async (
   assert.doesNotMatch(message, /secret/);
   assert.deepEqual(await child.exited, [0, null]);
 });
+
+test("a server for tests ends with its process, however that ends", async () => {
+  const ends = {
+    SIGKILL: 'process.kill(process.pid, "SIGKILL"); setInterval(() => {}, 1000);',
+    SIGTERM: 'process.kill(process.pid, "SIGTERM"); setInterval(() => {}, 1000);',
+    abort: "process.abort();",
+    exit: "process.exit(0);",
+    exception: 'throw new Error("uncaught");',
+  };
+  for (const [name, end] of Object.entries(ends)) {
+    const child = program(`
+      const servers = await Promise.all([startServer(), startServer()]);
+      console.log(servers.map(({ port }) => port).join(" "));
+      await once(process.stdin, "data");
+      ${end}
+    `);
+    const connections = await connectionsTo(child);
+    assert.equal(connections.length, 2, name);
+    child.stdin.write("end\n");
+    await Promise.all(connections.map((connection) => once(connection, "close")));
+
+    await child.exited;
+  }
+});
+
+test("a server for tests ends with the worker that started it", async () => {
+  const child = program(`
+    const code = \`
+      import { parentPort } from "node:worker_threads";
+      import { startServer } from "statestore/testing";
+      parentPort.postMessage((await startServer()).port);
+    \`;
+    const worker = new Worker(code, { eval: true });
+    const [port] = await once(worker, "message");
+    console.log(port);
+    await once(process.stdin, "data");
+    await worker.terminate();
+    await once(process.stdin, "end");
+  `);
+  const [connection] = await connectionsTo(child);
+  child.stdin.write("end\n");
+  await once(connection, "close");
+  child.stdin.end();
+  assert.deepEqual(await child.exited, [0, null]);
+});
+
+/** Starts a program that uses the server for tests. */
+function program(code) {
+  const prelude = `
+    import { once } from "node:events";
+    import { Worker } from "node:worker_threads";
+    import { startServer } from "statestore/testing";
+  `;
+  const child = spawn(process.execPath, ["--input-type=module", "--eval", prelude + code], {
+    cwd: join(import.meta.dirname, ".."),
+    env: { ...process.env, STATESTORED: BINARY },
+    stdio: ["pipe", "pipe", "ignore"],
+  });
+  return Object.assign(child, { exited: once(child, "exit") });
+}
+
+/** Connections to the servers whose ports a program prints. */
+async function connectionsTo(child) {
+  const [line] = await once(createInterface({ input: child.stdout }), "line");
+  return await Promise.all(
+    line.split(" ").map(async (port) => {
+      const connection = createConnection({ port: Number(port), host: "127.0.0.1" });
+      connection.on("error", () => {});
+      await once(connection, "connect");
+      return connection.resume();
+    }),
+  );
+}

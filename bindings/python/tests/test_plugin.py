@@ -1,5 +1,11 @@
 """`statestore.testing`, as the tests of somebody else use it."""
 
+import contextlib
+import socket
+import subprocess
+import sys
+import textwrap
+
 import pytest
 
 import statestore
@@ -118,3 +124,36 @@ def test_a_server_with_a_disk(tmp_path):
             entry = client.get("key")
             assert (entry and entry.value) == expected
             client.set("key", "value")
+
+
+@pytest.mark.parametrize(
+    "end",
+    ["os.kill(os.getpid(), signal.SIGKILL)", "os.kill(os.getpid(), signal.SIGTERM)", "os.abort()", "os._exit(0)", "sys.exit(0)"],
+)
+def test_a_server_ends_with_its_process(end):
+    program = textwrap.dedent(
+        f"""
+        import os, signal, subprocess, sys
+        from statestore.testing import Server
+
+        servers = [Server(), Server()]
+        # Neither a program that was started meanwhile nor a fork keeps them.
+        other = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=0)
+        if os.fork() == 0:
+            sys.stdin.read()
+            os._exit(0)
+        print(*(server.port for server in servers), flush=True)
+        sys.stdin.readline()
+        {end}
+        """
+    )
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as parent:
+        ports = [int(port) for port in parent.stdout.readline().split()]
+        assert len(ports) == 2
+        connections = [socket.create_connection(("127.0.0.1", port), 30) for port in ports]
+        parent.stdin.write("\n")
+        parent.stdin.flush()
+        for connection in connections:
+            with connection, contextlib.suppress(ConnectionResetError):
+                assert connection.recv(1) == b"", "the server closes it when it ends"

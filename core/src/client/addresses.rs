@@ -1,6 +1,7 @@
 //! Which of several brokers is tried next, and what each of them said.
 use crate::error::{Error, Outcome};
 use crate::settings::Endpoint;
+use crate::transport::EndpointWork;
 
 /// The brokers of a client, tried in rounds. A round begins at the one that was connected last.
 #[derive(Debug)]
@@ -12,6 +13,8 @@ pub(super) struct Addresses<'a> {
     failures: Vec<(String, Error)>,
     /// Which session each of them had last, by its number; 0 for none.
     sessions: Vec<u64>,
+    /// Work of each that blocks.
+    work: Vec<EndpointWork>,
 }
 
 impl<'a> Addresses<'a> {
@@ -22,12 +25,18 @@ impl<'a> Addresses<'a> {
             at: 0,
             failures: Vec::new(),
             sessions: vec![0; all.len()],
+            work: all.iter().map(|_| EndpointWork::default()).collect(),
         }
     }
 
     /// The one to be tried, or that is connected.
     pub(super) fn current(&self) -> &'a Endpoint {
         &self.all[self.at]
+    }
+
+    /// The work of that one that blocks.
+    pub(super) fn work(&self) -> &EndpointWork {
+        &self.work[self.at]
     }
 
     /// Whether what this broker may still have is an older session than the one with this number. To go on with that would be to

@@ -227,7 +227,7 @@ async fn connect_and_run(
     let deadline = after(Instant::now(), shared.settings.connect_timeout);
     let connecting = tokio::time::timeout_at(
         deadline,
-        transport::connect(&shared.settings, addresses.current()),
+        transport::connect(&shared.settings, addresses.current(), addresses.work()),
     );
     let (io, credentials) = match ticker.meanwhile(shared, connecting).await {
         None => return (Lost::Closing, None),

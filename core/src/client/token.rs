@@ -2,10 +2,17 @@
 use super::ConnectionState;
 use super::shared::Shared;
 use crate::settings::read_token;
-use crate::transport::FileWatch;
+use crate::transport::{BlockingSlot, FileWatch, TransportError};
+use bytes::Bytes;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+/// Time after which the file is read again if the system refused a thread for that.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// A token file that may change.
 #[derive(Debug)]
@@ -13,6 +20,7 @@ pub(super) struct Token {
     shared: Arc<Shared>,
     path: PathBuf,
     file: FileWatch,
+    reading: BlockingSlot<Result<Bytes, TransportError>>,
     /// From before the client can end, so that its end is noticed whenever this begins to run.
     state: watch::Receiver<ConnectionState>,
 }
@@ -26,14 +34,17 @@ impl Token {
             state: shared.state.subscribe(),
             file: FileWatch::new(path.clone()),
             path,
+            reading: BlockingSlot::default(),
         })
     }
 
     /// Runs until the client is closed.
     pub(super) async fn run(mut self) {
+        let mut retry: Option<Instant> = None;
         loop {
             tokio::select! {
                 () = self.file.changed() => {}
+                () = sleep_until(retry.unwrap_or_else(Instant::now)), if retry.is_some() => {}
                 // The token may have changed after it was read for this connection and before the connection was there.
                 _ = self.state.changed() => match *self.state.borrow_and_update() {
                     ConnectionState::Connected => {}
@@ -41,17 +52,32 @@ impl Token {
                     _ => continue,
                 },
             }
-            self.show().await;
+            retry = match self.show().await {
+                Ok(()) => None,
+                Err(error) => {
+                    tracing::warn!(%error, "the new token cannot be read now, and is read again soon");
+                    Some(Instant::now() + RETRY)
+                }
+            };
         }
     }
 
-    async fn show(&self) {
+    /// Shows the broker the token.
+    ///
+    /// # Errors
+    /// The system refuses a thread.
+    async fn show(&self) -> io::Result<()> {
         let path = self.path.clone();
-        let token = match tokio::task::spawn_blocking(move || read_token(&path)).await {
-            Ok(Ok(token)) => token,
+        let read = self
+            .reading
+            .run(self.shared.platform(), move || read_token(&path));
+        let token = match read.await? {
+            Ok(token) => token,
             // It may be on its way; then there is another change.
-            Ok(Err(error)) => return tracing::warn!(%error, "the new token cannot be read"),
-            Err(error) => return tracing::warn!(%error, "the new token cannot be read"),
+            Err(error) => {
+                tracing::warn!(%error, "the new token cannot be read");
+                return Ok(());
+            }
         };
         let (sent, waker) = {
             let mut core = self.shared.core();
@@ -64,5 +90,6 @@ impl Token {
         if let Some(waker) = waker {
             waker.wake();
         }
+        Ok(())
     }
 }

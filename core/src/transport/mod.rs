@@ -1,4 +1,5 @@
 //! Byte streams to the broker.
+mod blocking;
 mod error;
 pub(crate) mod file;
 mod stream;
@@ -9,6 +10,7 @@ mod watch;
 #[cfg(feature = "ws")]
 mod websocket;
 
+pub(crate) use blocking::BlockingSlot;
 pub(crate) use error::TransportError;
 pub(crate) use stream::Stream;
 pub(crate) use watch::FileWatch;
@@ -17,14 +19,23 @@ use crate::Settings;
 use crate::error::ErrorKind;
 use crate::settings::{Credentials, Endpoint};
 use std::io;
+use std::net::SocketAddr;
+
+/// Work of one broker that blocks, which may be under way from one attempt to connect to the next.
+#[derive(Debug, Default)]
+pub(crate) struct EndpointWork {
+    files: BlockingSlot<Result<Files, TransportError>>,
+    addresses: BlockingSlot<io::Result<Vec<SocketAddr>>>,
+}
 
 /// Connects to one of the brokers; the caller limits the time. All files that the settings name are read before anything is
 /// sent. The credentials are for the CONNECT of this connection.
 pub(crate) async fn connect(
     settings: &Settings,
     endpoint: &Endpoint,
+    work: &EndpointWork,
 ) -> Result<(Stream, Credentials), TransportError> {
-    let files = Files::read(settings, endpoint).await?;
+    let files = Files::read(settings, endpoint, &work.files).await?;
     let unreachable =
         |error: io::Error| TransportError::new(ErrorKind::Unreachable, error.to_string());
     if let Some(connecting) = settings.platform.connect() {
@@ -33,7 +44,9 @@ pub(crate) async fn connect(
     }
     let stream = match endpoint {
         Endpoint::Tcp { host, port } => {
-            let tcp = tcp::connect(host, *port, settings.ping_timeout);
+            let platform = &*settings.platform;
+            let addresses = tcp::resolve(host, *port, platform, &work.addresses).await;
+            let tcp = tcp::connect(addresses.map_err(unreachable)?, settings.ping_timeout);
             let tcp = tcp.await.map_err(unreachable)?;
             let stream = match files.tls {
                 #[cfg(feature = "tls")]
@@ -66,26 +79,29 @@ use tls::Tls;
 #[cfg(not(feature = "tls"))]
 type Tls = std::convert::Infallible;
 
-/// What the files of the settings hold now.
+/// Contents of the files that the settings name.
 struct Files {
     credentials: Credentials,
     tls: Option<Tls>,
 }
 
 impl Files {
-    async fn read(settings: &Settings, endpoint: &Endpoint) -> Result<Self, TransportError> {
+    async fn read(
+        settings: &Settings,
+        endpoint: &Endpoint,
+        slot: &BlockingSlot<Result<Self, TransportError>>,
+    ) -> Result<Self, TransportError> {
         if !settings.tls_enabled && !settings.credentials.has_files() {
             return Self::read_now(settings, endpoint);
         }
         // Files can be slow, and the password of a key is slow by intention.
+        let platform = settings.platform.clone();
         let (settings, endpoint) = (settings.clone(), endpoint.clone());
-        match tokio::task::spawn_blocking(move || Self::read_now(&settings, &endpoint)).await {
-            Ok(files) => files,
-            Err(error) => {
-                let reason = format!("reading the files of the settings failed: {error}");
-                Err(TransportError::new(ErrorKind::Unreachable, reason))
-            }
-        }
+        let read = slot.run(&*platform, move || Self::read_now(&settings, &endpoint));
+        read.await.unwrap_or_else(|error| {
+            let reason = format!("the files of the settings cannot be read now: {error}");
+            Err(TransportError::new(ErrorKind::Unreachable, reason))
+        })
     }
 
     fn read_now(settings: &Settings, endpoint: &Endpoint) -> Result<Self, TransportError> {

@@ -3,21 +3,48 @@
 //! The addresses of a name are tried one after the other, each a quarter of a second after the one before or as soon as
 //! that one has failed, and the first connection counts (Happy Eyeballs, RFC 8305): an address that swallows packets costs
 //! that quarter of a second, and not the time in which to connect.
+use super::BlockingSlot;
+use crate::platform::Platform;
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 /// How long an attempt has a head start ("Connection Attempt Delay", RFC 8305, section 5).
 const HEAD_START: Duration = Duration::from_millis(250);
 
-/// Connects to the address of `host` that accepts first. Small packets are not held back for larger ones. Where the system
+/// Returns the addresses of `host`. A numeric address needs no look-up, and so no thread.
+pub(super) async fn resolve(
+    host: &str,
+    port: u16,
+    platform: &dyn Platform,
+    slot: &BlockingSlot<io::Result<Vec<SocketAddr>>>,
+) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(address, port)]);
+    }
+    let name = host.to_owned();
+    let look_up = move || {
+        (name.as_str(), port)
+            .to_socket_addrs()
+            .map(Iterator::collect)
+    };
+    let addresses = slot.run(platform, look_up).await.flatten();
+    addresses.map_err(|error| {
+        let reason = format!("the name `{host}` cannot be resolved: {error}");
+        io::Error::new(error.kind(), reason)
+    })
+}
+
+/// Connects to the address that accepts first. Small packets are not held back for larger ones. Where the system
 /// can do that (Linux), the connection ends when bytes are not acknowledged for `silence`.
-pub(super) async fn connect(host: &str, port: u16, silence: Duration) -> io::Result<TcpStream> {
-    let addresses = lookup_host((host, port)).await?;
-    let stream = race(interleaved(addresses)).await?;
+pub(super) async fn connect(
+    addresses: Vec<SocketAddr>,
+    silence: Duration,
+) -> io::Result<TcpStream> {
+    let stream = race(interleaved(addresses.into_iter())).await?;
     stream.set_nodelay(true)?;
     #[cfg(target_os = "linux")]
     if let Err(error) = watch(&stream, silence) {
@@ -236,13 +263,13 @@ mod tests {
     #[tokio::test]
     async fn the_system_watches_the_connection() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
+        let address = listener.local_addr().unwrap();
         for (silence, timeout) in [
             (Duration::from_secs(10), Some(Duration::from_secs(10))),
             (Duration::from_millis(200), Some(Duration::from_secs(5))),
             (Duration::MAX, None),
         ] {
-            let stream = connect("127.0.0.1", port, silence).await.unwrap();
+            let stream = connect(vec![address], silence).await.unwrap();
             let socket = socket2::SockRef::from(&stream);
             assert_eq!(socket.tcp_user_timeout().unwrap(), timeout);
             assert_eq!(socket.tcp_notsent_lowat().unwrap(), MOST_UNSENT_BYTES);

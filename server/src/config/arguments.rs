@@ -30,7 +30,7 @@ for what can be repeated), and in the environment (STATESTORED_MAX_KEYS=1000; se
 command line counts before the environment, and that before the file.
 
 When it is ready, it prints `listening on tcp://ADDRESS:PORT` for each listener to standard output;
-logs go to standard error. SIGTERM and SIGINT end it cleanly. SIGHUP reads the configuration and its files again.
+logs go to standard error. SIGTERM and SIGINT end it cleanly, and with --stop-with-stdin so does the end of standard input. SIGHUP reads the configuration and its files again.
 
 It speaks MQTT 5 with QoS 0 and 1, without retained messages and shared subscriptions.";
 
@@ -80,6 +80,10 @@ pub struct Arguments {
     #[arg(long)]
     core_dumps: bool,
 
+    /// Stop when standard input ends, and so with the process that holds the other end of it
+    #[arg(long)]
+    stop_with_stdin: bool,
+
     /// What is logged: off, error, warn, info, debug or trace, and other levels for targets, such as
     /// info,statestored::audit::connection=warn
     #[arg(long, value_name = "FILTER", default_value = "info")]
@@ -119,6 +123,11 @@ impl Arguments {
     /// Whether core dumps of the process are wanted, with all that is in its memory.
     pub fn keeps_core_dumps(&self) -> bool {
         self.core_dumps
+    }
+
+    /// Returns whether the end of standard input stops the server.
+    pub fn stops_with_stdin(&self) -> bool {
+        self.stop_with_stdin
     }
 
     /// What is logged.

@@ -1,12 +1,13 @@
 //! How the process ends.
 use crate::disk::Disk;
-use crate::peer::{Daemon, PATIENCE, encode_request};
+use crate::peer::{Daemon, PATIENCE, encode_request, statestored};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use statestore_protocol::mqtt::{Packet, ReasonCode};
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::process::Output;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Output, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Instant;
 
@@ -21,6 +22,36 @@ fn signals_end_it_cleanly() {
         assert_eq!(output.status.code(), Some(0));
         assert!(output.stdout.is_empty(), "only the ready line");
     }
+}
+
+#[test]
+fn the_end_of_standard_input_ends_it_cleanly_if_asked_for() {
+    let arguments = ["--storage", "memory", "--listen", "tcp://127.0.0.1:0"];
+    let start = |more: &[&str]| {
+        let mut command = statestored(&[&arguments, more].concat());
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let stdout = child.stdout.as_mut().unwrap();
+        BufReader::new(stdout).read_line(&mut line).unwrap();
+        assert!(line.starts_with("listening on tcp://"), "{line:?}");
+        child
+    };
+    let mut child = start(&["--stop-with-stdin"]);
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"input is ignored\n").unwrap();
+    assert!(child.try_wait().unwrap().is_none());
+    drop(input);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+
+    let mut other = start(&[]);
+    drop(other.stdin.take());
+    other.kill().unwrap();
+    let status = other.wait().unwrap();
+    assert_eq!(status.signal(), Some(9), "{status}");
 }
 
 #[test]

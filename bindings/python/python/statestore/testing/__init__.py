@@ -21,6 +21,7 @@ import subprocess
 import sys
 import sysconfig
 import threading
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,11 +68,24 @@ def find_server() -> Path:
     return Path(found)
 
 
+_running: weakref.WeakSet[Server] = weakref.WeakSet()
+
+
+def _leave_to_parent() -> None:
+    """Closes what a forked child inherits of the servers: they end with the process that started them."""
+    for server in _running:
+        server._close_input()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_parent)
+
+
 class Server:
     """A `statestored` process of its own on a free loopback port, in memory; it is empty, and nobody else uses it.
 
     ``options`` are further ones of its command line. It runs from the beginning on, and ends with `stop` or at the end of a
-    ``with`` statement.
+    ``with`` statement; at the latest with this process, however that ends.
     """
 
     url: str
@@ -83,9 +97,11 @@ class Server:
 
     def __init__(self, *options: str, patience: float = 20.0) -> None:
         storage = () if "--data-dir" in options else ("--storage", "memory")
-        command = [str(find_server()), "--listen", "tcp://127.0.0.1:0", "--log", "warn", *storage, *options]
+        command = [str(find_server()), "--listen", "tcp://127.0.0.1:0", "--log", "warn", "--stop-with-stdin", *storage, *options]
         pipe = subprocess.PIPE
-        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, errors="replace")
+        # The system closes standard input when this process ends, however it ends, and the server ends with it.
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, errors="replace")
+        _running.add(self)
         lines: queue.Queue[str] = queue.Queue()
         self._said: collections.deque[str] = collections.deque(maxlen=100)
         assert self._process.stdout is not None and self._process.stderr is not None
@@ -136,8 +152,14 @@ class Server:
             except subprocess.TimeoutExpired:
                 self._process.kill()
         self._process.wait()
+        self._close_input()
         for reader in self._readers:
             reader.join()
+
+    def _close_input(self) -> None:
+        """Closes this process's end of the server's standard input."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
 
     def __enter__(self) -> Self:
         return self
