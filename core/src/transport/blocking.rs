@@ -5,13 +5,21 @@ use std::io;
 use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
+
+/// Time for which a result is used although its caller has given up: longer than the delay before the next attempt to connect.
+const FRESH: Duration = Duration::from_secs(30);
 
 /// A place for one piece of work that blocks.
 ///
 /// A caller that gives up waiting leaves the work under way, and the next caller waits for that. So a resolver or a file system that
-/// hangs costs one thread, however often the work is tried again.
-pub(crate) struct BlockingSlot<T>(Mutex<Option<oneshot::Receiver<T>>>);
+/// hangs costs one thread, however often the work is tried again. An old result is dropped: a file, or the
+/// addresses of a name, may have changed since.
+pub(crate) struct BlockingSlot<T>(Mutex<Option<Pending<T>>>);
+
+/// A result that comes with the time at which it was complete.
+type Pending<T> = oneshot::Receiver<(T, Instant)>;
 
 impl<T: Send + 'static> BlockingSlot<T> {
     /// Returns the result of the work that is under way, or else that of `work`.
@@ -24,24 +32,29 @@ impl<T: Send + 'static> BlockingSlot<T> {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<T> {
         let under_way = self.place().take();
-        let result = if let Some(result) = under_way {
-            result
-        } else {
-            let (sender, result) = oneshot::channel();
-            platform.run_blocking(Box::new(move || {
-                // The client may be gone.
-                drop(sender.send(work()));
-            }))?;
-            result
-        };
+        if let Some(result) = under_way {
+            let (result, complete) = self.wait(result).await?;
+            if complete.elapsed() < FRESH {
+                return Ok(result);
+            }
+        }
+        let (sender, result) = oneshot::channel();
+        platform.run_blocking(Box::new(move || {
+            let result = work();
+            // The client may be gone.
+            drop(sender.send((result, Instant::now())));
+        }))?;
+        self.wait(result).await.map(|(result, _)| result)
+    }
+
+    fn wait(&self, result: Pending<T>) -> Waiting<'_, T> {
         Waiting {
             slot: self,
             result: Some(result),
         }
-        .await
     }
 
-    fn place(&self) -> std::sync::MutexGuard<'_, Option<oneshot::Receiver<T>>> {
+    fn place(&self) -> std::sync::MutexGuard<'_, Option<Pending<T>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -62,13 +75,13 @@ impl<T> fmt::Debug for BlockingSlot<T> {
 struct Waiting<'a, T: Send + 'static> {
     slot: &'a BlockingSlot<T>,
     /// Present until the result is there.
-    result: Option<oneshot::Receiver<T>>,
+    result: Option<Pending<T>>,
 }
 
 impl<T: Send + 'static> Future for Waiting<'_, T> {
-    type Output = io::Result<T>;
+    type Output = io::Result<(T, Instant)>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(result) = &mut self.result else {
             return Poll::Pending;
         };
@@ -85,5 +98,54 @@ impl<T: Send + 'static> Drop for Waiting<'_, T> {
         if let Some(result) = self.result.take() {
             *self.slot.place() = Some(result);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::System;
+    use std::sync::mpsc;
+
+    /// Gives up at once, and returns what lets the work end.
+    async fn abandoned(slot: &BlockingSlot<u8>) -> mpsc::Sender<()> {
+        let (sender, go) = mpsc::channel();
+        let work = move || {
+            go.recv().unwrap();
+            1
+        };
+        let run = slot.run(&System, work);
+        assert!(polled_once(run).await.is_none());
+        sender
+    }
+
+    /// Polls once.
+    async fn polled_once<F: Future>(future: F) -> Option<F::Output> {
+        let mut future = std::pin::pin!(future);
+        std::future::poll_fn(|context| {
+            Poll::Ready(match future.as_mut().poll(context) {
+                Poll::Ready(output) => Some(output),
+                Poll::Pending => None,
+            })
+        })
+        .await
+    }
+
+    #[tokio::test]
+    async fn work_that_was_given_up_is_waited_for_by_the_next_caller() {
+        let slot = BlockingSlot::default();
+        abandoned(&slot).await.send(()).unwrap();
+        assert_eq!(slot.run(&System, || 2).await.unwrap(), 1);
+        assert_eq!(slot.run(&System, || 3).await.unwrap(), 3);
+    }
+
+    #[tokio::test]
+    async fn an_old_result_is_not_used() {
+        let slot = BlockingSlot::default();
+        let (sender, result) = oneshot::channel();
+        let complete = Instant::now().checked_sub(FRESH).unwrap();
+        sender.send((1, complete)).unwrap();
+        *slot.place() = Some(result);
+        assert_eq!(slot.run(&System, || 2).await.unwrap(), 2);
     }
 }
