@@ -182,6 +182,9 @@ impl fmt::Display for Outcome {
     }
 }
 
+/// The end of messages about an unknown outcome.
+const UNKNOWN: &str = "; it may have been carried out nevertheless";
+
 /// Why an operation has no result.
 ///
 /// It says what was tried, on what, why that failed, and, with [`outcome`](Self::outcome), whether the operation
@@ -231,6 +234,11 @@ impl Error {
 
     pub(crate) fn with_source(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
         Arc::make_mut(&mut self.0).source = Some(Arc::new(source));
+        self
+    }
+
+    pub(crate) fn with_shared_source(mut self, source: Arc<dyn StdError + Send + Sync>) -> Self {
+        Arc::make_mut(&mut self.0).source = Some(source);
         self
     }
 
@@ -327,8 +335,9 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.0.action, self.0.reason)?;
         match self.0.outcome {
-            Outcome::NotDone => Ok(()),
-            Outcome::Unknown => f.write_str("; it may have been carried out nevertheless"),
+            // The reason may be another error, which says so already.
+            Outcome::Unknown if !self.0.reason.ends_with(UNKNOWN) => f.write_str(UNKNOWN),
+            _ => Ok(()),
         }
     }
 }

@@ -2,6 +2,7 @@
 use statestore::{ErrorKind as ClientKind, Outcome, ReasonCode};
 use std::error::Error as StdError;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
 /// Declares the kinds, so that [`ErrorKind::ALL`] cannot lack one.
@@ -142,6 +143,21 @@ impl Error {
             Origin::Client(error) => error.operation(),
             Origin::Binding(_) => None,
         }
+    }
+
+    /// Returns the number of the system's error behind it (`errno`), if there is one.
+    pub fn os_error(&self) -> Option<i32> {
+        let mut source = self.source();
+        while let Some(error) = source {
+            let number = error
+                .downcast_ref::<io::Error>()
+                .and_then(io::Error::raw_os_error);
+            if number.is_some() {
+                return number;
+            }
+            source = error.source();
+        }
+        None
     }
 
     /// The reason code of the MQTT packet that brought the failure, if one did.

@@ -34,6 +34,10 @@ pub struct Record {
     pub target: &'static str,
     /// The message, and what belongs to it as `name=value`.
     pub message: String,
+    /// The file of the library's source that logged it.
+    pub file: &'static str,
+    /// The line in that file.
+    pub line: u32,
 }
 
 /// Where records go.
@@ -213,6 +217,8 @@ impl Subscriber for Forwarder {
             level: *metadata.level(),
             target: metadata.target(),
             message: text.message + &text.fields,
+            file: metadata.file().unwrap_or_default(),
+            line: metadata.line().unwrap_or_default(),
         });
     }
 
@@ -241,6 +247,8 @@ fn forward(record: Record) {
             message: format!(
                 "{dropped} records were dropped, because they came faster than they were taken"
             ),
+            file: file!(),
+            line: line!(),
         };
         // Nobody takes records from a closed mailbox.
         let _ = mailbox.post(lost);

@@ -1,4 +1,5 @@
 /** Errors: a class for each kind. */
+import { getSystemErrorName } from "node:util";
 import type { ErrorCode, Outcome } from "../index.js";
 import type { Failure } from "./native.js";
 
@@ -167,6 +168,13 @@ export function failed(failure: Failure): StateStoreError {
   let cause: Error | undefined;
   for (const text of [...causes].reverse()) {
     cause = new Error(text, cause === undefined ? undefined : { cause });
+  }
+  if (failure.errno !== undefined && failure.errno !== null) {
+    // As errors of Node have them.
+    const system = { errno: -failure.errno, code: getSystemErrorName(-failure.errno) };
+    for (let at: unknown = cause; at instanceof Error; at = at.cause) {
+      Object.assign(at, system);
+    }
   }
   const error = new made(message, cause === undefined ? { outcome, retryable } : { outcome, retryable, cause });
   if (failure.results !== undefined) {

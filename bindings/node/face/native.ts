@@ -10,6 +10,8 @@ export interface Failure {
   message: string;
   /** The messages of what caused it, the nearest first. */
   causes: string[];
+  /** The number of the system's error behind it. */
+  errno?: number;
   /** Which one of a transaction. */
   operation?: number;
   /** Of several writes: what each did. */

@@ -15,6 +15,8 @@ pub struct Failure {
     pub message: String,
     /// The messages of what caused it, the nearest first.
     pub causes: Vec<String>,
+    /// The number of the system's error behind it.
+    pub errno: Option<i32>,
     /// Which one of a transaction.
     pub operation: Option<u32>,
 }
@@ -36,6 +38,7 @@ impl From<Error> for Failure {
             retryable: error.is_retryable(),
             message: error.to_string(),
             causes,
+            errno: error.os_error(),
             operation: error.operation().and_then(|at| u32::try_from(at).ok()),
         }
     }

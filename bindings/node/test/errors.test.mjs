@@ -1,8 +1,10 @@
 /** Where errors say that they come from. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
+import { constants } from "node:os";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { connect } from "statestore";
 import { startServer } from "statestore/testing";
 import { run } from "./child.mjs";
 import { BINARY, clientOf, serverOf } from "./system.mjs";
@@ -152,6 +154,27 @@ test("a server that does not start says why", async (t) => {
   const { port } = await serverOf(t);
   await assert.rejects(startServer({ binary: BINARY, port }), (error) => {
     assert.match(error.message, new RegExp(`does not start: .*${port}.* in use`));
+    return true;
+  });
+});
+
+test("a refused connection has the code of the system, and a time-out without a connection has its cause", async (t) => {
+  const server = await serverOf(t);
+  const client = await clientOf(t, server, { reconnectDelayMin: 1, reconnectDelayMax: 10 });
+  await server.kill();
+  for (const host of ["127.0.0.1", "localhost"]) {
+    await assert.rejects(connect(`mqtt://${host}:${server.port}`), (error) => {
+      assert.deepEqual([error.code, error.cause.code, error.cause.errno], ["Unreachable", "ECONNREFUSED", -constants.errno.ECONNREFUSED]);
+      return true;
+    });
+  }
+  while (client.state().is !== "reconnecting" || client.state().reason.cause?.code !== "ECONNREFUSED") {
+    await new Promise(setImmediate);
+  }
+  await assert.rejects(client.get("key", { timeout: 50 }), (error) => {
+    assert.equal(error.code, "TimedOut");
+    assert.match(error.cause.message, /^connecting to 127\.0\.0\.1/);
+    assert.equal(error.cause.code, "ECONNREFUSED");
     return true;
   });
 });

@@ -144,7 +144,7 @@ test("a server for tests ends with its process, however that ends", async () => 
     const connections = await connectionsTo(child);
     assert.equal(connections.length, 2, name);
     child.stdin.write("end\n");
-    await Promise.all(connections.map((connection) => once(connection, "close")));
+    await Promise.all(connections.map(closed));
 
     await child.exited;
   }
@@ -166,7 +166,7 @@ test("a server for tests ends with the worker that started it", async () => {
   `);
   const [connection] = await connectionsTo(child);
   child.stdin.write("end\n");
-  await once(connection, "close");
+  await closed(connection);
   child.stdin.end();
   assert.deepEqual(await child.exited, [0, null]);
 });
@@ -184,6 +184,11 @@ function program(code) {
     stdio: ["pipe", "pipe", "ignore"],
   });
   return Object.assign(child, { exited: once(child, "exit") });
+}
+
+/** Waits until the server has closed a connection, in order or by a reset. */
+function closed(connection) {
+  return new Promise((resolve) => (connection.closed ? resolve() : connection.once("close", resolve)));
 }
 
 /** Connections to the servers whose ports a program prints. */

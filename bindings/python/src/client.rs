@@ -13,6 +13,7 @@ use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::update::{self, Change};
 use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use statestore::ScanOptions;
 use statestore_embed::Stopped;
@@ -32,13 +33,18 @@ pub(crate) struct Client {
 impl Client {
     /// A client that is not connected yet. Its things have the classes of the module.
     #[new]
-    #[pyo3(signature = (settings, module, /, *, asyncio))]
+    #[pyo3(signature = (settings=None, module=None, /, *, asyncio=false))]
     fn new(
         py: Python<'_>,
-        settings: &Bound<'_, Settings>,
-        module: Bound<'_, PyModule>,
+        settings: Option<&Bound<'_, PyAny>>,
+        module: Option<Bound<'_, PyModule>>,
         asyncio: bool,
     ) -> PyResult<PyClassInitializer<Self>> {
+        let settings = settings.and_then(|settings| settings.cast::<Settings>().ok());
+        let (Some(settings), Some(module)) = (settings, module) else {
+            let message = "clients are made by connect(): statestore.connect(url), or statestore.aio.connect(url)";
+            return Err(PyTypeError::new_err(message));
+        };
         let settings = settings.get();
         let face = if asyncio {
             Face::Asyncio(EventLoop::running(py)?)
@@ -54,7 +60,7 @@ impl Client {
             face,
             codec,
             module,
-            callback_thread: Arc::default(),
+            callbacks: Arc::default(),
         });
         Ok(Locks::of(&shared).add_subclass(Self { shared }))
     }
@@ -459,6 +465,8 @@ impl Client {
 
     /// Closes the connection, and ends everything that was made from this client: calls that are under way raise
     /// `ClosedError`, observers end. Closing again does nothing.
+    ///
+    /// The blocking client waits for a callback that runs, at most for two seconds; then a `RuntimeWarning` names it.
     fn close<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.shared.close(py)
     }
@@ -475,7 +483,7 @@ impl Client {
 
     /// The thread that calls the callbacks, if there was a call.
     fn _callback_thread(&self) -> Option<u64> {
-        self.shared.callback_thread.get().copied()
+        self.shared.callbacks.thread()
     }
 
     /// Whether it was closed.

@@ -1,4 +1,5 @@
 //! Errors as exceptions.
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
@@ -18,6 +19,13 @@ pub(crate) fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'
     };
     let kind = format!("{:?}", error.kind());
     let made = class(py, &kind)?.call1((error.to_string(), outcome, error.is_retryable()))?;
+    if let Some(number) = error.os_error() {
+        // Python makes a `ConnectionRefusedError` and the like of the number.
+        let text = py.import("os")?.call_method1("strerror", (number,))?;
+        let cause = py.get_type::<PyOSError>().call1((number, text))?;
+        made.setattr("errno", number)?;
+        made.setattr("__cause__", cause)?;
+    }
     if let Some(operation) = error.operation() {
         made.setattr("operation", operation)?;
     }

@@ -1,9 +1,16 @@
 //! The two ways to wait for an operation.
+use crate::callbacks::Callbacks;
 use crate::error;
 use crate::event_loop::EventLoop;
+use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
-use statestore_embed::{Client, Error, Stopped, Wait};
+use statestore_embed::{Client, Error, ErrorKind, Stopped, Wait};
+use std::ffi::CString;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The longest wait for a callback when a client is closed.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What goes on while a client is closed, for errors.
 pub(crate) const CLOSING: &str = "closing the client";
@@ -63,9 +70,33 @@ fn waiting<T: Send>(
     }
 }
 
-/// Closes a client, and waits for its callbacks.
-pub(crate) fn close<'py>(py: Python<'py>, client: &Client) -> PyResult<Bound<'py, PyAny>> {
-    let closed = waiting(py, CLOSING, |wait| client.close(wait))?;
-    closed.map_err(|error| error::to_python(py, &error))?;
+/// Closes a client, and waits for a callback that runs, at most for [`PATIENCE`]; then it warns.
+pub(crate) fn close<'py>(
+    py: Python<'py>,
+    client: &Client,
+    callbacks: &Callbacks,
+) -> PyResult<Bound<'py, PyAny>> {
+    loop {
+        let deadline = Some(Instant::now() + PATIENCE);
+        let closed = waiting(py, CLOSING, |wait| client.close(Wait { deadline, ..wait }))?;
+        let Err(error) = closed else { break };
+        if error.kind() != ErrorKind::TimedOut {
+            return Err(error::to_python(py, &error));
+        }
+        if let Some(callback) = callbacks.running(py) {
+            warn(py, &callback)?;
+            break;
+        }
+    }
     Ok(py.None().into_bound(py))
+}
+
+fn warn(py: Python<'_>, callback: &Py<PyAny>) -> PyResult<()> {
+    let message = format!(
+        "{CLOSING}: the callback {} has not returned within {} s and is not waited for any longer; it goes on in the background",
+        callback.bind(py).repr()?,
+        PATIENCE.as_secs()
+    );
+    let message = CString::new(message.replace('\0', "\u{fffd}"))?;
+    PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &message, 1)
 }

@@ -6,9 +6,11 @@
 #![forbid(unsafe_code)]
 
 mod argument;
+mod callbacks;
 mod client;
 mod codec;
 mod condition;
+mod context;
 mod election;
 mod error;
 mod event_loop;

@@ -21,7 +21,7 @@ const LEVELS: [(Level, u8); 5] = [
     (Level::TRACE, 5),
 ];
 
-/// Calls ``callback(level, module, message)`` for what is logged, if it is at least as important as ``level``.
+/// Calls ``callback(level, module, message, file, line)`` for what is logged, if it is at least as important as ``level``.
 #[pyfunction]
 #[pyo3(signature = (level, callback, /))]
 pub(crate) fn forward_log(py: Python<'_>, level: u8, callback: Py<PyAny>) -> PyResult<()> {
@@ -64,7 +64,14 @@ impl Teller {
         let number = LEVELS.iter().find(|(level, _)| *level == record.level);
         let number = number.map_or(40, |(_, number)| *number);
         Python::try_attach(|py| {
-            let arguments = (number, record.target, &record.message);
+            let Record {
+                target,
+                message,
+                file,
+                line,
+                ..
+            } = record;
+            let arguments = (number, target, message, file, line);
             if let Err(error) = self.callback.call1(py, arguments) {
                 error.write_unraisable(py, Some(self.callback.bind(py)));
             }

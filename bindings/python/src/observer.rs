@@ -1,6 +1,8 @@
 //! What happens again and again: changes of a key, of the connection, of who holds a lease or leads.
 use crate::argument::{time, wrong_type};
+use crate::callbacks::Callbacks;
 use crate::codec::Codec;
+use crate::context;
 use crate::error;
 use crate::event_loop::Make;
 use crate::face::Face;
@@ -13,7 +15,7 @@ use statestore_embed::{End, Error, ErrorKind, Feed, Subscription};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -29,7 +31,8 @@ type MakeItem<T> = fn(Python<'_>, &Codec, T) -> PyResult<Py<PyAny>>;
 trait Source: Send + Sync {
     fn ready(&self) -> Ready;
     fn try_next(&self) -> Result<Poll<Option<Make>>, Error>;
-    fn tell(&self, callback: Py<PyAny>) -> Result<Subscription, Error>;
+    /// Has a callback called with each item, in a context (`contextvars`).
+    fn tell(&self, callback: Py<PyAny>, context: Py<PyAny>) -> Result<Subscription, Error>;
     fn lost_reason(&self) -> Result<Option<LostReason>, Error>;
     fn error(&self) -> Result<Option<Error>, Error>;
     fn stop(&self) -> Result<(), Error>;
@@ -39,7 +42,7 @@ struct Of<T> {
     feed: Feed<T>,
     codec: Arc<Codec>,
     make: MakeItem<T>,
-    callback_thread: Arc<OnceLock<u64>>,
+    callbacks: Arc<Callbacks>,
     /// The last item tells why it is the last one.
     tells_its_end: bool,
 }
@@ -65,9 +68,9 @@ impl<T: Send + 'static> Source for Of<T> {
         Ok(item.map(|item| item.map(self.maker())))
     }
 
-    fn tell(&self, callback: Py<PyAny>) -> Result<Subscription, Error> {
+    fn tell(&self, callback: Py<PyAny>, context: Py<PyAny>) -> Result<Subscription, Error> {
         let maker = self.maker();
-        let thread = Arc::clone(&self.callback_thread);
+        let callbacks = Arc::clone(&self.callbacks);
         let end = (!self.tells_its_end).then_some(self.feed.end()?.clone());
         let client = self.feed.client();
         client.subscribe(&self.feed, move |item| {
@@ -82,9 +85,7 @@ impl<T: Send + 'static> Source for Of<T> {
             }
             // Nobody is told anything while the interpreter ends.
             Python::try_attach(|py| {
-                let told = note_thread(py, &thread)
-                    .and_then(|()| make(py))
-                    .and_then(|item| callback.call1(py, (item,)));
+                let told = callbacks.call(py, &callback, &context, make);
                 if let Err(error) = told {
                     error.write_unraisable(py, Some(callback.bind(py)));
                 }
@@ -117,16 +118,6 @@ pub(crate) fn end_callbacks() {
     NO_MORE_CALLBACKS.store(true, Ordering::Release);
 }
 
-/// Notes on which thread callbacks are called.
-fn note_thread(py: Python<'_>, thread: &OnceLock<u64>) -> PyResult<()> {
-    if thread.get().is_none() {
-        let ident = py.import("threading")?.call_method0("get_ident")?;
-        // There is one such thread, so it cannot be another one.
-        let _ = thread.set(ident.extract()?);
-    }
-    Ok(())
-}
-
 /// Observations, one after the other.
 #[pyclass(frozen, subclass, module = "statestore._native")]
 #[derive(Clone)]
@@ -136,6 +127,8 @@ pub(crate) struct Observer {
     /// The key or name that is observed, if it is one.
     key: Option<Arc<[u8]>>,
     subscription: Arc<Mutex<Option<Subscription>>>,
+    /// A callback takes all observations.
+    has_callback: bool,
 }
 
 impl fmt::Debug for Observer {
@@ -160,13 +153,14 @@ pub(crate) fn observer<T: Send + 'static>(
         feed,
         codec,
         make,
-        callback_thread: Arc::clone(&shared.callback_thread),
+        callbacks: Arc::clone(&shared.callbacks),
         tells_its_end: key.is_none(),
     };
+    let has_callback = callback.is_some();
     let subscription = match (&shared.face, callback) {
         (Face::Blocking, Some(callback)) => Some(
             source
-                .tell(callback)
+                .tell(callback, context::current(py)?)
                 .map_err(|error| error::to_python(py, &error))?,
         ),
         _ => None,
@@ -176,6 +170,7 @@ pub(crate) fn observer<T: Send + 'static>(
         source: Arc::new(source),
         key: key.map(Into::into),
         subscription: Arc::new(Mutex::new(subscription)),
+        has_callback,
     };
     shared.dress(py, "Observer", observer)
 }
@@ -224,7 +219,7 @@ impl Observer {
         py: Python<'py>,
         timeout: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let look = self.looking(timeout)?;
+        let look = self.looking(py, timeout, false)?;
         loop {
             if let Some(item) = self.take(py)? {
                 return Ok(item);
@@ -235,9 +230,20 @@ impl Observer {
         }
     }
 
-    /// What is called again and again for the next observation.
-    #[pyo3(name = "_looking", signature = (timeout))]
-    fn looking(&self, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<Looking> {
+    /// Returns an object that is called again and again for the next observation, in asyncio for the callback too.
+    #[pyo3(name = "_looking", signature = (timeout, for_callback=false))]
+    fn looking(
+        &self,
+        py: Python<'_>,
+        timeout: Option<&Bound<'_, PyAny>>,
+        for_callback: bool,
+    ) -> PyResult<Looking> {
+        if self.has_callback && !for_callback {
+            return Err(error::invalid(
+                py,
+                "waiting for an observation: this observer has a callback, which gets all of them; observe without a callback to iterate",
+            ));
+        }
         let timeout = time("timeout", timeout)?;
         Ok(Looking {
             observer: self.clone(),

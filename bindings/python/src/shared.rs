@@ -1,10 +1,11 @@
 //! What a client and all that was made from it have in common.
+use crate::callbacks::Callbacks;
 use crate::codec::Codec;
 use crate::error;
 use crate::face::{self, Face};
 use pyo3::prelude::*;
 use statestore_embed::{Client, Error};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -13,8 +14,7 @@ pub(crate) struct Shared {
     pub(crate) codec: Arc<Codec>,
     /// The module whose classes the things of this client have.
     pub(crate) module: Py<PyModule>,
-    /// The thread that calls the callbacks, as Python numbers it, once it did.
-    pub(crate) callback_thread: Arc<OnceLock<u64>>,
+    pub(crate) callbacks: Arc<Callbacks>,
 }
 
 impl Shared {
@@ -85,7 +85,7 @@ impl Shared {
             return Ok(py.None().into_bound(py));
         }
         let Face::Asyncio(event_loop) = &self.face else {
-            return face::close(py, client);
+            return face::close(py, client, &self.callbacks);
         };
         let closing = event_loop.submit_close(py, client, |py, closed| match closed {
             Ok(()) => Ok(py.None()),

@@ -1,6 +1,7 @@
 //! Calling the function of an update.
 use crate::argument::wrong_type;
 use crate::codec::Codec;
+use crate::context;
 use crate::error;
 use crate::event_loop::EventLoop;
 use crate::face::{self, Face};
@@ -28,6 +29,8 @@ type NewValue = Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>;
 pub(crate) struct Change {
     function: Arc<Py<PyAny>>,
     codec: Arc<Codec>,
+    /// The context of the caller (`contextvars`), in which an event loop calls the function.
+    context: Arc<Py<PyAny>>,
     raised: Arc<Mutex<Option<PyErr>>>,
 }
 
@@ -41,6 +44,7 @@ impl Change {
         Ok(Self {
             function: Arc::new(function.clone().unbind()),
             codec: Arc::clone(codec),
+            context: Arc::new(context::current(function.py())?),
             raised: Arc::default(),
         })
     }
@@ -70,8 +74,13 @@ impl Change {
         let (sender, receiver) = oneshot::channel();
         let this = self.clone();
         event_loop.call(move |py| {
-            let result = this.call(py, old.as_ref());
-            this.answer(py, result, sender);
+            let context = Arc::clone(&this.context);
+            let asked = Asked(Mutex::new(Some((this, old, sender))));
+            let ran = Bound::new(py, asked)
+                .and_then(|asked| context.bind(py).call_method1(intern!(py, "run"), (asked,)));
+            if let Err(error) = ran {
+                error.write_unraisable(py, None);
+            }
         });
         Box::pin(async move { receiver.await.ok().flatten() })
     }
@@ -128,6 +137,24 @@ impl Change {
             *self.raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
             None
         })
+    }
+}
+
+/// The function, the entry that it gets, and the receiver of its result.
+type Question = (Change, Option<Entry>, oneshot::Sender<Option<Bytes>>);
+
+/// A question of an update, to be asked in the context of the caller.
+#[pyclass(frozen, module = "statestore._native")]
+struct Asked(Mutex<Option<Question>>);
+
+#[pymethods]
+impl Asked {
+    fn __call__(&self, py: Python<'_>) {
+        let asked = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((change, old, sender)) = asked {
+            let result = change.call(py, old.as_ref());
+            change.answer(py, result, sender);
+        }
     }
 }
 

@@ -4,6 +4,7 @@ import asyncio
 import queue
 import sys
 import threading
+import warnings
 
 import pytest
 
@@ -322,3 +323,62 @@ def test_a_callback_goes_on_when_too_many_calls_are_under_way_and_such_a_client_
             await ended(waiting)
 
     asyncio.run(main())
+
+
+def test_an_observer_with_a_callback_cannot_be_iterated(connect, face):
+    client = connect()
+    observers = [
+        face.run(client.observe("key", lambda _: None)),
+        face.run(client.lease("door").observe(lambda _: None)),
+        face.run(client.election("chief").observe(lambda _: None)),
+    ]
+    if face.name == "blocking":
+        observers.append(client.states(lambda _: None))
+    for observer in observers:
+        for wait in (lambda: observer.next(), lambda: observer.next(timeout=0)):
+            with pytest.raises(statestore.InvalidArgumentError, match="has a callback"):
+                face.run(wait())
+        with pytest.raises(statestore.InvalidArgumentError, match="has a callback"):
+            face.collect(observer)
+
+
+def test_closing_does_not_wait_for_ever_for_a_callback(statestore_server):
+    begun, released, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def callback_that_hangs(_):
+        begun.set()
+        released.wait(GUARD)
+        ended.set()
+
+    client = statestore.connect(statestore_server.url)
+    client.observe("key", callback_that_hangs)
+    client.set("key", "value")
+    assert begun.wait(GUARD)
+    with pytest.warns(RuntimeWarning, match="callback .*callback_that_hangs.* has not returned within 2 s"):
+        client.close()
+    assert not ended.is_set()
+    client.close()
+    with pytest.raises(statestore.ClosedError):
+        client.get("key")
+    released.set()
+    assert ended.wait(GUARD)
+
+
+def test_closing_waits_for_a_callback_that_returns(statestore_server):
+    begun, ended = threading.Event(), threading.Event()
+    closing = threading.Event()
+
+    def callback(_):
+        begun.set()
+        closing.wait(GUARD)
+        ended.set()
+
+    client = statestore.connect(statestore_server.url)
+    client.observe("key", callback)
+    client.set("key", "value")
+    assert begun.wait(GUARD)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        threading.Timer(0.05, closing.set).start()
+        client.close()
+    assert ended.is_set()

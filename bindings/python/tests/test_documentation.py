@@ -1,17 +1,22 @@
 """The examples in docstrings and in the guides are right."""
 
+import ast
+import asyncio
+import contextlib
 import doctest
 import importlib
 import inspect
+import io
 import re
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
 
 import statestore
-from statestore import _results
+from statestore import _results, aio
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "bindings/python/examples").glob("*.py"))
@@ -46,6 +51,52 @@ def test_a_docstring(name, doc, statestore_client):
 
 def test_enough_docstrings_have_examples():
     assert len(CASES) >= 15
+
+
+def awaited():
+    """The examples of `statestore.aio`."""
+    for name in aio.__all__:
+        cls = getattr(aio, name)
+        for member in sorted(dir(cls)) if inspect.isclass(cls) else ():
+            doc = inspect.getdoc(getattr(cls, member))
+            if not member.startswith("_") and ">>>" in (doc or ""):
+                yield f"{name}.{member}", doc
+
+
+AWAITED = list(awaited())
+
+
+@pytest.mark.parametrize(("name", "doc"), AWAITED, ids=[name for name, _ in AWAITED])
+def test_a_docstring_of_asyncio(name, doc, statestore_server):
+    checker = doctest.OutputChecker()
+    names = {"statestore": statestore}
+
+    async def run():
+        async with aio.connect(statestore_server.url) as names["client"]:
+            for example in doctest.DocTestParser().get_examples(doc):
+                mode = "exec" if example.source.startswith(("async with", "def", "from")) else "single"
+                shown = await shown_by(example.source, mode)
+                options = sum(flag for flag, is_set in example.options.items() if is_set)
+                if mode == "single":
+                    assert checker.check_output(example.want, shown, options), (example.source, example.want, shown)
+
+    async def shown_by(source, mode):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            code = compile(source, name, mode, flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            made = types.FunctionType(code, names)()
+            if inspect.iscoroutine(made):
+                await made
+        return out.getvalue()
+
+    asyncio.run(run())
+
+
+def test_asyncio_has_the_examples_of_the_blocking_client_with_await():
+    blocking = {name for name, doc in CASES if "." in name}
+    assert blocking - {"Client.with_lock"} <= {name for name, _ in AWAITED}
+    waiting = [name for name, doc in AWAITED if not re.search(r"\b(await|async)\b", doc)]
+    assert waiting == ["Client.state"]
 
 
 sys.path.insert(0, str(ROOT / "docs"))

@@ -118,6 +118,15 @@ def test_servers_share_nothing():
     assert issubclass(ServerNotFound, RuntimeError)
 
 
+def test_a_server_begins_again_on_its_port():
+    with Server() as first:
+        port = first.port
+    with Server("--listen", f"tcp://127.0.0.1:{port}") as again:
+        assert again.port == port
+        with statestore.connect(again.url) as client:
+            assert client.get("key") is None
+
+
 def test_a_server_with_a_disk(tmp_path):
     for expected in (None, b"value"):
         with Server("--data-dir", str(tmp_path)) as server, statestore.connect(server.url) as client:

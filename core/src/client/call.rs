@@ -1,4 +1,5 @@
 //! One request and its response, as a future.
+use super::ConnectionState;
 use super::abandoned;
 use super::shared::Shared;
 use super::trace::Trace;
@@ -161,8 +162,15 @@ impl<'a> Call<'a> {
             }
             _ => failure.reason.into_owned(),
         };
-        Error::new(failure.kind, failure.outcome, self.action(), reason)
-            .with_mqtt_reason(failure.mqtt_reason)
+        let error = Error::new(failure.kind, failure.outcome, self.action(), reason)
+            .with_mqtt_reason(failure.mqtt_reason);
+        // While there is no connection, the reason for that is the cause.
+        match &*self.shared.state.borrow() {
+            ConnectionState::Reconnecting(cause) if failure.kind == ErrorKind::TimedOut => {
+                error.with_source(cause.clone())
+            }
+            _ => error,
+        }
     }
 
     /// The response is not one to this request.

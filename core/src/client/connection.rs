@@ -1,4 +1,5 @@
 //! One connection: bytes between the session and its transport.
+use super::foreign_protocol::ForeignProtocol;
 use super::input::Input;
 use super::lost::Lost;
 use super::output::{Output, Progress};
@@ -8,6 +9,7 @@ use crate::request::Received;
 use crate::settings::Credentials;
 use bytes::BytesMut;
 use statestore_protocol::mqtt::ReasonCode;
+use statestore_protocol::mqtt::session::SessionError;
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
@@ -44,6 +46,8 @@ pub(super) struct Connection<'a, S> {
     output: Output,
     broken: Option<Broken>,
     received: Received,
+    /// The first bytes of the server.
+    first: Vec<u8>,
     /// Under which notifications come; empty until the first one does.
     client_id: String,
 }
@@ -59,6 +63,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             output: Output::default(),
             broken: None,
             received: Received::default(),
+            first: Vec::new(),
             client_id: String::new(),
         }
     }
@@ -151,6 +156,12 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
     /// Handles some of what was read.
     fn handle(&mut self) -> Result<(), Lost> {
         let now_ms = self.shared.now_ms();
+        let is_starting = self.received.ready.is_none();
+        if self.first.is_empty() {
+            let bytes = self.input.bytes();
+            let count = bytes.len().min(ForeignProtocol::BYTES);
+            self.first.extend_from_slice(&bytes[..count]);
+        }
         let result = {
             let mut core = self.shared.core();
             if core.closing {
@@ -167,7 +178,12 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             more.and_then(|more| advanced.map(|()| more))
         };
         self.received.wakers.drain(..).for_each(Waker::wake);
-        self.more = result.map_err(Lost::Session)?;
+        self.more = result.map_err(|error| match error {
+            SessionError::Decode(_) if is_starting => {
+                Lost::NotMqtt(ForeignProtocol::of(&self.first), error)
+            }
+            error => Lost::Session(error),
+        })?;
         Ok(())
     }
 
@@ -225,7 +241,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             ),
             Lost::Session(error) => (error.reason(), None),
             Lost::TimedOut => (Some(ReasonCode::SUCCESS), None),
-            Lost::Transport(_) | Lost::Ended | Lost::Io(_) => (None, None),
+            Lost::Transport(_) | Lost::Ended | Lost::Io(_) | Lost::NotMqtt(..) => (None, None),
         };
         let mut rest = BytesMut::from(self.output.bytes());
         {

@@ -74,6 +74,31 @@ fn gave_up(address: &str, limit: Duration, told: Error) -> Error {
         .with_source(told)
 }
 
+/// Failures of attempts to connect that were logged since the connection was there: one is a warning, not each of its repetitions.
+#[derive(Debug, Default)]
+struct Reported(Vec<String>);
+
+impl Reported {
+    /// Most texts that are kept, of which each broker has a few.
+    const MOST: usize = 32;
+
+    fn is_new(&mut self, error: &Error) -> bool {
+        let text = error.to_string();
+        if self.0.contains(&text) {
+            return false;
+        }
+        if self.0.len() == Self::MOST {
+            self.0.remove(0);
+        }
+        self.0.push(text);
+        true
+    }
+
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
 /// Counts protocol errors of connections of which none held.
 #[derive(Debug, Default)]
 struct ProtocolErrors {
@@ -110,6 +135,7 @@ async fn drive(shared: &Shared, first: oneshot::Sender<Result<(), Error>>) -> (L
     let mut addresses = Addresses::new(&shared.settings.endpoints);
     let mut lost_at = None;
     let mut protocol_errors = ProtocolErrors::default();
+    let mut reported = Reported::default();
     loop {
         let (lost, held) = connect_and_run(shared, &mut ticker, &mut addresses, &mut first).await;
         let held_well = held.is_some_and(|since| since.elapsed() >= GOOD);
@@ -138,6 +164,12 @@ async fn drive(shared: &Shared, first: oneshot::Sender<Result<(), Error>>) -> (L
         }
         if held.is_some() {
             lost_at = None;
+            reported.clear();
+            tracing::warn!(reason = %error, "the connection to the broker is lost");
+        } else if reported.is_new(&error) {
+            tracing::warn!(reason = %error, "an attempt to connect to the broker failed, and the next ones follow");
+        } else {
+            tracing::debug!(reason = %error, "another attempt to connect to the broker failed");
         }
         let lost_at = *lost_at.get_or_insert_with(Instant::now);
         let error = if held_well {
@@ -147,16 +179,12 @@ async fn drive(shared: &Shared, first: oneshot::Sender<Result<(), Error>>) -> (L
         } else if let Some(error) = addresses.failed(error.clone()) {
             error
         } else {
-            tracing::info!(reason = %error, "it is the turn of the next broker");
             if held.is_some() {
                 let state = ConnectionState::Reconnecting(error);
                 shared.state.send_replace(state);
             }
             continue;
         };
-        if !is_first {
-            tracing::warn!(reason = %error, "the connection to the broker is lost");
-        }
         let limit = match shared.settings.reconnect_limit {
             _ if is_first => shared.settings.connect_limit,
             Some(limit) => limit,
@@ -179,9 +207,7 @@ async fn drive(shared: &Shared, first: oneshot::Sender<Result<(), Error>>) -> (L
             let error = gave_up(&shared.settings.address(), limit, error);
             return (LostReason::GaveUp, error);
         }
-        if is_first {
-            tracing::warn!(reason = %error, "not connected yet");
-        } else {
+        if !is_first {
             shared
                 .state
                 .send_replace(ConnectionState::Reconnecting(error));
@@ -250,7 +276,12 @@ async fn connect_and_run(
             Ok(Ok(())) => {
                 held = Some(Instant::now());
                 addresses.has_session(shared.core().exchange.session().number());
-                tracing::debug!(address = %addresses.current(), "connected");
+                if first.is_some() {
+                    tracing::debug!(address = %addresses.current(), "connected to the broker");
+                } else {
+                    // As its loss: a reader of the log sees both or neither.
+                    tracing::warn!(address = %addresses.current(), "connected to the broker again");
+                }
                 shared.known.connected();
                 // Whoever learns that the connection is there also sees it.
                 shared.state.send_replace(ConnectionState::Connected);

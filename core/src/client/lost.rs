@@ -1,4 +1,5 @@
 //! The end of a connection, and what it means to the user.
+use super::foreign_protocol::ForeignProtocol;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::transport::{Stream, TransportError};
 use statestore_protocol::mqtt::ReasonCode;
@@ -15,6 +16,8 @@ pub(super) enum Lost {
     Ended,
     Io(io::Error),
     Session(SessionError),
+    /// The first bytes of the server are not those of MQTT 5.
+    NotMqtt(ForeignProtocol, SessionError),
 }
 
 impl Lost {
@@ -22,7 +25,7 @@ impl Lost {
         use SessionError::{Alias, Decode, Protocol, TooManyMessages};
         matches!(
             self,
-            Self::Session(Alias(_) | Decode(_) | Protocol(_) | TooManyMessages)
+            Self::Session(Alias(_) | Decode(_) | Protocol(_) | TooManyMessages) | Self::NotMqtt(..)
         )
     }
 
@@ -62,7 +65,21 @@ impl Lost {
         let error = |kind, reason: String| Error::new(kind, Outcome::NotDone, action, reason);
         match self {
             Self::Closing => error(ErrorKind::Closed, "the client was closed".into()),
-            Self::Transport(failure) => error(failure.kind, failure.reason),
+            Self::Transport(failure) => {
+                let error = error(failure.kind, failure.reason);
+                match failure.source {
+                    Some(source) => error.with_shared_source(source),
+                    None => error,
+                }
+            }
+            Self::NotMqtt(protocol, source) => error(
+                ErrorKind::ConnectionRefused,
+                match protocol {
+                    ForeignProtocol::Unknown => format!("{protocol}: {source}"),
+                    _ => protocol.to_string(),
+                },
+            )
+            .with_source(source),
             Self::Io(source) => {
                 error(ErrorKind::Unreachable, source.to_string()).with_source(source)
             }

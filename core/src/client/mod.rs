@@ -10,6 +10,7 @@ mod deadline;
 mod del;
 mod del_many;
 mod driver;
+mod foreign_protocol;
 mod get;
 mod get_many;
 mod input;

@@ -17,6 +17,7 @@ const DEFAULT_WS_PORT: u16 = 80;
 const DEFAULT_WSS_PORT: u16 = 443;
 const DEFAULT_PATH: &str = "/mqtt";
 
+const NO_SCHEME: &str = "it has no scheme; write mqtt://host:port, or mqtts://host:port for TLS";
 const NO_HOST: &str = "it names no host; write mqtt://host:port, or mqtts://host:port for TLS";
 const NO_PATH: &str = "it names no absolute path of a socket; write unix:///path";
 
@@ -55,6 +56,9 @@ const PARAMETERS: [(&str, Apply); 12] = [
 
 /// Reads a connection URL. Its parts are percent-encoded UTF-8.
 pub(super) fn parse(text: &str) -> Result<Settings, Error> {
+    if !text.contains("://") {
+        return Err(invalid(NO_SCHEME));
+    }
     let (text, others) = first_and_others(text);
     let uri = Uri::parse(&*text).map_err(|error| invalid(format!("it is not a URL: {error}")))?;
     let scheme = uri.scheme().as_str().to_ascii_lowercase();
@@ -463,7 +467,11 @@ mod tests {
                 "{url}"
             );
         }
-        for text in ["", "broker", "//broker", "mqtt://bro ker", "mqtt://%zz"] {
+        for text in ["", "broker", "broker:1883", "//broker"] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.contains(NO_SCHEME), "{text}: {error}");
+        }
+        for text in ["mqtt://bro ker", "mqtt://%zz"] {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.contains("it is not a URL"), "{text}: {error}");
         }

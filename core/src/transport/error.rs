@@ -1,16 +1,20 @@
 //! Why there is no connection.
 use crate::error::ErrorKind;
 use std::fmt;
+use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Why a transport could not be set up, or broke.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct TransportError {
     /// [`ErrorKind::InvalidSettings`] is a file that cannot be used; [`ErrorKind::Untrusted`] is the broker's
     /// certificate; [`ErrorKind::NotAuthenticated`] is the client's own.
     pub(crate) kind: ErrorKind,
     /// What is wrong and, where that helps, what to do. Never holds a secret.
     pub(crate) reason: String,
+    /// The error of the system, or of TLS, if there was one.
+    pub(crate) source: Option<Arc<io::Error>>,
 }
 
 impl TransportError {
@@ -18,7 +22,13 @@ impl TransportError {
         Self {
             kind,
             reason: reason.into(),
+            source: None,
         }
+    }
+
+    pub(crate) fn with_source(mut self, source: io::Error) -> Self {
+        self.source = Some(Arc::new(source));
+        self
     }
 
     /// A file that the settings name cannot be used. `what` names its purpose: "CA file".

@@ -14,7 +14,8 @@ pub(crate) fn read(
     path: &Path,
     max_bytes: usize,
 ) -> Result<Zeroizing<Vec<u8>>, TransportError> {
-    let refused = |error: io::Error| TransportError::file(what, path, problem(&error));
+    let refused =
+        |error: io::Error| TransportError::file(what, path, problem(&error)).with_source(error);
     let metadata = fs::metadata(path).map_err(refused)?;
     if !metadata.is_file() {
         return Err(TransportError::file(what, path, "is not a file"));

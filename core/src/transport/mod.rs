@@ -36,8 +36,9 @@ pub(crate) async fn connect(
     work: &EndpointWork,
 ) -> Result<(Stream, Credentials), TransportError> {
     let files = Files::read(settings, endpoint, &work.files).await?;
-    let unreachable =
-        |error: io::Error| TransportError::new(ErrorKind::Unreachable, error.to_string());
+    let unreachable = |error: io::Error| {
+        TransportError::new(ErrorKind::Unreachable, error.to_string()).with_source(error)
+    };
     if let Some(connecting) = settings.platform.connect() {
         let stream = connecting.await.map_err(unreachable)?;
         return Ok((Stream::Other(stream), files.credentials));
@@ -100,7 +101,7 @@ impl Files {
         let read = slot.run(&*platform, move || Self::read_now(&settings, &endpoint));
         read.await.unwrap_or_else(|error| {
             let reason = format!("the files of the settings cannot be read now: {error}");
-            Err(TransportError::new(ErrorKind::Unreachable, reason))
+            Err(TransportError::new(ErrorKind::Unreachable, reason).with_source(error))
         })
     }
 

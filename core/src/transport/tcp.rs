@@ -6,6 +6,7 @@
 use super::BlockingSlot;
 use crate::platform::Platform;
 use std::collections::VecDeque;
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
@@ -34,7 +35,13 @@ pub(super) async fn resolve(
     let addresses = slot.run(platform, look_up).await.flatten();
     addresses.map_err(|error| {
         let reason = format!("the name `{host}` cannot be resolved: {error}");
-        io::Error::new(error.kind(), reason)
+        io::Error::new(
+            error.kind(),
+            Unreachable {
+                reason,
+                source: error,
+            },
+        )
     })
 }
 
@@ -121,6 +128,25 @@ async fn race(mut waiting: VecDeque<SocketAddr>) -> io::Result<TcpStream> {
     }
 }
 
+/// A host that cannot be reached, for a reason that contains the text of its source.
+#[derive(Debug)]
+struct Unreachable {
+    reason: String,
+    source: io::Error,
+}
+
+impl fmt::Display for Unreachable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+impl std::error::Error for Unreachable {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
 /// What each address said.
 fn all_failed(mut failures: Vec<(SocketAddr, io::Error)>) -> io::Error {
     if failures.len() == 1
@@ -128,14 +154,22 @@ fn all_failed(mut failures: Vec<(SocketAddr, io::Error)>) -> io::Error {
     {
         return error;
     }
-    let Some((_, first)) = failures.first() else {
+    if failures.is_empty() {
         return io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    };
+    }
     let reasons: Vec<_> = failures
         .iter()
         .map(|(address, error)| format!("{}: {error}", address.ip()))
         .collect();
-    io::Error::new(first.kind(), reasons.join("; "))
+    let reason = reasons.join("; ");
+    let (_, first) = failures.swap_remove(0);
+    io::Error::new(
+        first.kind(),
+        Unreachable {
+            reason,
+            source: first,
+        },
+    )
 }
 
 #[cfg(test)]

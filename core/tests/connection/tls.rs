@@ -3,7 +3,7 @@ use crate::authority::{Authority, Identity};
 use crate::broker::{Broker, TLS_1_2, TLS_1_3, Tls};
 use crate::support::within;
 use crate::{Files, connected, key, reconnecting};
-use rcgen::{KeyPair, date_time_ymd};
+use rcgen::{BasicConstraints, IsCa, KeyPair, date_time_ymd};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use statestore::{Client, Error, ErrorKind, Outcome, Settings};
@@ -113,7 +113,7 @@ async fn the_host_name_or_the_server_name_must_be_in_the_certificate() {
     assert_says(
         &error,
         ErrorKind::Untrusted,
-        &["not made out to `127.0.0.1`", "broker.internal"],
+        &["not made out to `127.0.0.1` but to broker.internal;"],
     );
 
     let settings = settings.server_name("broker.internal");
@@ -130,6 +130,40 @@ async fn a_certificate_by_another_authority_is_not_trusted() {
     let error = refused(&broker, settings(broker.port()).ca_file(&ca_file)).await;
     let path = ca_file.display().to_string();
     assert_says(&error, ErrorKind::Untrusted, &["not signed by", &path]);
+}
+
+#[tokio::test]
+async fn a_certificate_of_an_authority_is_refused_with_advice() {
+    let authority = Authority::new("authority");
+    let files = Files::new();
+    let ca_file = files.write("ca.crt", authority.pem());
+    let own = authority.issue_with(NAMES, |params| {
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    });
+    let broker = Broker::tls(Tls::new(&own)).await;
+    let error = refused(&broker, settings(broker.port()).ca_file(&ca_file)).await;
+    assert_says(
+        &error,
+        ErrorKind::Untrusted,
+        &[
+            "it is a certificate of an authority",
+            "have that authority sign a certificate for the broker",
+        ],
+    );
+    assert!(!error.to_string().contains("OtherError"), "{error}");
+}
+
+#[tokio::test]
+async fn a_broker_with_tls_is_recognized_without_tls() {
+    let broker = Broker::tls(Tls::new(&Authority::new("authority").issue(NAMES))).await;
+    let plain = Settings::new("127.0.0.1", broker.port());
+    let (client, accepted) = tokio::join!(within(Client::connect(plain)), broker.try_accept());
+    assert!(accepted.is_err());
+    assert_says(
+        &client.unwrap_err(),
+        ErrorKind::ConnectionRefused,
+        &["speaks TLS on this port", "use mqtts://"],
+    );
 }
 
 #[tokio::test]

@@ -3,8 +3,9 @@ use crate::broker::Broker;
 use crate::reconnecting;
 use crate::support::within;
 use statestore::platform::{Connecting, Duplex, Platform, System, Task};
-use statestore::{Client, ConnectionState, Settings};
+use statestore::{Client, ConnectionState, Error, ErrorKind, Settings};
 use statestore_protocol::mqtt::ReasonCode;
+use std::error::Error as _;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -145,4 +146,42 @@ async fn the_last_words_of_a_broker_are_heard_though_nothing_can_be_written() {
     };
     let (result, ()) = tokio::join!(within(request), serve);
     result.unwrap_err();
+}
+
+/// The error of the system behind an error.
+fn system_error(error: &Error) -> Option<&io::Error> {
+    let mut source = error.source();
+    while let Some(error) = source {
+        if let Some(found) = error.downcast_ref::<io::Error>()
+            && found.raw_os_error().is_some()
+        {
+            return Some(found);
+        }
+        source = error.source();
+    }
+    None
+}
+
+#[tokio::test]
+async fn the_error_of_the_system_is_the_source_of_a_refused_connection() {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let port = socket.local_addr().unwrap().port();
+    for host in ["127.0.0.1", "localhost"] {
+        let error = within(Client::connect(Settings::new(host, port)))
+            .await
+            .unwrap_err();
+        let system = system_error(&error).unwrap();
+        assert_eq!(system.kind(), io::ErrorKind::ConnectionRefused, "{error}");
+    }
+    let missing = Settings::new("127.0.0.1", port)
+        .user_name("me")
+        .password_file("/no/such/file")
+        .allow_plaintext_credentials(true);
+    let error = within(Client::connect(missing)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidSettings);
+    assert_eq!(
+        system_error(&error).unwrap().kind(),
+        io::ErrorKind::NotFound
+    );
 }

@@ -296,6 +296,8 @@ class Client(Generic[_V]):
     def close(self) -> None:
         """Closes the connection, and ends everything that was made from this client: calls that are under way raise
         `ClosedError`, observers end. Closing again does nothing.
+
+        The blocking client waits for a callback that runs, at most for two seconds; then a `RuntimeWarning` names it.
         """
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...

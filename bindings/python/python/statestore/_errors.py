@@ -362,5 +362,9 @@ class OtherRefusalError(StateStoreError):
     code = 199
 
 
+for _error in (StateStoreError, *StateStoreError.__subclasses__()):
+    # As programs name it, in tracebacks and warnings.
+    _error.__module__ = "statestore"
+
 KINDS: dict[str, type[StateStoreError]] = {error.kind: error for error in StateStoreError.__subclasses__()}
 """The exceptions by the names of their kinds."""

@@ -30,11 +30,21 @@ def forward() -> None:
             _forwarded = wanted
 
 
-def _log(level: int, module: str, message: str) -> None:
+_THREAD = "statestore"
+"""The name of the thread that connects clients."""
+
+
+def _log(level: int, module: str, message: str, file: str, line: int) -> None:
     import logging
 
     name = module.replace("statestore_", "statestore::", 1).replace("::", ".")
-    logging.getLogger(name).log(level, "%s", message)
+    logger = logging.getLogger(name)
+    if not logger.isEnabledFor(level):
+        return
+    # As the place in the library has it, not this one and the thread that calls it.
+    record = logger.makeRecord(name, level, file, line, message, (), None, func=name.rpartition(".")[2])
+    record.threadName = _THREAD
+    logger.handle(record)
 
 
 def _forget_lock() -> None:

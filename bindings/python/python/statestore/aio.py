@@ -15,6 +15,7 @@ import collections.abc
 import contextlib
 import functools
 import inspect
+import re
 import sys
 
 from statestore import _exit, _log, _native
@@ -330,6 +331,54 @@ async def connect(*args, **kwargs):
     return client
 
 
+def _awaiting(doc):
+    """A docstring of the blocking face with its examples as asyncio has them."""
+    lines = doc.split("\n")
+    for at, line in enumerate(lines):
+        if line.lstrip().startswith((">>> ", "... ")):
+            for pattern, replacement in _EXAMPLES:
+                line = pattern.sub(replacement, line)
+            lines[at] = line
+    return "\n".join(lines)
+
+
+_EXAMPLES = [
+    (re.compile(pattern), replacement)
+    for pattern, replacement in [
+        (r"\bwith (client|election)\.", r"async with \1."),
+        (r"\bnext\(", "await anext("),
+        (r"sorted\((client\.scan\([^()]*\))\)", r"sorted([key async for key in \1])"),
+        (r"\bclient\.pipeline\(\)", r"await client.pipeline()"),
+        # A call that is awaited: in brackets if an attribute of its result follows.
+        (
+            r"(?<!await )\b((?:client(?:\.lease\([^()]*\))?|lease|guard|election)\."
+            r"(?:get|get_many|set|set_many|delete|delete_many|vdel|update|capabilities|transact|acquire|release|leader)"
+            r"\((?:[^()]|\([^()]*\))*\))(\.\w+)?",
+            lambda found: f"(await {found[1]}){found[2]}" if found[2] else f"await {found[1]}",
+        ),
+    ]
+]
+
+
+def _plain(method):
+    """A method that does not wait."""
+
+    @functools.wraps(method)
+    def call(self, /, *args, **kwargs):
+        return method(self, *args, **kwargs)
+
+    return call
+
+
+for _class in (Client, Observer, Scan, Pipeline, Transaction, Lease, Guard, Election, Leadership):
+    for _name in dir(_class):
+        _method = getattr(_class, _name)
+        if not _name.startswith("_") and callable(_method) and ">>> " in (_method.__doc__ or ""):
+            if _name not in vars(_class):
+                _method = _plain(_method)
+                setattr(_class, _name, _method)
+            _method.__doc__ = _awaiting(_method.__doc__)
+
 # Where `inspect.signature` finds the arguments.
 connect.__wrapped__ = _native.Settings
 
@@ -343,7 +392,7 @@ async def _tell(observer, callback):
     """Calls a callback with each observation. What it raises does not end the observations."""
     while True:
         try:
-            item = await observer.next()
+            item = await _taken(observer._looking(None, True))
         except QueueFullError:
             # Too many calls of others are under way for a look. What happens meanwhile waits in the observer.
             await asyncio.sleep(_FULL)
@@ -443,3 +492,7 @@ def _report(error, callback):
 async def _awaited(function, argument):
     result = function(argument)
     return await result if inspect.isawaitable(result) else result
+
+
+def __dir__():
+    return sorted(__all__)

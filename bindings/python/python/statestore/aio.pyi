@@ -69,7 +69,7 @@ class Client(Generic[_V]):
     def counters(self) -> Counters:
         """What the client has seen so far, or until it was closed: `Counters`.
 
-        >>> _ = client.get("greeting")
+        >>> _ = await client.get("greeting")
         >>> client.counters().completed
         1
         """
@@ -91,10 +91,10 @@ class Client(Generic[_V]):
         ago: where several servers share the entries, that saves the one that is asked a round trip to them. A store that makes no
         difference answers what the key holds.
 
-            >>> client.get("greeting") is None
+            >>> await client.get("greeting") is None
             True
-            >>> _ = client.set("greeting", "hello")
-            >>> client.get("greeting")  # doctest: +ELLIPSIS
+            >>> _ = await client.set("greeting", "hello")
+            >>> await client.get("greeting")  # doctest: +ELLIPSIS
             Entry(value=b'hello', version=Hlc('...'))
         """
     async def get_many(
@@ -102,8 +102,8 @@ class Client(Generic[_V]):
     ) -> list[Entry[_V] | None]:
         """What each key holds, in their order: a list of `Entry` or ``None``. The requests are sent together.
 
-        >>> _ = client.set("a", "1")
-        >>> [entry and entry.value for entry in client.get_many(["a", "b"])]
+        >>> _ = await client.set("a", "1")
+        >>> [entry and entry.value for entry in await client.get_many(["a", "b"])]
         [b'1', None]
         """
     async def set(
@@ -126,15 +126,15 @@ class Client(Generic[_V]):
         session was lost before its response came. With ``coalesce``, only the newest value of the key waits while there is no
         connection: an older call fails with `SupersededError` then.
 
-            >>> client.set("greeting", "hello")  # doctest: +ELLIPSIS
+            >>> await client.set("greeting", "hello")  # doctest: +ELLIPSIS
             SetOutcome(applied=True, version=Hlc('...'))
-            >>> client.set("greeting", "other", condition="if_absent").applied
+            >>> (await client.set("greeting", "other", condition="if_absent")).applied
             False
             >>> from statestore import if_version
-            >>> version = client.get("greeting").version
-            >>> client.set("greeting", "hi", condition=if_version(version)).applied
+            >>> version = (await client.get("greeting")).version
+            >>> (await client.set("greeting", "hi", condition=if_version(version))).applied
             True
-            >>> client.set("greeting", "hey", condition=if_version(version)).applied
+            >>> (await client.set("greeting", "hey", condition=if_version(version))).applied
             False
         """
     async def set_many(
@@ -155,7 +155,7 @@ class Client(Generic[_V]):
         This is no transaction: each value is stored, or not, by itself. If any fails, the others are carried out nevertheless,
         and the first failure is raised; its `results` has for each value the outcome or the error.
 
-            >>> [outcome.applied for outcome in client.set_many({"a": "1", "b": "2"}, condition="if_absent")]
+            >>> [outcome.applied for outcome in await client.set_many({"a": "1", "b": "2"}, condition="if_absent")]
             [True, True]
         """
     async def delete_many(
@@ -169,8 +169,8 @@ class Client(Generic[_V]):
         """Deletes several keys: a list with `Deleted` or `Absent` for each, in their order. The requests are sent together; the
         options are those of `delete`, for each, without ``if_version``. What fails is told as by `set_many`.
 
-            >>> _ = client.set("a", "1")
-            >>> [bool(outcome) for outcome in client.delete_many(["a", "b"])]
+            >>> _ = await client.set("a", "1")
+            >>> [bool(outcome) for outcome in await client.delete_many(["a", "b"])]
             [True, False]
         """
     async def delete(
@@ -187,7 +187,7 @@ class Client(Generic[_V]):
         With ``if_version``, only if the key has this version; otherwise it is a `Mismatch` (false). Not every store can do that
         (`Capabilities.conditions`).
 
-            >>> client.delete("greeting")
+            >>> await client.delete("greeting")
             Absent()
         """
     async def vdel(
@@ -203,14 +203,14 @@ class Client(Generic[_V]):
         """Deletes a key if it holds this value: `Deleted` (true), `Absent` or `Mismatch` (false). With ``if_version``, only if it has
         this version as well.
 
-            >>> _ = client.set("greeting", "hello")
-            >>> client.vdel("greeting", "other")
+            >>> _ = await client.set("greeting", "hello")
+            >>> await client.vdel("greeting", "other")
             Mismatch()
         """
     async def capabilities(self) -> Capabilities:
         """What the store can do besides the protocol that all stores have: `Capabilities`. It is asked once for each connection.
 
-        >>> client.capabilities()
+        >>> await client.capabilities()
         Capabilities(conditions=True, remaining_time=True, transactions=10000, eventual=True)
         """
     def transaction(self) -> Transaction[_V]:
@@ -229,24 +229,24 @@ class Client(Generic[_V]):
         transactions (`Capabilities.transactions`); on others ``through_intents`` makes one of single requests (docs/intents.md).
 
             >>> transaction = client.transaction().set("a", "1").set("b", "2", condition="if_absent").delete("c")
-            >>> client.transact(transaction).versions  # doctest: +ELLIPSIS
+            >>> (await client.transact(transaction)).versions  # doctest: +ELLIPSIS
             [Hlc('...'), Hlc('...'), None]
-            >>> outcome = client.transact(transaction)
+            >>> outcome = await client.transact(transaction)
             >>> outcome.applied, outcome.operation
             (False, 1)
         """
     def pipeline(self) -> Pipeline[_V]:
         """Collects requests, which are sent together by `Pipeline.execute`: many round trips in the time of one.
 
-        >>> client.pipeline().set("a", "1").get("b").delete("a").execute()  # doctest: +ELLIPSIS
+        >>> await client.pipeline().set("a", "1").get("b").delete("a").execute()  # doctest: +ELLIPSIS
         [SetOutcome(applied=True, ...), None, Deleted(version=...)]
         """
     def scan(self, pattern: _Data, *, timeout: _Time | None = None) -> Scan[_V]:
         """The keys that match a pattern, one after the other. The pattern is a glob: ``*``, ``?``, ``[ab]``, ``[0-9]``,
         ``[!x]``. ``timeout`` is that of each page.
 
-            >>> _ = client.set("room/1", "x"), client.set("room/2", "x")
-            >>> sorted(client.scan("room/*"))
+            >>> _ = await client.set("room/1", "x"), await client.set("room/2", "x")
+            >>> sorted([key async for key in client.scan("room/*")])
             [b'room/1', b'room/2']
         """
     def observe(
@@ -265,9 +265,9 @@ class Client(Generic[_V]):
         the client, or with `statestore.aio` in the event loop. What it raises goes to `sys.unraisablehook`, or to the exception
         handler of that loop, and the observations go on.
 
-            >>> with client.observe("greeting") as changes:
-            ...     _ = client.set("greeting", "hello")
-            ...     next(changes)  # doctest: +ELLIPSIS
+            >>> async with client.observe("greeting") as changes:
+            ...     _ = await client.set("greeting", "hello")
+            ...     await anext(changes)  # doctest: +ELLIPSIS
             Set(value=b'hello', version=Hlc('...'))
         """
     async def update(
@@ -286,8 +286,8 @@ class Client(Generic[_V]):
 
             >>> def count(old):
             ...     return str(int(old.value if old else 0) + 1)
-            >>> _ = client.update("parts", count), client.update("parts", count)
-            >>> client.get("parts").value
+            >>> _ = await client.update("parts", count), await client.update("parts", count)
+            >>> (await client.get("parts")).value
             b'2'
         """
     def lease(self, name: _Data, **options: Unpack[LeaseOptions]) -> Lease[_V]:
@@ -299,7 +299,7 @@ class Client(Generic[_V]):
         """Takes the lock of this name, and waits for it for ever unless ``wait`` is given: a `Guard`. The other options are
         those of `lease`.
 
-            >>> with client.lock("pump/owner", wait=5) as guard:
+            >>> async with client.lock("pump/owner", wait=5) as guard:
             ...     guard.is_valid()
             True
         """
@@ -317,6 +317,8 @@ class Client(Generic[_V]):
     async def close(self) -> None:
         """Closes the connection, and ends everything that was made from this client: calls that are under way raise
         `ClosedError`, observers end. Closing again does nothing.
+
+        The blocking client waits for a callback that runs, at most for two seconds; then a `RuntimeWarning` names it.
         """
     async def __aenter__(self) -> Self: ...
     async def __aexit__(self, *_: object) -> None: ...
@@ -428,10 +430,10 @@ class Lease(Generic[_V]):
         """Tries once to take it: a `Guard`, or `Held` with who holds it, which is false.
 
         >>> lease = client.lease("pump/owner")
-        >>> guard = lease.acquire()
-        >>> client.lease("pump/owner").acquire()  # doctest: +ELLIPSIS
+        >>> guard = await lease.acquire()
+        >>> await client.lease("pump/owner").acquire()  # doctest: +ELLIPSIS
         Held(by=Holding(holder=Holder(name=b'...', client_id='...'), version=Hlc('...')))
-        >>> guard.release()
+        >>> await guard.release()
         Release.RELEASED
         """
     async def release(self) -> Release:
@@ -484,8 +486,8 @@ class Guard(Generic[_V]):
     ) -> SetOutcome:
         """As `Client.set`, under the token of the lock; `LockLostError` once the lock is lost.
 
-        >>> with client.lock("pump/owner") as guard:
-        ...     guard.set("pump/state", "running").applied
+        >>> async with client.lock("pump/owner") as guard:
+        ...     (await guard.set("pump/state", "running")).applied
         True
         """
     async def delete(
@@ -516,10 +518,10 @@ class Election(Generic[_V]):
         """Waits to become the leader, and proclaims a value: a `Leadership`.
 
         >>> election = client.election("line-7/leader")
-        >>> with election.campaign("host-a") as leadership:
-        ...     election.leader().value
+        >>> async with election.campaign("host-a") as leadership:
+        ...     (await election.leader()).value
         b'host-a'
-        >>> election.leader() is None
+        >>> await election.leader() is None
         True
         """
     async def leader(self) -> Leader[_V] | None:

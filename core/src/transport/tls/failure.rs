@@ -85,7 +85,7 @@ impl Context {
                 let mut text = format!("{what} is not made out to `{}`", self.server_name);
                 for (index, name) in presented.iter().take(SHOWN).enumerate() {
                     let before = if index == 0 { " but to" } else { "," };
-                    let _ = write!(text, "{before} {name}");
+                    let _ = write!(text, "{before} {}", bare_name(name));
                 }
                 if presented.len() > SHOWN {
                     text.push_str(", ...");
@@ -93,7 +93,7 @@ impl Context {
                 text.push_str("; set the server name if that is right");
                 text
             }
-            error => format!("{what} is not acceptable: {error}"),
+            error => format!("{what} is not acceptable: {}", unacceptable(error)),
         }
     }
 
@@ -135,6 +135,44 @@ impl Context {
             ),
         };
         TransportError::new(kind, reason)
+    }
+}
+
+/// A name of a certificate as rustls shows it, `DnsName("localhost")`, without its kind.
+fn bare_name(shown: &str) -> &str {
+    let name = shown.split_once('(').map_or(shown, |(_, name)| name);
+    name.trim_end_matches(')').trim_matches('"')
+}
+
+/// A rejection of a certificate in words, with advice.
+fn unacceptable(error: &CertificateError) -> String {
+    let text = error.to_string();
+    // webpki's errors, which have no words, come as they are in debug output.
+    let has = |name: &str| text.contains(name);
+    if has("CaUsedAsEndEntity") {
+        return "it is a certificate of an authority, which a broker cannot show; have that authority sign a certificate for the broker, \
+                or make a self-signed one without CA:TRUE (openssl: -addext basicConstraints=critical,CA:FALSE)"
+            .to_owned();
+    }
+    if has("UnsupportedCertVersion") {
+        return "it is of X.509 version 1; make one of version 3, with a subjectAltName".to_owned();
+    }
+    match error {
+        CertificateError::UnsupportedSignatureAlgorithmContext { .. }
+        | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+            "its signature or its key is of a kind that is not supported, such as SHA-1, P-521 or Ed448; sign with SHA-256 or better, and use \
+             RSA of 2,048 bits or more, P-256, P-384 or Ed25519"
+                .to_owned()
+        }
+        CertificateError::BadEncoding => "it is not well-formed".to_owned(),
+        CertificateError::Revoked => "it is revoked".to_owned(),
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "it is not for servers; its extended key usage lacks serverAuth".to_owned()
+        }
+        CertificateError::UnhandledCriticalExtension => {
+            "it has a critical extension that is not supported".to_owned()
+        }
+        _ => text,
     }
 }
 

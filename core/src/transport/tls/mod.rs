@@ -69,7 +69,7 @@ impl Tls {
                 most_in_record,
                 context: self.context,
             }),
-            Err(error) => Err(self.context.explain(&error)),
+            Err(error) => Err(self.context.explain(&error).with_source(error)),
         }
     }
 }

@@ -84,7 +84,8 @@ if hasattr(os, "register_at_fork"):
 class Server:
     """A `statestored` process of its own on a free loopback port, in memory; it is empty, and nobody else uses it.
 
-    ``options`` are further ones of its command line. It runs from the beginning on, and ends with `stop` or at the end of a
+    ``options`` are further ones of its command line; with ``--listen tcp://127.0.0.1:PORT`` it begins again
+    on the port of an earlier one. It runs from the beginning on, and ends with `stop` or at the end of a
     ``with`` statement; at the latest with this process, however that ends.
     """
 
@@ -96,8 +97,11 @@ class Server:
     """The port it listens on."""
 
     def __init__(self, *options: str, patience: float = 20.0) -> None:
-        storage = () if "--data-dir" in options else ("--storage", "memory")
-        command = [str(find_server()), "--listen", "tcp://127.0.0.1:0", "--log", "warn", "--stop-with-stdin", *storage, *options]
+        given = {option.partition("=")[0] for option in options}
+        storage = () if given & {"--data-dir", "--storage"} else ("--storage", "memory")
+        listen = () if "--listen" in given else ("--listen", "tcp://127.0.0.1:0")
+        log = () if "--log" in given else ("--log", "warn")
+        command = [str(find_server()), *listen, *log, "--stop-with-stdin", *storage, *options]
         pipe = subprocess.PIPE
         # The system closes standard input when this process ends, however it ends, and the server ends with it.
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, errors="replace")
