@@ -266,7 +266,7 @@ typedef enum sst_del_result {
     SST_DEL_MISMATCH = 3,
 } sst_del_result;
 
-// What sst_update() and sst_compare_and_set() did.
+// Result of sst_update(), sst_guard_update() and sst_compare_and_set().
 typedef enum sst_update_result {
     // It failed: see the status.
     SST_UPDATE_FAILED = 0,
@@ -796,10 +796,11 @@ typedef struct sst_on_bytes {
     void (*drop)(void *context);
 } sst_on_bytes;
 
-// Options of sst_update() and sst_compare_and_set().
+// Options of sst_update(), sst_guard_update() and sst_compare_and_set().
 typedef struct sst_update_options {
     size_t size;
-    // After how many milliseconds the key expires, at least 100 (default: never, even if it was to expire before).
+    // Time in milliseconds after which the key expires, at least 100; SST_FOREVER for never (default: the key keeps the time that it
+    // has left, or does not expire if the store cannot report that time).
     uint64_t expires_in_ms;
     // How long all attempts together may take (default: the request time-out of the settings).
     uint64_t timeout_ms;
@@ -883,7 +884,7 @@ typedef struct sst_lease_options {
     // After how many milliseconds the guard renews it (default: each time a third of the lease is over; SST_FOREVER for
     // only when sst_guard_renew() is called).
     uint64_t renewal_ms;
-    // The name under which it is held (default: one that nobody else has). Borrowed for the call.
+    // The name of the holder, which each attempt makes unique by a suffix (default: the client id). Borrowed for the call.
     const void *holder;
     // How many bytes the name has.
     size_t holder_len;
@@ -891,6 +892,11 @@ typedef struct sst_lease_options {
     uint64_t timeout_ms;
     // How old a value that this library did not write may become and still count as somebody's lease (default: an hour).
     uint64_t foreign_lease_max_ms;
+    // Not zero: holds the lease under exactly the name of the holder, also if it is held under that name already, so that a restarted
+    // program resumes its lease. Two running clients that resume one name both hold the lease.
+    uint32_t resume;
+    // Zero.
+    uint32_t reserved;
 } sst_lease_options;
 
 // Is called with what an attempt to take a lease brought.
@@ -1571,15 +1577,16 @@ enum sst_status sst_pattern_matches(const void *pattern,
                                     bool *matches,
                                     struct sst_error **error);
 
-// Changes a key by what it holds, without a lock: a fenced compare-and-set. `changer` is called on the thread of the
-// callbacks, or on this one if the client has a queue, and not any more when this has returned.
+// Changes a key by what it holds, without a lock: reads it, and writes it if it still has the version that was read. `changer` is
+// called on the thread of the callbacks, or on this one if the client has a queue, and not any more when this has returned.
 //
-// From the first update on, the key is fenced: a plain SET or DEL without a token is refused. All that write the key
-// should use this. See docs/locks.md for the limits. `*version` is that of the new value, NULL if nothing changed. The
-// context of `changer` is dropped before this returns.
+// The key keeps the time that it has left, unless the options say otherwise. On a store without conditions on versions
+// (see sst_client_capabilities()) this is a fenced compare-and-set: from the first update on, a SET or DEL without a token is refused, and all
+// clients that write the key should use this; docs/locks.md has the limits. `*version` is that of the new value, NULL if nothing
+// changed. The context of `changer` is dropped before this returns. sst_guard_update() changes a key that a lock protects.
 //
 // Blocks: until it is done, at most for the time-out, and while `changer` runs. Errors: SST_TIMED_OUT if others
-// changed the key each time.
+// changed the key each time; SST_FENCING_TOKEN_REQUIRED if the key is fenced.
 enum sst_status sst_update(const struct sst_client *client,
                            const void *key,
                            size_t key_len,
@@ -1600,7 +1607,7 @@ enum sst_status sst_update_async(const struct sst_client *client,
                                  struct sst_error **error);
 
 // Replaces the value of a key if it holds the expected one; NULL for `expected` means that the key must be absent.
-// This is sst_update() without a callback, with the same fence. `*version` is that of the new value, NULL if nothing
+// This is sst_update() without a callback. `*version` is that of the new value, NULL if nothing
 // changed.
 //
 // Blocks: until it is done, at most for the time-out. Errors: as sst_update().
@@ -1752,12 +1759,16 @@ enum sst_status sst_guard_renew_async(const struct sst_guard *guard,
 // Stops renewing and gives the lease back, or resigns from the lead of an election. Writes with the guard that are
 // under way are waited for.
 //
-// Blocks: until the answer, at most until the lease would end by itself. NULL: `result`. Errors: the store could not
-// be asked, and the lease ends when its time is over.
-enum sst_status sst_guard_release(const struct sst_guard *guard, enum sst_release *result, struct sst_error **error);
+// Blocks: until the answer, at most for `timeout_ms`, and not longer than the lease is certain. NULL: `result`. Errors: SST_TIMED_OUT with
+// SST_UNKNOWN if the time is over; giving the lease back goes on in the background then, and the lease ends by itself.
+enum sst_status sst_guard_release(const struct sst_guard *guard,
+                                  uint64_t timeout_ms,
+                                  enum sst_release *result,
+                                  struct sst_error **error);
 
 // Begins sst_guard_release().
 enum sst_status sst_guard_release_async(const struct sst_guard *guard,
+                                        uint64_t timeout_ms,
                                         struct sst_on_release callback,
                                         struct sst_operation **operation,
                                         struct sst_error **error);
@@ -1767,10 +1778,11 @@ enum sst_status sst_guard_release_async(const struct sst_guard *guard,
 //
 // Blocks: as sst_guard_release(). Errors: SST_LOCK_LOST with SST_UNKNOWN if it was lost or given back before, so that
 // the work, or a part of it, was done without its protection.
-enum sst_status sst_guard_finish(const struct sst_guard *guard, struct sst_error **error);
+enum sst_status sst_guard_finish(const struct sst_guard *guard, uint64_t timeout_ms, struct sst_error **error);
 
 // Begins sst_guard_finish().
 enum sst_status sst_guard_finish_async(const struct sst_guard *guard,
+                                       uint64_t timeout_ms,
                                        struct sst_on_done callback,
                                        struct sst_operation **operation,
                                        struct sst_error **error);
@@ -1863,6 +1875,31 @@ enum sst_status sst_guard_vdel_async(const struct sst_guard *guard,
                                      struct sst_operation **operation,
                                      struct sst_error **error);
 
+// Changes a key by what it holds, as sst_update() does, and protects it: from now on it is written and deleted only with this
+// guard's token or a higher one.
+//
+// Blocks: until it is done, at most for the time-out, and while `changer` runs; no request takes longer than the lease is certain.
+// Errors: as sst_update(); SST_LOCK_LOST if the lease is not certainly held any more; SST_FENCING_TOKEN_LOWER if a newer holder has
+// written the key.
+enum sst_status sst_guard_update(const struct sst_guard *guard,
+                                 const void *key,
+                                 size_t key_len,
+                                 const struct sst_update_options *options,
+                                 struct sst_changer changer,
+                                 enum sst_update_result *result,
+                                 struct sst_hlc **version,
+                                 struct sst_error **error);
+
+// Begins sst_guard_update(). `changer` is dropped before `callback` is called.
+enum sst_status sst_guard_update_async(const struct sst_guard *guard,
+                                       const void *key,
+                                       size_t key_len,
+                                       const struct sst_update_options *options,
+                                       struct sst_changer changer,
+                                       struct sst_on_update callback,
+                                       struct sst_operation **operation,
+                                       struct sst_error **error);
+
 // The word of a reason, as other languages have it: "taken_over" for SST_LOST_TAKEN_OVER, "not_lost" for SST_NOT_LOST,
 // "unknown" for a number that is none.
 const char *sst_lost_reason_word(int32_t reason);
@@ -1916,12 +1953,14 @@ enum sst_status sst_lease_acquire_async(const struct sst_lease *lease,
                                         struct sst_operation **operation,
                                         struct sst_error **error);
 
-// Gives back what is held under the holder's name in the options, whoever took it. A guard gives its lease back by
+// Gives back what is held under the resumed holder's name in the options, whichever program took it. A guard gives its lease back by
 // itself.
 //
-// Blocks: until the answer, at most for the time-out. NULL: `result`. Errors: SST_INVALID_ARGUMENT if the options have
-// no holder.
-enum sst_status sst_lease_release(const struct sst_lease *lease, enum sst_release *result, struct sst_error **error);
+// Blocks: until the answer, at most for the time-out. NULL: `result`. Errors: SST_INVALID_ARGUMENT if the options do not resume a
+// holder.
+enum sst_status sst_lease_release(const struct sst_lease *lease,
+                                  enum sst_release *result,
+                                  struct sst_error **error);
 
 // Begins sst_lease_release().
 enum sst_status sst_lease_release_async(const struct sst_lease *lease,

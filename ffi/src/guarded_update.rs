@@ -8,6 +8,7 @@ use crate::input;
 use crate::operation::sst_operation;
 use crate::outcome::Results;
 use crate::output;
+use crate::revocable::Revoke;
 use crate::status::sst_status;
 use crate::update::{
     self, Changer, Updater, sst_changer, sst_on_update, sst_update_options, sst_update_result,

@@ -431,7 +431,7 @@ const failing failings[] = {
     ROW(sst_guard_renew_async, HAS_HANDLE | HAS_CLIENT, SST_CLOSED, SST_INTERNAL, SST_TIMED_OUT),
     GUARDED(sst_guard_set, HAS_BYTES | HAS_OPTIONS),
     REQUEST(sst_guard_set_async, HAS_BYTES | HAS_OPTIONS),
-    GUARDED(sst_guard_update, HAS_BYTES | HAS_OPTIONS),
+    REQUEST(sst_guard_update, HAS_BYTES | HAS_OPTIONS),
     REQUEST(sst_guard_update_async, HAS_BYTES | HAS_OPTIONS),
     GUARDED(sst_guard_del, HAS_BYTES | HAS_OPTIONS),
     REQUEST(sst_guard_del_async, HAS_BYTES | HAS_OPTIONS),

@@ -7,10 +7,10 @@ use statestore::{
     LostReason, Outcome, Release, SetOptions, SetOutcome, UpdateOptions, UpdateOutcome,
     VdelOutcome,
 };
-use std::ops::Deref;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::sync::{RwLock, RwLockReadGuard};
+use tokio::sync::{OwnedRwLockReadGuard, RwLock};
 use tokio::time::{Instant, timeout_at};
 
 /// How work under a lease ended.
@@ -45,7 +45,9 @@ struct Inner {
     holder: Holder,
     token: Hlc,
     /// `None` once it was given back. Writes read it, giving back writes it, so that the lease stays until they are done.
-    holds: RwLock<Option<Holds>>,
+    holds: Arc<RwLock<Option<Holds>>>,
+    /// Calls under way that give it back.
+    givers: AtomicUsize,
     /// Present from when somebody begins to give it back: nobody uses it any more, even if that is given up. Why it was lost
     /// before, or that it was given back.
     over: OnceLock<LostReason>,
@@ -61,15 +63,30 @@ impl Inner {
         Some(look(holds.as_ref()?.guard()))
     }
 
-    /// What is held, for an action that giving it back has to wait for.
-    async fn using(&self, action: &str) -> Result<Using<'_>, Error> {
-        let holds = self.holds.read().await;
+    /// What is held, for an action that giving it back has to wait for. The action begins with this call, so that giving back that
+    /// is called later waits for it.
+    fn using(self: &Arc<Self>, action: &str) -> Result<Using, Error> {
+        // Only what gives it back keeps others out.
+        let holds = Arc::clone(&self.holds).try_read_owned();
+        let holds = holds.map_err(|_| given_back(action))?;
         let is_over = self.over.get().is_some();
-        let holds = RwLockReadGuard::try_map(holds, |holds| holds.as_ref().filter(|_| !is_over));
+        let settles = Settles(Arc::clone(self));
+        let holds =
+            OwnedRwLockReadGuard::try_map(holds, |holds| holds.as_ref().filter(|_| !is_over));
         Ok(Using {
             holds: holds.map_err(|_| given_back(action))?,
-            _settles: Settles(self),
+            _settles: settles,
         })
+    }
+
+    /// Gives the lease back in the background if that was begun and given up, unless somebody uses it.
+    fn settle(&self) {
+        if self.over.get().is_some()
+            && self.givers.load(Ordering::SeqCst) == 0
+            && let Ok(mut holds) = self.holds.try_write()
+        {
+            drop(holds.take());
+        }
     }
 
     /// What work under it ends with if it was lost before it was given back.
@@ -81,10 +98,8 @@ impl Inner {
         })
     }
 
-    /// Takes the held lease as soon as no write uses it, in order to give it back. From this call on the guard is over: dropping the
-    /// future gives the lease back in the background, even if it was never polled.
-    ///
-    /// It waits for writes as long as it may, and not longer than the lease is certain; the future also gives what is left of that.
+    /// Takes the held lease as soon as no write uses it, with what is left of the time-out and the lease. From this call on the guard is
+    /// over: dropping the future gives the lease back in the background, even if it was never polled.
     fn take(
         self: &Arc<Self>,
         timeout: Option<Duration>,
@@ -96,9 +111,9 @@ impl Inner {
         let lost_reason = self.look(CoreGuard::lost_reason).flatten();
         self.over
             .get_or_init(|| lost_reason.unwrap_or(LostReason::Released));
-        let settles = Settles(Arc::clone(self));
+        let gives = Gives::begin(self);
         async move {
-            let writing = settles.0.holds.write();
+            let writing = gives.0.holds.write();
             let Some(deadline) = deadline else {
                 return Ok((writing.await.take(), Duration::MAX));
             };
@@ -119,22 +134,35 @@ impl Inner {
 }
 
 /// Somebody uses what is held.
-struct Using<'a> {
-    holds: RwLockReadGuard<'a, Holds>,
+struct Using {
+    holds: OwnedRwLockReadGuard<Option<Holds>, Holds>,
     // After what it looks at.
-    _settles: Settles<&'a Inner>,
+    _settles: Settles,
 }
 
-/// Gives the lease back in the background when the last user is dropped after giving it back was begun.
-struct Settles<I: Deref<Target = Inner>>(I);
+/// The last user gives the lease back in the background if giving it back was begun and given up meanwhile.
+struct Settles(Arc<Inner>);
 
-impl<I: Deref<Target = Inner>> Drop for Settles<I> {
+impl Drop for Settles {
     fn drop(&mut self) {
-        if self.0.over.get().is_some()
-            && let Ok(mut holds) = self.0.holds.try_write()
-        {
-            drop(holds.take());
-        }
+        self.0.settle();
+    }
+}
+
+/// A call that gives the lease back. If it is dropped before that was done, that is done in the background.
+struct Gives(Arc<Inner>);
+
+impl Gives {
+    fn begin(inner: &Arc<Inner>) -> Self {
+        inner.givers.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(inner))
+    }
+}
+
+impl Drop for Gives {
+    fn drop(&mut self) {
+        self.0.givers.fetch_sub(1, Ordering::SeqCst);
+        self.0.settle();
     }
 }
 
@@ -169,7 +197,8 @@ impl Guard {
                 name: Bytes::copy_from_slice(guard.name()),
                 holder: guard.holder().clone(),
                 token: guard.token().clone(),
-                holds: RwLock::new(Some(holds)),
+                holds: Arc::new(RwLock::new(Some(holds))),
+                givers: AtomicUsize::new(0),
                 over: OnceLock::new(),
             })),
         }
@@ -256,10 +285,12 @@ impl Guard {
 
     /// As [`statestore::Guard::renew`].
     pub fn renew(&self) -> impl Future<Output = Result<Hlc, Error>> + Send + 'static + use<> {
-        let inner = self.inner.get().cloned();
+        let used = self
+            .inner
+            .get()
+            .and_then(|inner| inner.using("renewing the lease"));
         async move {
-            let inner = inner?;
-            let used = inner.using("renewing the lease").await?;
+            let used = used?;
             Ok(used.holds.guard().renew().await?)
         }
     }
@@ -271,10 +302,9 @@ impl Guard {
         value: Bytes,
         options: SetOptions,
     ) -> impl Future<Output = Result<SetOutcome, Error>> + Send + 'static + use<> {
-        let inner = self.inner.get().cloned();
+        let used = self.inner.get().and_then(|inner| inner.using(WRITING));
         async move {
-            let inner = inner?;
-            let used = inner.using(WRITING).await?;
+            let used = used?;
             Ok(used.holds.guard().set_with(key, value, &options).await?)
         }
     }
@@ -285,10 +315,9 @@ impl Guard {
         key: Bytes,
         options: DelOptions,
     ) -> impl Future<Output = Result<DelOutcome, Error>> + Send + 'static + use<> {
-        let inner = self.inner.get().cloned();
+        let used = self.inner.get().and_then(|inner| inner.using(WRITING));
         async move {
-            let inner = inner?;
-            let used = inner.using(WRITING).await?;
+            let used = used?;
             Ok(used.holds.guard().del_with(key, &options).await?)
         }
     }
@@ -300,10 +329,9 @@ impl Guard {
         value: Bytes,
         options: DelOptions,
     ) -> impl Future<Output = Result<VdelOutcome, Error>> + Send + 'static + use<> {
-        let inner = self.inner.get().cloned();
+        let used = self.inner.get().and_then(|inner| inner.using(WRITING));
         async move {
-            let inner = inner?;
-            let used = inner.using(WRITING).await?;
+            let used = used?;
             Ok(used.holds.guard().vdel_with(key, value, &options).await?)
         }
     }
@@ -319,10 +347,9 @@ impl Guard {
         F: Future<Output = Option<Bytes>> + Send + 'static,
         C: FnMut(Option<Entry>) -> F + Send + 'static,
     {
-        let inner = self.inner.get().cloned();
+        let used = self.inner.get().and_then(|inner| inner.using(WRITING));
         async move {
-            let inner = inner?;
-            let used = inner.using(WRITING).await?;
+            let used = used?;
             let guard = used.holds.guard();
             Ok(guard.update_async(key, &options, change).await?)
         }
@@ -336,10 +363,12 @@ impl Guard {
         &self,
         value: Bytes,
     ) -> impl Future<Output = Result<SetOutcome, Error>> + Send + 'static + use<> {
-        let inner = self.inner.get().cloned();
+        let used = self
+            .inner
+            .get()
+            .and_then(|inner| inner.using("proclaiming"));
         async move {
-            let inner = inner?;
-            let used = inner.using("proclaiming").await?;
+            let used = used?;
             match &*used.holds {
                 Holds::Lead(leadership) => Ok(leadership.proclaim(value).await?),
                 Holds::Lock(_) => Err(Error::new(
@@ -355,10 +384,8 @@ impl Guard {
     /// Gives the lease back, as [`statestore::Guard::release`] does, or resigns, as
     /// [`statestore::Leadership::resign`] does. Writes that are under way are waited for.
     ///
-    /// It takes no longer than the time-out, nor than the lease is certain. Then it goes on in the background.
-    ///
-    /// The guard is over from this call on, as by [`finish`](Self::finish) and [`leave`](Self::leave): dropping the future, even before
-    /// it was polled, gives the lease back in the background.
+    /// It takes no longer than the time-out, nor than the lease is certain. Then it goes on in the background. The guard is
+    /// over from this call on, as by [`finish`](Self::finish) and [`leave`](Self::leave): dropping the future gives the lease back too.
     pub fn release(
         &self,
         timeout: Option<Duration>,

@@ -105,7 +105,7 @@ export class Player {
       if (value?.if_version !== undefined) {
         return [camel(name), { ifVersion: this.#version(value.if_version.ref) }];
       }
-      return [camel(name), name === "holder" ? bytes(value) : value === "never" ? Infinity : value];
+      return [camel(name), name === "holder" ? bytes(value) : name === "expires_in" && value === "never" ? Infinity : value];
     };
     return Object.fromEntries(Object.entries(options).map(option));
   }

@@ -1,5 +1,5 @@
 //! The client.
-use crate::argument::{flag, time};
+use crate::argument::time;
 use crate::error;
 use crate::event_loop::EventLoop;
 use crate::face::Face;

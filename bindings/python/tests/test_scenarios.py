@@ -95,7 +95,7 @@ class Player:
         return lambda _: None
 
     def option(self, name, value):
-        if value == "never":
+        if name == "expires_in" and value == "never":
             return math.inf
         if name in TIMES or (name == "renewal" and not isinstance(value, str)):
             return value / 1000

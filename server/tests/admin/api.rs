@@ -137,8 +137,8 @@ async fn a_deletion_is_one_of_the_store() {
     let again = post(&server, "/api/delete", r#"{"hex": "706c61696e"}"#);
     assert_eq!(again.body, r#"{"deleted":0}"#);
 
-    client.update("fenced", |_| Some("v")).await.unwrap();
-    client.update("fenced", |_| Some("w")).await.unwrap();
+    let guard = client.lock("lock").await.unwrap();
+    guard.set("fenced", "v").await.unwrap();
     let refused = post(&server, "/api/delete", r#"{"key": "fenced"}"#);
     assert_eq!(refused.status, 409);
     assert!(refused.body.contains("fencing token"), "{}", refused.body);

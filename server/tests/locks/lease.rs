@@ -1,5 +1,5 @@
 //! Taking, naming and giving back.
-use crate::machine::Machine;
+use crate::machine::{Machine, one_and_two};
 use crate::world::World;
 use bytes::Bytes;
 use statestore::{

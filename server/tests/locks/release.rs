@@ -42,14 +42,13 @@ async fn a_release_goes_on_when_nobody_waits_for_it() {
 async fn giving_a_lease_back_takes_no_longer_than_its_time_out_and_the_lease() {
     let world = World::start();
     let (one, two) = one_and_two(&world).await;
-    let lease = lasting(25 * SECOND);
-    let begin = async |held| {
+    let hold = async |held| {
         world.silence("one", false);
-        let guard = two
-            .lock_with("lock", &LockOptions::new().lease(lease.clone()))
-            .await;
-        guard.unwrap().release().await.unwrap();
-        let guard = take(&one, &lease).await;
+        let options = LockOptions::new().lease(lasting(25 * SECOND));
+        let guard = two.lock_with("lock", &options).await.unwrap();
+        guard.release().await.unwrap();
+        // It waits for the connection.
+        let guard = one.lock_with("lock", &options).await.unwrap();
         sleep(held).await;
         world.silence("one", true);
         (guard, Instant::now())
@@ -62,7 +61,7 @@ async fn giving_a_lease_back_takes_no_longer_than_its_time_out_and_the_lease() {
         assert!(error.to_string().contains("in the background"), "{error}");
     };
 
-    let (guard, began) = begin(3 * SECOND / 2).await;
+    let (guard, began) = hold(3 * SECOND / 2).await;
     let until = guard.valid_until();
     refused(&guard.release().await.unwrap_err());
     assert!(
@@ -70,18 +69,18 @@ async fn giving_a_lease_back_takes_no_longer_than_its_time_out_and_the_lease() {
         "{:?}",
         began.elapsed()
     );
-    let (guard, began) = begin(Duration::ZERO).await;
+    let (guard, began) = hold(Duration::ZERO).await;
     refused(&guard.release_within(SECOND).await.unwrap_err());
     assert!(began.elapsed() < SECOND * 3 / 2);
-    let (guard, began) = begin(Duration::ZERO).await;
+    let (guard, began) = hold(Duration::ZERO).await;
     guard.finish_within(SECOND).await.unwrap();
     assert!(began.elapsed() < SECOND * 3 / 2);
-    let (guard, began) = begin(Duration::ZERO).await;
+    let (guard, began) = hold(Duration::ZERO).await;
     guard.release_within(Duration::ZERO).await.unwrap_err();
     assert!(began.elapsed() < SECOND / 2);
 
     // A lease that is over is not waited for.
-    let (guard, _) = begin(Duration::ZERO).await;
+    let (guard, _) = hold(Duration::ZERO).await;
     guard.lost().await;
     let began = Instant::now();
     assert_eq!(guard.release().await.unwrap(), Release::NotHeld);

@@ -196,6 +196,27 @@ fn giving_back_that_is_cancelled_has_an_unknown_outcome() {
 }
 
 #[test]
+fn giving_back_waits_for_writes_that_were_begun_before() {
+    let server = start();
+    let client = connect(&server);
+    for _ in 0..50 {
+        let guard = wait(&client, client.lock("lock".into(), LockOptions::default())).unwrap();
+        let inbox = Inbox::new();
+        let set = guard.set("key".into(), "value".into(), SetOptions::default());
+        let set = client.submit("setting", set, &inbox.mailbox, |result| {
+            result.map(|set| set.is_applied())
+        });
+        let release = guard.release(None);
+        let release = client.submit_return("releasing", release, &inbox.mailbox, |result| {
+            result.map(|release| release == Release::Released)
+        });
+        drop((set.unwrap(), release.unwrap()));
+        assert!(inbox.next().unwrap() && inbox.next().unwrap());
+    }
+    close(&client);
+}
+
+#[test]
 fn giving_back_does_not_wait_for_ever_for_a_write_under_way() {
     let server = start();
     let (client, other) = (connect(&server), connect(&server));
@@ -237,7 +258,7 @@ fn giving_back_that_is_given_up_is_done_nevertheless() {
         let mut write = std::pin::pin!(write);
         let mut release = Box::pin(guard.release(None));
         let noop = || Context::from_waker(Waker::noop());
-        // The release waits for the write, and is given up meanwhile.
+        // The release waits for the write, which began before it, and is given up meanwhile.
         assert!(write.as_mut().poll(&mut noop()).is_pending());
         assert!(release.as_mut().poll(&mut noop()).is_pending());
         assert!(!guard.is_valid().unwrap());

@@ -282,7 +282,11 @@ class Client(Generic[_V]):
         """Changes a key by what it holds, without a lock: `Applied` (true), or `Unchanged` (false).
 
         ``change`` is called with the `Entry` or ``None`` and returns the new value, or ``None`` to leave the key as it is. It
-        is called again when somebody else was faster. With `statestore.aio` it may be a coroutine function.
+        is called again if another client changed the key in between. With `statestore.aio` it may be a coroutine function.
+
+        The key keeps the time that it has left. With ``expires_in``, it expires after that time, or never for ``math.inf``. On a
+        store without `Capabilities.conditions` the key is fenced from then on, and other writes need `update` too. `Guard.update`
+        changes a key that a lock protects.
 
             >>> def count(old):
             ...     return str(int(old.value if old else 0) + 1)
@@ -293,7 +297,9 @@ class Client(Generic[_V]):
     def lease(self, name: _Data, **options: Unpack[LeaseOptions]) -> Lease[_V]:
         """The lease of this name, which is a key of the store: a `Lease`. Nothing is sent.
 
-        ``renewal`` is ``"third"`` (of the duration), a time, or ``"manual"``; ``holder`` is a name of your own.
+        ``renewal`` is ``"third"`` (of the duration), a time, or ``"manual"``; ``holder`` is a name of your
+        own, which each attempt makes unique by a suffix. With ``resume`` the lease is held under exactly that name, also if it is held under it
+        already, so that a restarted program resumes its lease. Two running clients that resume one name both hold the lease.
         """
     def lock(self, name: _Data, **options: Unpack[LockOptions]) -> _Opening[Guard[_V]]:
         """Takes the lock of this name, and waits for it for ever unless ``wait`` is given: a `Guard`. The other options are
@@ -437,7 +443,9 @@ class Lease(Generic[_V]):
         Release.RELEASED
         """
     async def release(self) -> Release:
-        """Gives back what the last attempt of this object took, as `Guard.release` does."""
+        """Gives back what is held under the resumed holder's name in the options, whichever program took it: a `Release`. A guard gives its
+        lease back by itself.
+        """
     async def holder(self) -> Holding[_V] | None:
         """Who holds it: a `Holding`, or ``None``."""
     def observe(
@@ -468,8 +476,12 @@ class Guard(Generic[_V]):
         """
     async def renew(self) -> Hlc:
         """Renews the lease now: the version that its key has then."""
-    async def release(self) -> Release:
-        """Gives the lock back: a `Release`. Writes that are under way are waited for."""
+    async def release(self, *, timeout: _Time | None = None) -> Release:
+        """Gives the lock back: a `Release`. Writes that are under way are waited for.
+
+        It takes at most ``timeout``, and no longer than the lock is certainly held. Then it raises `TimedOutError`, and goes on in the
+        background.
+        """
     async def leave(self) -> None:
         """Ends the guard without giving the lock back: its lease ends by itself."""
     async def set(
@@ -489,6 +501,22 @@ class Guard(Generic[_V]):
         >>> async with client.lock("pump/owner") as guard:
         ...     (await guard.set("pump/state", "running")).applied
         True
+        """
+    async def update(
+        self,
+        key: _Data,
+        change: Callable[[Entry[_V] | None], _Data | None | Awaitable[_Data | None]],
+        *,
+        expires_in: _Time | None = None,
+        persist: bool = False,
+        timeout: _Time | None = None,
+    ) -> Applied | Unchanged:
+        """As `Client.update`, under the token of the lock; `LockLostError` once the lock is lost.
+
+        >>> with client.lock("pump/owner") as guard:
+        ...     _ = guard.update("pump/starts", lambda old: str(int(old.value if old else 0) + 1))
+        ...     client.get("pump/starts").value
+        b'1'
         """
     async def delete(
         self, key: _Data, *, if_version: Hlc | None = None, timeout: _Time | None = None, retry: _Retry = "safe"
@@ -538,8 +566,8 @@ class Leadership(Generic[_V]):
         """The guard of the lock behind it, for guarded writes."""
     async def proclaim(self, value: _Data) -> SetOutcome:
         """Proclaims another value; see `SetOutcome`."""
-    async def resign(self) -> Release:
-        """Gives the lead up: a `Release`."""
+    async def resign(self, *, timeout: _Time | None = None) -> Release:
+        """Gives the lead up: a `Release`. It takes at most ``timeout``, as `Guard.release`."""
     async def __aenter__(self) -> Self: ...
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None: ...
     def __del__(self) -> None: ...
