@@ -9,6 +9,7 @@
 //!    may not write, and a SCAN if it may not read anything. A SCAN treats keys that it may not read as absent, before any limit. CAPS
 //!    is for all clients.
 //! 3. **Redelivery**: a SET, DEL, VDEL or TXN that was answered before is answered again.
+//!    A SET or a TXN of which the process cannot hold another copy is over the quota here.
 //! 4. **Timestamps**: `malformed timestamp` for a `__ts` or `__ft` that is not an HLC, on any command that carries
 //!    one (vendor clients send `__ts` with every command); `syntax error` for an `__ft` on a TXN, whose operations have tokens
 //!    of their own; `missing timestamp` on a SET or a TXN only.
@@ -48,7 +49,7 @@ use super::under_way::Waiting;
 use crate::access::Rights;
 use crate::clock::Now;
 use crate::keyspace::rules::{self, Operation, Step};
-use crate::keyspace::{Asked, End, KeyFilter, PageRequest, Ticket};
+use crate::keyspace::{Asked, End, KeyFilter, PageRequest, Quota, Ticket};
 use bytes::Bytes;
 use statestore_protocol::{Command, Hlc, Rejection, Reply, ServiceError};
 use std::sync::Arc;
@@ -94,9 +95,11 @@ impl Service {
     pub fn ask(&mut self, envelope: &Envelope<'_>, now: Now) -> Reception {
         let mut verb = Verb::Invalid;
         let reception = self.execute(envelope, now, &mut verb);
+        let lacked_memory = std::mem::take(&mut self.lacks_memory);
         if let Reception::Ended(outcome) = &reception {
             if is_over_quota(outcome) {
                 self.met_quota = match verb {
+                    _ if lacked_memory => Some(Quota::Memory),
                     Verb::Keynotify => self.watches.met_quota.take(),
                     _ => self.keyspace.take_met_quota(),
                 };
@@ -151,6 +154,9 @@ impl Service {
                 }
                 None => {}
             }
+        }
+        if self.lacks_memory && changes_entries(&command) {
+            return self.answer(Reply::Error(ServiceError::QuotaExceeded).into());
         }
         let asked = Asked {
             ticket: self.under_way.ticket(),

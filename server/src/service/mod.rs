@@ -110,6 +110,8 @@ pub struct Service {
     meter: Meter,
     /// The quota that the last request met which was answered at once.
     met_quota: Option<Quota>,
+    /// The next request may change no entry, since the process cannot hold its payload a second time.
+    lacks_memory: bool,
     clock_watch: ClockWatch,
 }
 
@@ -144,6 +146,7 @@ impl Service {
             under_way: UnderWay::default(),
             statistics: RequestStatistics::default(),
             met_quota: None,
+            lacks_memory: false,
             clock_watch: ClockWatch::default(),
             meter: Meter::default(),
             config,
@@ -244,6 +247,11 @@ impl Service {
     /// Takes the quota that the last request met, if it was answered at once with "the quota has been exceeded".
     pub(crate) fn take_met_quota(&mut self) -> Option<Quota> {
         self.met_quota.take()
+    }
+
+    /// Refuses the next request as one over its quota if it could change an entry: the process cannot hold its payload a second time.
+    pub(crate) fn refuse_next_change(&mut self) {
+        self.lacks_memory = true;
     }
 
     /// Whether somebody is to be told of a change.
