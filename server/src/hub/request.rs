@@ -84,6 +84,7 @@ impl Hub {
             self.note_refusal(id, Cause::Authorization, why, now);
             return self.acknowledge(id, Some(packet_id), ReasonCode::NOT_AUTHORIZED, why, now);
         }
+        self.service.set_client_address(connection.peer());
         let since_ms = connection.blocked_since_ms().unwrap_or(now.mono_ms);
         let properties = match self.persist_property {
             None => connection.request_properties(publish),

@@ -44,6 +44,7 @@ use super::replay::{Known, Place, RequestId};
 use super::request::{
     Answered, Envelope, Outcome, Reception, Refusal, Request, Response, Shown, changes_entries,
 };
+use super::skew::Source;
 use super::transaction;
 use super::under_way::Waiting;
 use crate::access::Rights;
@@ -109,6 +110,7 @@ impl Service {
                 self.meter.answered_at_once(verb);
             }
         }
+        self.client_address = None;
         reception
     }
 
@@ -225,8 +227,11 @@ impl Service {
         {
             let Now { wall_ms, mono_ms } = asked.now;
             let at_ms = timestamp.wall_ms();
-            // A user may have any number of client ids.
-            let source = request.principal.name().unwrap_or(&**request.client);
+            let source = match (request.principal.name(), self.client_address) {
+                (Some(user), _) => Source::User(user),
+                (None, Some(address)) => Source::Address(address),
+                (None, None) => Source::Client(request.client),
+            };
             self.clock_watch.observe(source, at_ms, wall_ms, mono_ms);
         }
         let step = rules::check(

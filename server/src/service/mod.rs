@@ -52,7 +52,7 @@ pub(crate) use meter::{RESULTS, RequestFigures, Verb};
 pub(crate) use request::may_write;
 pub(crate) use retention::Kept;
 pub use retention::Retention;
-pub(crate) use skew::{Skew, TOLERANCE_MS};
+pub(crate) use skew::{Skew, SkewSign, TOLERANCE_MS};
 
 use crate::access::Rights;
 use crate::keyspace::remote::EngineFigures;
@@ -65,6 +65,7 @@ use commits::Commits;
 use meter::Meter;
 use replay::Replay;
 use skew::ClockWatch;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use under_way::UnderWay;
@@ -113,6 +114,8 @@ pub struct Service {
     /// The next request may change no entry, since the process cannot hold its payload a second time.
     lacks_memory: bool,
     clock_watch: ClockWatch,
+    /// The address of the client whose request is next, if it is known.
+    client_address: Option<IpAddr>,
 }
 
 impl std::fmt::Debug for Service {
@@ -148,6 +151,7 @@ impl Service {
             met_quota: None,
             lacks_memory: false,
             clock_watch: ClockWatch::default(),
+            client_address: None,
             meter: Meter::default(),
             config,
         }
@@ -205,8 +209,14 @@ impl Service {
     }
 
     /// Returns the sign that timestamps of clients give of a wrong clock, if they give one.
-    pub(crate) fn skew(&mut self, now: Now) -> Option<Skew> {
-        self.clock_watch.skew(now.mono_ms)
+    pub(crate) fn skew(&mut self, now: Now) -> Option<SkewSign> {
+        self.clock_watch.sign(now.mono_ms)
+    }
+
+    /// Sets the address of the client whose request is next.
+    #[inline]
+    pub(crate) fn set_client_address(&mut self, address: IpAddr) {
+        self.client_address = Some(address);
     }
 
     /// Returns when that sign may change without a further timestamp.
