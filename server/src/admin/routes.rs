@@ -210,7 +210,7 @@ pub(super) async fn answer(
     let (name, reply) = match (found, judged) {
         (Some((name, route)), Ok(rights)) => (
             *name,
-            admit(*route, parts, body, (rights, answering), room).await,
+            admit(*route, parts, body, (peer, rights, answering), room).await,
         ),
         (Some((name, _)), Err(refusal)) => (*name, refusal.into()),
         (None, Ok(_)) => ("other", nothing_here()),
@@ -231,7 +231,7 @@ async fn admit(
     route: Route,
     parts: &Parts,
     body: Incoming,
-    (rights, answering): (Rights, &Answering),
+    (peer, rights, answering): (SocketAddr, Rights, &Answering),
     room: &Room,
 ) -> Reply {
     let changes = route.changes(&parts.method);
@@ -273,7 +273,7 @@ async fn admit(
         return Refusal::unauthorized(why).into();
     }
     match received(body).await {
-        Ok(body) => perform(route, parts, &body, (rights, answering), room).await,
+        Ok(body) => perform(route, parts, &body, (peer, rights, answering), room).await,
         Err(refusal) => refusal,
     }
 }
@@ -302,7 +302,7 @@ async fn perform(
     route: Route,
     parts: &Parts,
     body: &[u8],
-    (rights, answering): (Rights, &Answering),
+    (peer, rights, answering): (SocketAddr, Rights, &Answering),
     room: &Room,
 ) -> Reply {
     let query = Query::new(parts.uri.query());
@@ -324,7 +324,7 @@ async fn perform(
         Route::Delete => room.delete(body).await,
         Route::Disconnect => room.disconnect(body).await,
         Route::Reload => room.reload().await,
-        Route::Backup => room.backup(answering).await,
+        Route::Backup => room.backup(peer, answering).await,
         Route::Log if parts.method == Method::POST => room.set_log_filter(body),
         Route::Log => room.log_filter(),
     }
