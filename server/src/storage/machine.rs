@@ -55,7 +55,8 @@ impl Machine for Threads {
     }
 
     fn random(&self) -> u64 {
-        RandomState::new().build_hasher().finish()
+        // Without random numbers of the system, the keys of hash tables are the next best.
+        getrandom::u64().unwrap_or_else(|_| RandomState::new().build_hasher().finish())
     }
 
     fn start(&self, name: &'static str, mut job: Box<dyn Job>) -> io::Result<Box<dyn Running>> {
