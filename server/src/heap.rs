@@ -12,6 +12,12 @@ pub trait Heap: Debug + Send + Sync {
     /// Returns the bytes of the complete reserve, which is not resident.
     fn reserve_bytes(&self) -> u64;
 
+    /// Returns whether the system would allow an allocation of so many bytes now, without the reserve.
+    fn has_room(&self, bytes: u64) -> bool;
+
+    /// Returns the bytes of the reserve that have not been given up.
+    fn left_bytes(&self) -> u64;
+
     /// Completes the reserve, as far as the system allows it. Returns whether it is complete.
     fn refill(&self) -> bool;
 

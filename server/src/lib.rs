@@ -21,6 +21,7 @@ mod heap;
 mod histogram;
 pub mod hub;
 pub mod keyspace;
+mod large_allocations;
 mod listeners;
 mod loading;
 mod reading;

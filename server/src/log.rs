@@ -2,12 +2,14 @@
 mod lines;
 
 use lines::Lines;
+use statestored::audit;
 use statestored::config::{LogFilter, LogFormat};
 use std::error::Error;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::Targets;
@@ -41,23 +43,39 @@ impl Drop for Log {
 
 /// The filter of the log, which can be changed while the process runs.
 #[derive(Clone)]
-pub(crate) struct FilterHandle(Handle<Targets, Registry>);
+pub(crate) struct FilterHandle {
+    layer: Handle<Targets, Registry>,
+    /// The filter as it was set last.
+    asked: Arc<Mutex<Targets>>,
+}
 
 impl FilterHandle {
     pub(crate) fn set(&self, filter: &LogFilter) {
+        let asked = targets(filter);
         // It only fails when nothing is logged any more.
-        let _ = self.0.reload(targets(filter));
+        let _ = self.layer.reload(with_actions(asked.clone()));
+        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = asked;
     }
 
-    /// Returns the filter that is in force.
+    /// Returns the filter that was set last.
     pub(crate) fn get(&self) -> String {
-        self.0.with_current(Targets::to_string).unwrap_or_default()
+        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        asked.to_string()
     }
 }
 
 fn targets(filter: &LogFilter) -> Targets {
     // Every filter is one of targets.
     filter.to_string().parse().unwrap_or_default()
+}
+
+/// Adds the actions of administrators, which no filter hides: otherwise an administrator could switch off their own trail.
+fn with_actions(filter: Targets) -> Targets {
+    if filter.would_enable(audit::ADMIN, &Level::INFO) {
+        filter
+    } else {
+        filter.with_target(audit::ADMIN, Level::INFO)
+    }
 }
 
 /// Lines that begin with their priority, as the journal of systemd reads it from standard error (sd-daemon(3)).
@@ -95,7 +113,12 @@ fn is_plain_wanted() -> bool {
 /// # Errors
 /// There can be no more files or threads.
 pub(crate) fn begin(filter: &LogFilter, format: LogFormat) -> io::Result<(Log, FilterHandle)> {
-    let (filter, handle) = reload::Layer::new(targets(filter));
+    let asked = targets(filter);
+    let (filter, layer) = reload::Layer::new(with_actions(asked.clone()));
+    let handle = FilterHandle {
+        layer,
+        asked: Arc::new(Mutex::new(asked)),
+    };
     // Not behind the lock of `std::io::stderr`, which is held as long as nobody reads, and which a panic would wait for.
     let output = File::from(io::stderr().as_fd().try_clone_to_owned()?);
     let lines = Lines::to(output)?;
@@ -116,5 +139,5 @@ pub(crate) fn begin(filter: &LogFilter, format: LogFormat) -> io::Result<(Log, F
         .with(filter)
         .with(layer)
         .init();
-    Ok((Log(lines), FilterHandle(handle)))
+    Ok((Log(lines), handle))
 }

@@ -58,7 +58,7 @@ impl ReservingAllocator {
     }
 
     /// Returns whether as much as the reserve is free besides it, in smaller pieces.
-    fn has_room(&self) -> bool {
+    fn has_pieces(&self) -> bool {
         let bytes = self.block_bytes.load(Ordering::Acquire) / (PIECES / BLOCKS);
         let Some(layout) = Layout::array::<u8>(bytes).ok().filter(|it| it.size() > 0) else {
             return true;
@@ -152,6 +152,27 @@ impl statestored::Heap for ReservingAllocator {
         (self.block_bytes.load(Ordering::Relaxed) * BLOCKS) as u64
     }
 
+    fn left_bytes(&self) -> u64 {
+        let blocks = self.blocks.iter();
+        let left = blocks.filter(|block| !block.load(Ordering::Relaxed).is_null());
+        (self.block_bytes.load(Ordering::Relaxed) * left.count()) as u64
+    }
+
+    fn has_room(&self, bytes: u64) -> bool {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let Some(layout) = Layout::array::<u8>(bytes).ok().filter(|it| it.size() > 0) else {
+            return bytes == 0;
+        };
+        // SAFETY: the size is not 0.
+        let memory = unsafe { System.alloc(layout) };
+        if memory.is_null() {
+            return false;
+        }
+        // SAFETY: allocated above with this layout.
+        unsafe { System.dealloc(memory, layout) };
+        true
+    }
+
     fn refill(&self) -> bool {
         let Some(layout) = self.layout() else {
             return true;
@@ -173,7 +194,7 @@ impl statestored::Heap for ReservingAllocator {
             }
         }
         // Without room beside the reserve, the next request would exhaust it again.
-        if self.is_exhausted.load(Ordering::Acquire) && !self.has_room() {
+        if self.is_exhausted.load(Ordering::Acquire) && !self.has_pieces() {
             return false;
         }
         self.is_exhausted.store(false, Ordering::Release);

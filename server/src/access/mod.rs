@@ -22,6 +22,7 @@ mod peer;
 pub mod policy;
 mod principal;
 pub(crate) mod proxy_header;
+pub(crate) mod salt_key;
 mod scram;
 mod token;
 mod user;

@@ -32,7 +32,7 @@ pub(crate) struct ScramKeys {
 
 impl ScramKeys {
     /// Whether this is meant to be one.
-    pub(super) fn is_one(text: &str) -> bool {
+    pub(crate) fn is_one(text: &str) -> bool {
         text.starts_with("SCRAM-SHA-256$")
     }
 

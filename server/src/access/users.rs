@@ -2,6 +2,7 @@
 use super::foreign_hash;
 use super::hash::PasswordHash;
 use super::mosquitto_hash::MosquittoHash;
+use super::salt_key;
 use super::scram::ScramKeys;
 use super::user::{Password, User, secret};
 use crate::reading;
@@ -127,12 +128,22 @@ impl Users {
     /// - keys for SCRAM, which may stand beside a hash: `SCRAM-SHA-256$ITERATIONS:SALT$STOREDKEY:SERVERKEY`;
     /// - the password itself, of which a warning tells. Hashes of other forms are refused.
     ///
-    /// Empty lines and lines that begin with `#` do not count; everything after the first `:` is the password.
+    /// A line `#scram-salts:KEY` has the key of the salts that SCRAM shows for unknown users. Without it, the key is derived from the first
+    /// hash. Empty lines and other lines that begin with `#` do not count; everything after the first `:` is the password.
     pub fn read(path: &Path) -> Result<Self, UsersError> {
         let text = read(path)?;
         let mut read = HashMap::new();
         let mut names = Vec::new();
+        let mut salts = None;
         for (index, line) in text.lines().enumerate() {
+            if salt_key::is_line(line) {
+                let key = salt_key::read(line).map_err(|problem| UsersError::Line {
+                    path: path.into(),
+                    line: index + 1,
+                    problem,
+                })?;
+                salts = Some(key);
+            }
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
@@ -155,7 +166,10 @@ impl Users {
                 path = path.display()
             );
         }
-        let mut users = Self::default();
+        let mut users = Self {
+            salts,
+            ..Self::default()
+        };
         // In the order of the file, which `statestored passwd` keeps: what is like the first user stays as it is.
         for name in names {
             if let Some(user) = read.remove(name) {
@@ -164,8 +178,8 @@ impl Users {
         }
         if users.keyed.is_some() && users.salts.is_none() {
             tracing::warn!(
-                "the salt that SCRAM shows for unknown users changes at each start, which tells who exists: {path} has no hash of a \
-                 password, which `statestored passwd --scram {path} NAME` writes",
+                "the salt that SCRAM shows for unknown users changes at each start, which tells who exists: {path} has no line with \
+                 their key, which `statestored passwd --scram {path} NAME` writes",
                 path = path.display()
             );
         }

@@ -2,7 +2,6 @@
 //!
 //! Every list comes in parts; `next` of one is the `cursor` of the following one.
 use super::audit::Details;
-use super::gate::Rights;
 use super::query::{Query, from_hex, hex};
 use super::reply::{self, Reply};
 use super::requests::unexpected;
@@ -93,9 +92,8 @@ impl Room {
         })
     }
 
-    /// Returns the last refusals; their keys only to those who may read keys.
-    pub(super) async fn refusals(&self, rights: Rights) -> Reply {
-        let shows_keys = self.may_see_keys(rights).await;
+    /// Returns the last refusals.
+    pub(super) async fn refusals(&self) -> Reply {
         let figures = self.ask(Hub::figures).await;
         let items = |figures: crate::hub::Figures| {
             let last = figures.refusals.last().map(|it| {
@@ -109,7 +107,7 @@ impl Room {
                     "user": refused.user.as_deref(),
                     "cause": refused.cause.name(),
                     "why": *refused.why,
-                    "key": refused.key.as_ref().filter(|_| shows_keys).map(|key| name(key)),
+                    "key": refused.key.as_ref().map(|key| name(key)),
                 })
             });
             last.collect::<Value>()

@@ -4,6 +4,7 @@ use super::body::Content;
 use super::places::Answering;
 use super::reply::{self, Reply};
 use super::routes::Room;
+use crate::audit;
 use crate::backup::Backup;
 use crate::control::SnapshotError;
 use crate::storage::StorageError;
@@ -12,7 +13,8 @@ use hyper::StatusCode;
 use hyper::header::CONTENT_DISPOSITION;
 use hyper::http::HeaderValue;
 use std::io;
-use std::time::Duration;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::task::spawn_local;
 use tokio::time::timeout;
@@ -21,8 +23,9 @@ use tokio::time::timeout;
 const LOOK: Duration = Duration::from_secs(1);
 
 impl Room {
-    /// Answers with a backup as soon as its first piece is there; until then, a failure has an answer of its own.
-    pub(super) async fn backup(&self, answering: &Answering) -> Reply {
+    /// Answers `peer` with a backup as soon as its first piece is there; until then, a failure has an answer of its own.
+    pub(super) async fn backup(&self, peer: SocketAddr, answering: &Answering) -> Reply {
+        let started = Instant::now();
         let mut backup = match self.control().backup().await {
             Ok(backup) => backup,
             Err(error) => return refused(&error),
@@ -34,23 +37,44 @@ impl Room {
         let (to, parts) = mpsc::channel(1);
         spawn_local(async move {
             let mut next = Some(Ok(first));
+            let mut bytes = 0;
             while let Some(piece) = next {
-                let piece = piece.map_err(|error| {
-                    tracing::warn!(%error, "a backup over HTTP has failed");
-                    io::Error::other(error)
-                });
-                // The client may have gone.
-                if to.send(piece).await.is_err() {
-                    return;
+                let length = piece.as_ref().map_or(0, Bytes::len);
+                let failure = piece.as_ref().err().map(ToString::to_string);
+                let is_sent = to.send(piece.map_err(io::Error::other)).await.is_ok();
+                if failure.is_some() {
+                    return log_end(peer, bytes, started, failure.as_deref());
                 }
+                if !is_sent {
+                    let failure = "the client closed the connection before the end";
+                    return log_end(peer, bytes, started, Some(failure));
+                }
+                bytes += length;
                 next = backup.next().await;
             }
+            log_end(peer, bytes, started, None);
         });
         let parts = Content::Parts(parts);
         let mut reply = reply::content(StatusCode::OK, "application/octet-stream", parts);
         let name = HeaderValue::from_static("attachment; filename=\"statestored.backup\"");
         reply.headers_mut().insert(CONTENT_DISPOSITION, name);
         reply
+    }
+}
+
+/// Logs the end of a backup, whose beginning the log has as an action.
+fn log_end(peer: SocketAddr, bytes: usize, started: Instant, error: Option<&str>) {
+    let seconds = started.elapsed().as_secs_f64();
+    if let Some(error) = error {
+        tracing::warn!(
+            target: audit::ADMIN, event = "backup_ended", origin = "http", %peer, bytes, seconds, error,
+            "a backup over HTTP has failed"
+        );
+    } else {
+        tracing::info!(
+            target: audit::ADMIN, event = "backup_ended", origin = "http", %peer, bytes, seconds,
+            "a backup over HTTP was handed out"
+        );
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) fn clock(text: &mut Exposition, figures: &ClockFigures) {
         "1 while most timestamps of clients are so, by the direction in which the clock seems to be wrong.",
     );
     for (direction, skew) in [("behind", Skew::Behind), ("ahead", Skew::Ahead)] {
-        let is_so = figures.skew == Some(skew);
+        let is_so = figures.suspected() == Some(skew);
         text.sample(&[("direction", direction)], u8::from(is_so));
     }
     text.family(

@@ -3,7 +3,7 @@ use super::Stage;
 use super::gate::Rights;
 use super::reply::{self, Reply};
 use super::routes::Room;
-use crate::hub::{Figures, Hub};
+use crate::hub::{ClockFigures, Figures, Hub};
 use crate::keyspace::remote::Trouble;
 use crate::service::Skew;
 use hyper::StatusCode;
@@ -82,6 +82,10 @@ const CLOCK_BEHIND: Reason = Reason {
     code: "clock_behind",
     text: "timestamps of clients are more than a minute ahead of this machine's clock: entries can be read but not set",
 };
+const CLIENTS_AHEAD: Reason = Reason {
+    code: CLOCK_BEHIND.code,
+    text: "timestamps of one or two users or addresses are more than a minute ahead of this machine's clock: their SETs are refused",
+};
 const CLOCK_SUSPECT: Reason = Reason {
     code: "clock_suspect",
     text: "timestamps of clients are more than a minute behind this machine's clock: it may be ahead",
@@ -96,12 +100,19 @@ const MEMORY_SHORT: Reason = Reason {
     text: "the process has no memory left: SETs that make the store larger are refused",
 };
 
+/// Returns whether several independent clients give the sign that the clock is wrong.
+fn are_agreed(clock: &ClockFigures) -> bool {
+    clock.skew.is_some_and(|sign| sign.is_agreed)
+}
+
 impl Reason {
     /// Returns what is wrong although a server is ready for clients.
     pub(super) fn warnings(figures: &Figures) -> Vec<Self> {
         let clock = &figures.clock;
+        let is_behind = clock.suspected() == Some(Skew::Behind);
         let warnings = [
-            (clock.skew == Some(Skew::Ahead), CLOCK_SUSPECT),
+            (is_behind && !are_agreed(clock), CLIENTS_AHEAD),
+            (clock.suspected() == Some(Skew::Ahead), CLOCK_SUSPECT),
             (clock.are_versions_ahead(), VERSIONS_AHEAD),
             (figures.shortages.memory, MEMORY_SHORT),
         ];
@@ -111,10 +122,11 @@ impl Reason {
 
     /// Why a server that answers is not ready for clients.
     pub(super) fn of(figures: &Figures) -> Vec<Self> {
+        let is_behind = figures.clock.suspected() == Some(Skew::Behind);
         let reasons = [
             (figures.shortages.disk_full, DISK_FULL),
             (figures.shortages.disk_slow, DISK_SLOW),
-            (figures.clock.skew == Some(Skew::Behind), CLOCK_BEHIND),
+            (is_behind && are_agreed(&figures.clock), CLOCK_BEHIND),
             (
                 figures.broker.is_some_and(|broker| !broker.is_attached),
                 NOT_ATTACHED,

@@ -106,8 +106,9 @@ impl Room {
         while stages.changed().await.is_ok() {}
     }
 
-    /// Returns whether keys and values may be shown: with the token, and where any local user may read them over MQTT.
-    pub(super) async fn may_see_keys(&self, rights: Rights) -> bool {
+    /// Returns whether keys, values and clients may be shown: with the token, and where any local user may connect and read all keys over
+    /// MQTT.
+    async fn may_see_contents(&self, rights: Rights) -> bool {
         rights >= Rights::Everything || self.figures().await.is_ok_and(|figures| figures.is_open)
     }
 
@@ -173,9 +174,17 @@ impl Route {
         }
     }
 
-    /// Whether it shows keys.
-    fn shows_keys(self) -> bool {
-        matches!(self, Self::Keys | Self::Entry | Self::Locks)
+    /// Whether it shows keys or clients.
+    fn shows_contents(self) -> bool {
+        matches!(
+            self,
+            Self::Keys
+                | Self::Entry
+                | Self::Locks
+                | Self::Connections
+                | Self::Sessions
+                | Self::Refusals
+        )
     }
 
     /// What whoever asks needs.
@@ -201,7 +210,7 @@ pub(super) async fn answer(
     let (name, reply) = match (found, judged) {
         (Some((name, route)), Ok(rights)) => (
             *name,
-            admit(*route, parts, body, (rights, answering), room).await,
+            admit(*route, parts, body, (peer, rights, answering), room).await,
         ),
         (Some((name, _)), Err(refusal)) => (*name, refusal.into()),
         (None, Ok(_)) => ("other", nothing_here()),
@@ -222,7 +231,7 @@ async fn admit(
     route: Route,
     parts: &Parts,
     body: Incoming,
-    (rights, answering): (Rights, &Answering),
+    (peer, rights, answering): (SocketAddr, Rights, &Answering),
     room: &Room,
 ) -> Reply {
     let changes = route.changes(&parts.method);
@@ -258,12 +267,13 @@ async fn admit(
         };
         return Refusal::unauthorized(why).into();
     }
-    if route.shows_keys() && !room.may_see_keys(rights).await {
-        let why = "keys and values are not for everybody: this needs the token\n";
+    if route.shows_contents() && !room.may_see_contents(rights).await {
+        let why = "keys, values and clients are shown to every local user only where each could connect without credentials: \
+                   this needs the token\n";
         return Refusal::unauthorized(why).into();
     }
     match received(body).await {
-        Ok(body) => perform(route, parts, &body, (rights, answering), room).await,
+        Ok(body) => perform(route, parts, &body, (peer, rights, answering), room).await,
         Err(refusal) => refusal,
     }
 }
@@ -292,7 +302,7 @@ async fn perform(
     route: Route,
     parts: &Parts,
     body: &[u8],
-    (rights, answering): (Rights, &Answering),
+    (peer, rights, answering): (SocketAddr, Rights, &Answering),
     room: &Room,
 ) -> Reply {
     let query = Query::new(parts.uri.query());
@@ -307,14 +317,14 @@ async fn perform(
         Route::Status => reply::json(StatusCode::OK, &room.status().await),
         Route::Connections => room.connections(query).await,
         Route::Sessions => room.sessions(query).await,
-        Route::Refusals => room.refusals(rights).await,
+        Route::Refusals => room.refusals().await,
         Route::Keys => room.keys(query).await,
         Route::Entry => room.entry(query).await,
         Route::Locks => room.locks(query).await,
         Route::Delete => room.delete(body).await,
         Route::Disconnect => room.disconnect(body).await,
         Route::Reload => room.reload().await,
-        Route::Backup => room.backup(answering).await,
+        Route::Backup => room.backup(peer, answering).await,
         Route::Log if parts.method == Method::POST => room.set_log_filter(body),
         Route::Log => room.log_filter(),
     }

@@ -5,6 +5,7 @@ use crate::available_memory::MemoryLimits;
 use crate::clock::Now;
 use crate::heap::Heap;
 use crate::hub::Hub;
+use crate::large_allocations::LargeAllocations;
 use crate::resident_memory::{Resident, ResidentMemory};
 use crate::storage::Committer;
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -179,6 +180,10 @@ impl Driver {
         max_entry_bytes: u64,
         max_session_bytes: usize,
     ) -> Self {
+        if let Some(heap) = heap {
+            let mut hub = self.hub.borrow_mut();
+            hub.set_large_allocations(LargeAllocations::of(heap));
+        }
         let monitor = heap.map(|heap| MemoryMonitor {
             heap,
             resident: ResidentMemory::open(),

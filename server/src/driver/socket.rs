@@ -85,6 +85,12 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             if self.is_turn_over {
                 continue;
             }
+            if !self.may_read(left) {
+                self.input = BytesMut::new();
+                self.driver.hub.borrow_mut().end_large_packet(self.id, now);
+                self.driver.spread_word(Some(self.id));
+                continue;
+            }
             match self.poll_read(context, left, now)? {
                 Poll::Ready(0) => return Poll::Ready(Ok(())),
                 Poll::Ready(count) => left -= count,
@@ -142,6 +148,17 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         drop(hub);
         driver.spread_word(Some(self.id));
         before - self.input.len()
+    }
+
+    /// Returns whether the input may have so many bytes more, for which its memory doubles.
+    fn may_read(&self, most: usize) -> bool {
+        let (needed, capacity) = (self.input.len() + most, self.input.capacity());
+        needed <= capacity
+            || self
+                .driver
+                .hub
+                .borrow()
+                .allows_input(needed.max(2 * capacity))
     }
 
     /// Reads at most `most` bytes once and hands them to the hub; how many, 0 at the end of the stream.

@@ -1,7 +1,7 @@
 //! Watching the wall clock: what the log and the health say of it.
 use super::Hub;
 use crate::clock::Now;
-use crate::service::{Skew, TOLERANCE_MS};
+use crate::service::{Skew, SkewSign, TOLERANCE_MS};
 
 /// Difference between two looks from which on the wall clock was set.
 const STEP_MS: u64 = 1_000;
@@ -11,7 +11,7 @@ const STEP_MS: u64 = 1_000;
 pub(super) struct ClockLook {
     /// Wall time minus monotonic time.
     offset_ms: Option<i64>,
-    skew: Option<Skew>,
+    skew: Option<SkewSign>,
     are_versions_ahead: bool,
     steps: u64,
 }
@@ -20,7 +20,7 @@ pub(super) struct ClockLook {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClockFigures {
     /// Sign that the clock is wrong.
-    pub(crate) skew: Option<Skew>,
+    pub(crate) skew: Option<SkewSign>,
     /// Milliseconds by which the highest version is ahead of the clock.
     pub(crate) version_ahead_ms: u64,
     /// Timestamps of changes more than a minute ahead of the clock, and behind it.
@@ -30,6 +30,11 @@ pub(crate) struct ClockFigures {
 }
 
 impl ClockFigures {
+    /// Returns the direction in which the clock seems to be wrong.
+    pub(crate) fn suspected(&self) -> Option<Skew> {
+        self.skew.map(|sign| sign.skew)
+    }
+
     /// Whether versions are ahead of the clock by more than clients may be.
     pub(crate) fn are_versions_ahead(&self) -> bool {
         self.version_ahead_ms > TOLERANCE_MS
@@ -65,11 +70,23 @@ impl Hub {
         if figures.skew != self.clock.skew {
             self.clock.skew = figures.skew;
             match figures.skew {
-                Some(Skew::Behind) => tracing::error!(
+                Some(SkewSign {
+                    skew: Skew::Behind,
+                    is_agreed: true,
+                }) => tracing::error!(
                     "SETs are refused, since timestamps of clients are more than a minute ahead of this machine's clock: \
                      set the clock, and synchronize it with NTP"
                 ),
-                Some(Skew::Ahead) => tracing::warn!(
+                Some(SkewSign {
+                    skew: Skew::Behind,
+                    is_agreed: false,
+                }) => tracing::warn!(
+                    "SETs of one or two users or addresses are refused, since their timestamps are more than a minute ahead of \
+                     this machine's clock: check the clocks of these clients and of this machine"
+                ),
+                Some(SkewSign {
+                    skew: Skew::Ahead, ..
+                }) => tracing::warn!(
                     "timestamps of clients are more than a minute behind this machine's clock, which may be ahead, and versions \
                      with it: check the clock, and synchronize it with NTP"
                 ),

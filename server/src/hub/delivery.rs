@@ -7,6 +7,7 @@ use super::{ConnectionId, Hub, SessionId};
 use crate::audit::EndReason;
 use crate::clock::Now;
 use crate::connection::Connection;
+use crate::large_allocations::LargeAllocations;
 use crate::service::Waiter;
 use bytes::BytesMut;
 use slotmap::Key;
@@ -124,7 +125,8 @@ impl Hub {
         let Some(connection) = self.connections.get_mut(connection_id) else {
             return false;
         };
-        let is_full = connection.is_full();
+        let has_memory = self.large_allocations.allows_output(delivery.bytes());
+        let is_full = connection.is_full() || !has_memory;
         if !at_least_once {
             if is_full {
                 self.statistics.dropped_full += 1;
@@ -141,7 +143,13 @@ impl Hub {
         }
         let queued = Queued::new(delivery, hold);
         if is_full || !session.has_room(&self.limits) || !session.may_send_now() {
-            return self.enqueue(id, queued, now);
+            // Without output under way, nothing would have it sent later.
+            let is_stuck = !has_memory && connection.outstanding() == 0;
+            let is_queued = self.enqueue(id, queued, now);
+            if is_stuck {
+                self.end_large_packet(connection_id, now);
+            }
+            return is_queued;
         }
         let sent = send(session, connection, &mut self.statistics, queued, now);
         self.appended(connection_id);
@@ -188,12 +196,30 @@ impl Hub {
             return;
         };
         let output_before = connection.output.len();
+        let mut is_stuck = false;
         while !connection.is_full() {
             let pending = |hold| self.service.pending(hold);
-            if resend(session, connection, &mut self.statistics, pending, now) {
-                continue;
+            let allocations = &self.large_allocations;
+            match resend(
+                session,
+                connection,
+                &mut self.statistics,
+                allocations,
+                pending,
+                now,
+            ) {
+                Resent::Next => continue,
+                Resent::NoMemory => {
+                    is_stuck = true;
+                    break;
+                }
+                Resent::Nothing => {}
             }
-            if !session.may_send_waiting() {
+            let Some(next_bytes) = session.next_bytes() else {
+                break;
+            };
+            if !allocations.allows_output(next_bytes) {
+                is_stuck = connection.outstanding() == 0;
                 break;
             }
             let Some(queued) = session.dequeue() else {
@@ -211,6 +237,9 @@ impl Hub {
         }
         if connection.output.len() > output_before {
             self.appended(connection_id);
+        }
+        if is_stuck {
+            self.end_large_packet(connection_id, now);
         }
     }
 
@@ -263,17 +292,37 @@ fn send(
     true
 }
 
-/// Sends the next message again that a former connection had in flight; `false` if there is none, or no room.
+/// Result of sending a message again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Resent {
+    /// The next message.
+    Next,
+    /// No message was in flight, or the Receive Maximum has no room.
+    Nothing,
+    /// The process has no memory for the next one; the connection cannot go on without it.
+    NoMemory,
+}
+
+/// Sends the next message again that a former connection had in flight.
 fn resend(
     session: &mut Session,
     connection: &mut Connection,
     statistics: &mut Statistics,
+    allocations: &LargeAllocations,
     pending: impl Fn(u64) -> u64,
     now: Now,
-) -> bool {
+) -> Resent {
     let Some((id, in_flight)) = session.window.next_resend() else {
-        return false;
+        return Resent::Nothing;
     };
+    let bytes = match &in_flight.content {
+        Content::Once => 0,
+        Content::Packet(packet) => packet.len(),
+        Content::Delivery(delivery) => delivery.bytes(),
+    };
+    if !allocations.allows_output(bytes) {
+        return Resent::NoMemory;
+    }
     let max_packet_bytes = connection.max_packet_bytes();
     let output = &mut connection.output;
     let hold = pending(in_flight.hold);
@@ -299,5 +348,5 @@ fn resend(
         statistics.dropped_too_large += 1;
         session.finish(id);
     }
-    true
+    Resent::Next
 }

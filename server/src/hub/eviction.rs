@@ -4,6 +4,7 @@ use super::{ConnectionId, Hub, SessionId};
 use crate::audit::EndReason;
 use crate::clock::Now;
 use crate::connection::Connection;
+use crate::large_allocations::LargeAllocations;
 use statestore_protocol::mqtt::ReasonCode;
 use std::collections::BinaryHeap;
 
@@ -54,6 +55,25 @@ impl Hub {
     /// Returns whether the process has no memory left.
     pub(super) fn is_memory_short(&self) -> bool {
         self.session_memory.short_limit.is_some()
+    }
+
+    /// Sets the judge of large packets and values.
+    pub(crate) fn set_large_allocations(&mut self, large_allocations: LargeAllocations) {
+        self.large_allocations = large_allocations;
+    }
+
+    /// Returns whether the input of a connection may take so many bytes.
+    pub(crate) fn allows_input(&self, bytes: usize) -> bool {
+        self.large_allocations.allows(bytes)
+    }
+
+    /// Ends a connection since the process has no memory for a large packet from or to its client.
+    #[cold]
+    pub(crate) fn end_large_packet(&mut self, id: ConnectionId, now: Now) {
+        let why = "the server has no memory for a packet of this size";
+        let code = ReasonCode::QUOTA_EXCEEDED;
+        self.fail_for(id, EndReason::Evicted, code, why, now);
+        self.settle(now);
     }
 
     /// Moves the next entries within the heap; returns whether there are more.

@@ -117,6 +117,7 @@ use crate::budget::Gauge;
 use crate::clock::Now;
 use crate::connection::{Bounds, Connection, Memory, Next, Parting, Phase, SessionId, Turn};
 use crate::keyspace::ByTicket;
+use crate::large_allocations::LargeAllocations;
 use crate::service::{Notify, Service};
 use crate::storage::Batch;
 use crate::timers::Timers;
@@ -202,6 +203,7 @@ pub struct Hub {
     gauge: Gauge,
     /// How much may be held.
     session_memory: eviction::SessionMemory,
+    large_allocations: LargeAllocations,
     client_id_seed: Option<u64>,
     /// What all responses say alike, and the version of the one at hand.
     response_properties: EncodedProperties,
@@ -251,6 +253,7 @@ impl Hub {
             detached: VecDeque::new(),
             fanouts: Backlog::default(),
             gauge: Gauge::default(),
+            large_allocations: LargeAllocations::default(),
             client_id_seed: config.client_id_seed,
             response_properties: request::response_properties(),
             response_version: EncodedTimestamp::default(),

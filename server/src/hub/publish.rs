@@ -67,6 +67,13 @@ impl Hub {
         topic: &str,
         now: Now,
     ) {
+        if !self.large_allocations.allows(publish.payload_bytes().len()) {
+            self.statistics.dropped_full += 1;
+            let why = "the server has no memory for a message of this size";
+            self.note_refusal(id, Cause::Quota, why, now);
+            let reason = ReasonCode::QUOTA_EXCEEDED;
+            return self.acknowledge(id, publish.packet_id(), reason, why, now);
+        }
         self.statistics.messages += 1;
         let message = match Message::published(publish, topic, now.mono_ms, &self.gauge) {
             Ok(message) => message,

@@ -84,6 +84,7 @@ impl Hub {
             self.note_refusal(id, Cause::Authorization, why, now);
             return self.acknowledge(id, Some(packet_id), ReasonCode::NOT_AUTHORIZED, why, now);
         }
+        self.service.set_client_address(connection.peer());
         let since_ms = connection.blocked_since_ms().unwrap_or(now.mono_ms);
         let properties = match self.persist_property {
             None => connection.request_properties(publish),
@@ -105,6 +106,12 @@ impl Hub {
             has_room: requester.has_room(&self.limits),
             is_shared: false,
         };
+        if !self
+            .large_allocations
+            .allows_copies(publish.payload_bytes().len())
+        {
+            self.service.refuse_next_change();
+        }
         let reception = self.service.ask(&envelope, now);
         let to = ReturnAddress {
             packet_id,
@@ -185,6 +192,12 @@ impl Hub {
         };
         let Answered { response, commit } = answered;
         let hold = *commit;
+        let bytes = response.reply.encoded_len();
+        if !self.large_allocations.allows_output(bytes) {
+            self.statistics.dropped_full += 1;
+            acknowledge_unanswerable(connection, to, &"the server has no memory for it", hold);
+            return self.appended(id);
+        }
         let is_full = connection.is_full();
         // Who has received a response has seen its request acknowledged, if that leaves first.
         let is_acknowledged_first = connection.output.leaves_with(hold, to.place);
@@ -336,7 +349,7 @@ fn send_response(
 fn acknowledge_unanswerable(
     connection: &mut Connection,
     to: ReturnAddress<'_>,
-    error: &EncodeError,
+    error: &dyn std::fmt::Display,
     hold: u64,
 ) {
     let puback = PubAck {

@@ -215,9 +215,10 @@ impl Session {
         !self.queue.is_empty() || self.window.has_resend()
     }
 
-    /// Whether something waits to be sent and the Receive Maximum lets it.
-    pub(crate) fn may_send_waiting(&self) -> bool {
-        !self.queue.is_empty() && self.window.has_room()
+    /// Bytes of the message that waits to be sent next, if the Receive Maximum has room for one.
+    pub(crate) fn next_bytes(&self) -> Option<usize> {
+        let next = self.queue.front().filter(|_| self.window.has_room())?;
+        Some(next.delivery.bytes())
     }
 
     /// Bytes that it holds for messages, and for requests without an outcome, as if nothing of them was shared.

@@ -9,6 +9,7 @@
 //!    may not write, and a SCAN if it may not read anything. A SCAN treats keys that it may not read as absent, before any limit. CAPS
 //!    is for all clients.
 //! 3. **Redelivery**: a SET, DEL, VDEL or TXN that was answered before is answered again.
+//!    A SET or a TXN of which the process cannot hold another copy is over the quota here.
 //! 4. **Timestamps**: `malformed timestamp` for a `__ts` or `__ft` that is not an HLC, on any command that carries
 //!    one (vendor clients send `__ts` with every command); `syntax error` for an `__ft` on a TXN, whose operations have tokens
 //!    of their own; `missing timestamp` on a SET or a TXN only.
@@ -43,12 +44,13 @@ use super::replay::{Known, Place, RequestId};
 use super::request::{
     Answered, Envelope, Outcome, Reception, Refusal, Request, Response, Shown, changes_entries,
 };
+use super::skew::Source;
 use super::transaction;
 use super::under_way::Waiting;
 use crate::access::Rights;
 use crate::clock::Now;
 use crate::keyspace::rules::{self, Operation, Step};
-use crate::keyspace::{Asked, End, KeyFilter, PageRequest, Ticket};
+use crate::keyspace::{Asked, End, KeyFilter, PageRequest, Quota, Ticket};
 use bytes::Bytes;
 use statestore_protocol::{Command, Hlc, Rejection, Reply, ServiceError};
 use std::sync::Arc;
@@ -94,9 +96,11 @@ impl Service {
     pub fn ask(&mut self, envelope: &Envelope<'_>, now: Now) -> Reception {
         let mut verb = Verb::Invalid;
         let reception = self.execute(envelope, now, &mut verb);
+        let lacked_memory = std::mem::take(&mut self.lacks_memory);
         if let Reception::Ended(outcome) = &reception {
             if is_over_quota(outcome) {
                 self.met_quota = match verb {
+                    _ if lacked_memory => Some(Quota::Memory),
                     Verb::Keynotify => self.watches.met_quota.take(),
                     _ => self.keyspace.take_met_quota(),
                 };
@@ -106,6 +110,7 @@ impl Service {
                 self.meter.answered_at_once(verb);
             }
         }
+        self.client_address = None;
         reception
     }
 
@@ -151,6 +156,9 @@ impl Service {
                 }
                 None => {}
             }
+        }
+        if self.lacks_memory && changes_entries(&command) {
+            return self.answer(Reply::Error(ServiceError::QuotaExceeded).into());
         }
         let asked = Asked {
             ticket: self.under_way.ticket(),
@@ -219,8 +227,11 @@ impl Service {
         {
             let Now { wall_ms, mono_ms } = asked.now;
             let at_ms = timestamp.wall_ms();
-            // A user may have any number of client ids.
-            let source = request.principal.name().unwrap_or(&**request.client);
+            let source = match (request.principal.name(), self.client_address) {
+                (Some(user), _) => Source::User(user),
+                (None, Some(address)) => Source::Address(address),
+                (None, None) => Source::Client(request.client),
+            };
             self.clock_watch.observe(source, at_ms, wall_ms, mono_ms);
         }
         let step = rules::check(

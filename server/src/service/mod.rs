@@ -52,7 +52,7 @@ pub(crate) use meter::{RESULTS, RequestFigures, Verb};
 pub(crate) use request::may_write;
 pub(crate) use retention::Kept;
 pub use retention::Retention;
-pub(crate) use skew::{Skew, TOLERANCE_MS};
+pub(crate) use skew::{Skew, SkewSign, TOLERANCE_MS};
 
 use crate::access::Rights;
 use crate::keyspace::remote::EngineFigures;
@@ -65,6 +65,7 @@ use commits::Commits;
 use meter::Meter;
 use replay::Replay;
 use skew::ClockWatch;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use under_way::UnderWay;
@@ -110,7 +111,11 @@ pub struct Service {
     meter: Meter,
     /// The quota that the last request met which was answered at once.
     met_quota: Option<Quota>,
+    /// The next request may change no entry, since the process cannot hold its payload a second time.
+    lacks_memory: bool,
     clock_watch: ClockWatch,
+    /// The address of the client whose request is next, if it is known.
+    client_address: Option<IpAddr>,
 }
 
 impl std::fmt::Debug for Service {
@@ -144,7 +149,9 @@ impl Service {
             under_way: UnderWay::default(),
             statistics: RequestStatistics::default(),
             met_quota: None,
+            lacks_memory: false,
             clock_watch: ClockWatch::default(),
+            client_address: None,
             meter: Meter::default(),
             config,
         }
@@ -202,8 +209,14 @@ impl Service {
     }
 
     /// Returns the sign that timestamps of clients give of a wrong clock, if they give one.
-    pub(crate) fn skew(&mut self, now: Now) -> Option<Skew> {
-        self.clock_watch.skew(now.mono_ms)
+    pub(crate) fn skew(&mut self, now: Now) -> Option<SkewSign> {
+        self.clock_watch.sign(now.mono_ms)
+    }
+
+    /// Sets the address of the client whose request is next.
+    #[inline]
+    pub(crate) fn set_client_address(&mut self, address: IpAddr) {
+        self.client_address = Some(address);
     }
 
     /// Returns when that sign may change without a further timestamp.
@@ -244,6 +257,11 @@ impl Service {
     /// Takes the quota that the last request met, if it was answered at once with "the quota has been exceeded".
     pub(crate) fn take_met_quota(&mut self) -> Option<Quota> {
         self.met_quota.take()
+    }
+
+    /// Refuses the next request as one over its quota if it could change an entry: the process cannot hold its payload a second time.
+    pub(crate) fn refuse_next_change(&mut self) {
+        self.lacks_memory = true;
     }
 
     /// Whether somebody is to be told of a change.

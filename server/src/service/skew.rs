@@ -2,7 +2,11 @@
 //!
 //! A clock that is behind refuses every SET, since the timestamps of clients seem to be too far ahead. A clock that is ahead accepts
 //! them, and gives versions that stay ahead after the correction. Neither can be told from a wrong clock of one client, so the
-//! timestamps of all sources within two minutes are compared. A source is a user, or a client without one.
+//! timestamps of all sources within two minutes are compared. A source is a user, or the address of clients without one: any client can
+//! take as many client ids as it likes.
+use std::collections::HashSet;
+use std::fmt;
+use std::net::IpAddr;
 
 /// Difference between a timestamp and the clock from which on they disagree.
 pub(crate) const TOLERANCE_MS: u64 = 60_000;
@@ -12,6 +16,37 @@ const WINDOW_MS: u64 = 60_000;
 const MAX_SOURCES: usize = 8;
 /// Number of timestamps of a single source that count as a sign if no other source has set anything.
 const OF_ONE_SOURCE: u64 = 3;
+
+/// Number of sources that have to agree before the clock of this machine counts as wrong: one party must not decide that.
+const AGREEING_SOURCES: usize = 3;
+
+/// Origin of a timestamp.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source<'a> {
+    User(&'a str),
+    Address(IpAddr),
+    /// A client whose address is not known, since it came through a broker.
+    Client(&'a str),
+}
+
+impl fmt::Display for Source<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::User(name) => write!(f, "user {name}"),
+            Self::Address(address) => write!(f, "address {address}"),
+            Self::Client(id) => write!(f, "client {id}"),
+        }
+    }
+}
+
+/// A sign of timestamps, and its weight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SkewSign {
+    /// Direction in which the clock seems to be wrong.
+    pub(crate) skew: Skew,
+    /// Whether several independent sources agree. Otherwise it can as well be their own clocks that are wrong.
+    pub(crate) is_agreed: bool,
+}
 
 /// A sign that the clock of this machine is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +84,7 @@ pub(super) struct ClockWatch {
 impl ClockWatch {
     /// Notes the timestamp of a change.
     #[inline]
-    pub(super) fn observe(&mut self, source: &str, at_ms: u64, wall_ms: u64, mono_ms: u64) {
+    pub(super) fn observe(&mut self, source: Source<'_>, at_ms: u64, wall_ms: u64, mono_ms: u64) {
         if mono_ms >= self.current.start_ms + WINDOW_MS {
             self.turn(mono_ms);
         }
@@ -61,12 +96,15 @@ impl ClockWatch {
     }
 
     #[cold]
-    fn skewed(&mut self, source: &str, side: usize) {
+    fn skewed(&mut self, source: Source<'_>, side: usize) {
         self.skewed[side] += 1;
         let side = &mut self.current.sides[side];
         side.count += 1;
-        if side.sources.len() < MAX_SOURCES && !side.sources.iter().any(|it| **it == *source) {
-            side.sources.push(source.into());
+        if side.sources.len() < MAX_SOURCES {
+            let source = source.to_string().into_boxed_str();
+            if !side.sources.contains(&source) {
+                side.sources.push(source);
+            }
         }
     }
 
@@ -78,30 +116,25 @@ impl ClockWatch {
     }
 
     /// Returns the sign that the timestamps of the last two windows give, if they give one.
-    pub(super) fn skew(&mut self, mono_ms: u64) -> Option<Skew> {
+    pub(super) fn sign(&mut self, mono_ms: u64) -> Option<SkewSign> {
         if mono_ms >= self.current.start_ms + WINDOW_MS {
             self.turn(mono_ms);
         }
         let windows = [&self.former, &self.current];
         let in_range: u64 = windows.iter().map(|it| it.in_range).sum();
-        let is_sign = |side: usize| {
+        let sign = |skew, side: usize| {
             let count: u64 = windows.iter().map(|it| it.sides[side].count).sum();
-            let mut sources = windows.iter().flat_map(|it| &it.sides[side].sources);
-            let first = sources.next();
-            let are_several = sources.any(|source| Some(source) != first);
-            if are_several {
+            let sources = windows.iter().flat_map(|it| &it.sides[side].sources);
+            let sources = sources.collect::<HashSet<_>>().len();
+            let is_sign = if sources > 1 {
                 count > in_range
             } else {
                 in_range == 0 && count >= OF_ONE_SOURCE
-            }
+            };
+            let is_agreed = sources >= AGREEING_SOURCES;
+            is_sign.then_some(SkewSign { skew, is_agreed })
         };
-        if is_sign(0) {
-            Some(Skew::Behind)
-        } else if is_sign(1) {
-            Some(Skew::Ahead)
-        } else {
-            None
-        }
+        sign(Skew::Behind, 0).or_else(|| sign(Skew::Ahead, 1))
     }
 
     /// Returns when the sign may change without a further timestamp, if it may.
@@ -120,36 +153,56 @@ mod tests {
 
     const WALL_MS: u64 = 1_700_000_000_000;
 
-    fn observe(watch: &mut ClockWatch, client: &str, offset_ms: i64, mono_ms: u64, times: usize) {
+    fn observe(watch: &mut ClockWatch, user: &str, offset_ms: i64, mono_ms: u64, times: usize) {
         for _ in 0..times {
             let at_ms = WALL_MS.saturating_add_signed(offset_ms);
-            watch.observe(client, at_ms, WALL_MS, mono_ms);
+            watch.observe(Source::User(user), at_ms, WALL_MS, mono_ms);
         }
     }
 
+    fn sign(skew: Skew, is_agreed: bool) -> Option<SkewSign> {
+        Some(SkewSign { skew, is_agreed })
+    }
+
     #[test]
-    fn one_wrong_client_among_others_is_no_sign() {
+    fn one_wrong_user_among_others_is_no_sign() {
         let mut watch = ClockWatch::default();
         observe(&mut watch, "wrong", 3_600_000, 0, 100);
         observe(&mut watch, "right", 0, 0, 1);
-        assert_eq!(watch.skew(0), None);
+        assert_eq!(watch.sign(0), None);
         assert_eq!(watch.skewed, [100, 0]);
     }
 
     #[test]
-    fn several_clients_or_the_only_one_are_a_sign_until_time_has_passed() {
+    fn several_users_or_the_only_one_are_a_sign_until_time_has_passed() {
         let mut watch = ClockWatch::default();
         observe(&mut watch, "a", 3_600_000, 1_000, 2);
-        assert_eq!(watch.skew(1_000), None);
+        assert_eq!(watch.sign(1_000), None);
         observe(&mut watch, "a", 3_600_000, 1_000, 1);
-        assert_eq!(watch.skew(1_000), Some(Skew::Behind));
-        assert_eq!(watch.skew(60_000), Some(Skew::Behind));
-        assert_eq!(watch.skew(120_000), None);
+        assert_eq!(watch.sign(1_000), sign(Skew::Behind, false));
+        assert_eq!(watch.sign(60_000), sign(Skew::Behind, false));
+        assert_eq!(watch.sign(120_000), None);
         assert_eq!(watch.next_ms(), None);
         observe(&mut watch, "a", -61_000, 130_000, 1);
         observe(&mut watch, "b", -61_000, 130_000, 1);
-        assert_eq!(watch.skew(130_000), Some(Skew::Ahead));
-        observe(&mut watch, "a", 100, 130_000, 2);
-        assert_eq!(watch.skew(130_000), None);
+        assert_eq!(watch.sign(130_000), sign(Skew::Ahead, false));
+        observe(&mut watch, "c", -61_000, 130_000, 1);
+        assert_eq!(watch.sign(130_000), sign(Skew::Ahead, true));
+        observe(&mut watch, "a", 100, 130_000, 3);
+        assert_eq!(watch.sign(130_000), None);
+    }
+
+    #[test]
+    fn a_user_and_an_address_of_the_same_text_are_two_sources() {
+        let mut watch = ClockWatch::default();
+        let address = Source::Address(IpAddr::from([127, 0, 0, 1]));
+        for source in [
+            address,
+            Source::User("127.0.0.1"),
+            Source::Client("127.0.0.1"),
+        ] {
+            watch.observe(source, 0, WALL_MS, 0);
+        }
+        assert_eq!(watch.sign(0), sign(Skew::Ahead, true));
     }
 }

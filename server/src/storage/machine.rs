@@ -55,14 +55,28 @@ impl Machine for Threads {
     }
 
     fn random(&self) -> u64 {
-        RandomState::new().build_hasher().finish()
+        // Without random numbers of the system, the keys of hash tables are the next best.
+        getrandom::u64().unwrap_or_else(|_| RandomState::new().build_hasher().finish())
     }
 
     fn start(&self, name: &'static str, mut job: Box<dyn Job>) -> io::Result<Box<dyn Running>> {
+        reserve_for_thread()?;
         let run = move || while job.step() {};
         let thread = std::thread::Builder::new().name(name.into()).spawn(run)?;
         Ok(Box::new(thread))
     }
+}
+
+/// Bytes that a new thread takes for its stacks.
+const THREAD_BYTES: usize = 4 << 20;
+
+/// Makes sure that the system allows the stacks of another thread: without memory for the second one, the program would abort.
+fn reserve_for_thread() -> io::Result<()> {
+    // An allocator with a reserve gives it up for this, so that the memory is free afterwards.
+    let mut stacks = Vec::<u8>::new();
+    stacks.try_reserve_exact(THREAD_BYTES)?;
+    drop(std::hint::black_box(stacks));
+    Ok(())
 }
 
 impl Running for JoinHandle<()> {

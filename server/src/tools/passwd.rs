@@ -1,5 +1,5 @@
 //! `statestored passwd`: the lines of a user in a file of users.
-use crate::access::{PasswordHash, ScramKeys};
+use crate::access::{PasswordHash, ScramKeys, salt_key};
 use clap::Args;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File, Permissions};
@@ -178,6 +178,7 @@ impl Passwd {
             name: self.name.clone(),
             path: self.file.clone(),
         })?;
+        let text = with_salt_key(text).ok_or(PasswdError::NoRandomness)?;
         let write = || {
             let mut file = NamedTempFile::new_in(folder)?;
             let mut mode = OF_OWNER;
@@ -237,4 +238,17 @@ fn replaced(text: &str, name: &str, lines: &[String]) -> Option<Zeroizing<String
         new.push('\n');
     }
     Some(new)
+}
+
+/// Adds the key of the salts that SCRAM shows for unknown users to a file that has keys for SCRAM, once; `None` if there is no randomness.
+fn with_salt_key(mut text: Zeroizing<String>) -> Option<Zeroizing<String>> {
+    let has_keys = |line: &str| {
+        let secret = line.split_once(':').map(|(_, secret)| secret);
+        !line.starts_with('#') && secret.is_some_and(ScramKeys::is_one)
+    };
+    if text.lines().any(has_keys) && !text.lines().any(salt_key::is_line) {
+        text.push_str(&salt_key::new_line()?);
+        text.push('\n');
+    }
+    Some(text)
 }

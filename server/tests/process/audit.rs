@@ -248,8 +248,7 @@ fn refusals_have_user_client_and_reason_and_the_key_if_keys_are_asked_for() {
         );
         assert_eq!(first["key"]["text"], key);
         let list = server.daemon.get("/api/refusals");
-        assert!(list.starts_with("HTTP/1.1 200"), "{list}");
-        assert!(!list.contains("machines/2"), "{list}");
+        assert!(list.starts_with("HTTP/1.1 401"), "{list}");
     }
 }
 
@@ -308,16 +307,42 @@ fn what_an_administrator_does_is_logged_with_the_address() {
     ]);
     assert_eq!(server.post("/api/backup", "").0, 200);
     server.event(&[target, ("action", "backup"), ("status", "200")]);
+    let ended = server.event(&[target, ("event", "backup_ended"), ("origin", "http")]);
+    assert!(ended["bytes"].as_u64().unwrap() > 0, "{ended}");
+    assert!(
+        ended["seconds"].is_number() && ended["error"].is_null(),
+        "{ended}"
+    );
     let wrong = server.ask("POST", "/api/delete", "wrong", r#"{"key": "k"}"#);
     assert_eq!(wrong.0, 401);
     let denied = server.event(&[target, ("event", "denied"), ("path", "/api/delete")]);
     assert_eq!(denied["level"], "WARN");
     server.daemon.signal("-HUP");
     server.event(&[target, ("action", "reload"), ("origin", "signal")]);
-    // The new filter hides the line about itself.
     assert_eq!(server.post("/api/log", r#"{"filter": "off"}"#).0, 200);
     let change = server.event(&[target, ("event", "log_filter")]);
     assert_eq!(change["filter"], "off");
+}
+
+#[test]
+fn no_filter_hides_the_actions_of_administrators() {
+    let server = Audited::start(&[]);
+    for filter in [
+        "off",
+        "error",
+        "statestored::audit::admin=off,statestored::audit=off",
+    ] {
+        let change = format!(r#"{{"filter": "{filter}"}}"#);
+        assert_eq!(server.post("/api/log", &change).0, 200);
+        server.event(&[("action", "log"), ("filter", filter)]);
+        assert_eq!(server.post("/api/disconnect", r#"{"client": "c"}"#).0, 404);
+        server.event(&[("action", "disconnect"), ("client", "c")]);
+    }
+    // A filter can show more.
+    let change = r#"{"filter": "off,statestored::audit::admin=debug"}"#;
+    assert_eq!(server.post("/api/log", change).0, 200);
+    server.get("/api/status");
+    server.event(&[("event", "request"), ("path", "/api/status")]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::peer::{Daemon, MAX, Peer};
 use statestore_protocol::mqtt::{Connect, Packet, PacketId, Publish, PublishHeader};
 use statestore_protocol::topic;
 use std::time::{SystemTime, UNIX_EPOCH};
-use tempfile::tempdir;
+use tempfile::{TempDir, tempdir};
 
 const HOUR_MS: u64 = 3_600_000;
 
@@ -123,16 +123,16 @@ fn set(peer: &mut Peer, timestamp: &str) -> Vec<u8> {
 #[test]
 fn a_clock_that_is_behind_is_visible() {
     // The timestamps of all clients are an hour ahead of the server: its clock is an hour behind.
-    let server = Audited::start(&[]);
-    for name in ["a", "b"] {
-        let mut peer = server.daemon.connect(name);
+    let (_folder, server) = start_with_users();
+    for name in ["ann", "bob", "cid"] {
+        let mut peer = join(&server, name, name);
         let answer = set(&mut peer, &timestamp(3_600_000));
         assert!(
             answer.starts_with(b"-ERR the request timestamp is too far"),
             "{answer:?}"
         );
     }
-    server.event(&[("event", "refused"), ("cause", "clock"), ("client", "b")]);
+    server.event(&[("event", "refused"), ("cause", "clock"), ("client", "cid")]);
     let line = server.event(&[("level", "ERROR")]);
     assert!(
         line["message"]
@@ -146,41 +146,83 @@ fn a_clock_that_is_behind_is_visible() {
     assert!(text.contains("clock_behind: "), "{text}");
     let (_, status) = server.get("/api/status");
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
-    assert_eq!(status["counts"]["refused"], 2);
+    assert_eq!(status["counts"]["refused"], 3);
     assert_eq!(
         server.metric("statestored_clock_suspect{direction=\"behind\"}"),
         1.0
     );
     let name = "statestored_clock_skewed_timestamps_total{direction=\"ahead\"}";
-    assert_eq!(server.metric(name), 2.0);
+    assert_eq!(server.metric(name), 3.0);
     // Once the clock is right, so are the timestamps.
-    let mut peer = server.daemon.connect("c");
-    for number in 0..3 {
+    let mut peer = join(&server, "ann", "right");
+    for number in 0..4 {
         assert_eq!(set(&mut peer, &timestamp(number)), b"+OK\r\n");
     }
     assert_eq!(server.get("/readyz").0, 200);
 }
 
-#[test]
-fn the_clients_of_one_user_do_not_outvote_those_of_others() {
+/// Connects as a user, whose password is the same for all.
+fn join(server: &Audited, user: &str, client_id: &str) -> Peer {
+    let connect = Connect {
+        client_id: client_id.into(),
+        user_name: Some(user.into()),
+        password: Some("secret".into()),
+        ..Connect::default()
+    };
+    Peer::join(server.daemon.address, &connect).unwrap()
+}
+
+fn start_with_users() -> (TempDir, Audited) {
     let folder = tempdir().unwrap();
     let users = folder.path().join("users");
-    std::fs::write(&users, "ann:secret\nbob:secret\n").unwrap();
+    std::fs::write(&users, "ann:secret\nbob:secret\ncid:secret\n").unwrap();
     let server = Audited::start(&["--users-file", users.to_str().unwrap()]);
-    let join = |name: &'static str, client_id: &str| {
-        let connect = Connect {
-            client_id: client_id.into(),
-            user_name: Some(name.into()),
-            password: Some("secret".into()),
-            ..Connect::default()
-        };
-        Peer::join(server.daemon.address, &connect).unwrap()
-    };
-    assert_eq!(set(&mut join("bob", "right"), &timestamp(0)), b"+OK\r\n");
-    for client_id in ["peer", "another", "third"] {
-        set(&mut join("ann", client_id), &timestamp(3_600_000));
+    (folder, server)
+}
+
+/// Asserts that a server with a suspected clock takes clients all the same, and warns.
+fn assert_warned(server: &Audited) {
+    let (status, text) = server.get("/readyz");
+    assert_eq!(status, 200, "{text}");
+    assert!(text.starts_with("ready\nclock_behind: "), "{text}");
+    let line = server.event(&[("level", "WARN"), ("target", "statestored::hub::clock")]);
+    let message = line["message"].as_str().unwrap();
+    assert!(message.starts_with("SETs of one or two"), "{line}");
+    let suspect = "statestored_clock_suspect{direction=\"behind\"}";
+    assert_eq!(server.metric(suspect), 1.0);
+}
+
+#[test]
+fn two_users_alone_do_not_make_the_server_unready() {
+    let (_folder, server) = start_with_users();
+    for client_id in ["a", "b", "c"] {
+        set(&mut join(&server, "ann", client_id), &timestamp(3_600_000));
     }
+    assert_warned(&server);
+    set(&mut join(&server, "bob", "d"), &timestamp(3_600_000));
     assert_eq!(server.get("/readyz").0, 200);
+}
+
+#[test]
+fn client_ids_of_one_address_do_not_make_the_server_unready() {
+    let server = Audited::start(&[]);
+    for client_id in ["a", "b", "c", "d"] {
+        let mut peer = server.daemon.connect(client_id);
+        set(&mut peer, &timestamp(3_600_000));
+    }
+    assert_warned(&server);
+}
+
+#[test]
+fn the_clients_of_one_user_do_not_outvote_those_of_others() {
+    let (_folder, server) = start_with_users();
+    let mut right = join(&server, "bob", "right");
+    assert_eq!(set(&mut right, &timestamp(0)), b"+OK\r\n");
+    for client_id in ["peer", "another", "third"] {
+        set(&mut join(&server, "ann", client_id), &timestamp(3_600_000));
+    }
+    let (status, text) = server.get("/readyz");
+    assert_eq!((status, text.as_str()), (200, "ready\n"));
 }
 
 #[test]

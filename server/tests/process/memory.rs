@@ -169,3 +169,98 @@ fn a_process_without_memory_refuses_writes_until_there_is_some() {
     let log = String::from_utf8(output.stderr).unwrap();
     assert!(log.contains("the process has no memory left"), "{log}");
 }
+
+/// Results of large SETs.
+#[derive(Debug, Default)]
+struct LargeSets {
+    done: usize,
+    over_quota: usize,
+    disconnected: usize,
+}
+
+impl LargeSets {
+    /// Sends SETs of 8 to 15 MB to one key, on a new connection whenever the server has closed the former one.
+    fn send(&mut self, daemon: &Daemon, client_id: &str, rounds: usize) {
+        let mut peer = daemon.connect(client_id);
+        for round in 0..rounds {
+            let value = vec![b'v'; 15_000_000 - round % 8 * 1_000_000];
+            let mut packet = BytesMut::new();
+            encode_request(1, &[b"SET", client_id.as_bytes(), &value], &mut packet).unwrap();
+            // The server may close the connection before it has read the whole packet.
+            let is_written = peer.stream.write_all(&packet).is_ok();
+            let answer = if is_written { answer(&mut peer) } else { None };
+            match answer.as_deref() {
+                Some(OK) => self.done += 1,
+                Some(QUOTA) => self.over_quota += 1,
+                Some(other) => panic!("{:?}", String::from_utf8_lossy(other)),
+                None => {
+                    self.disconnected += 1;
+                    peer = daemon.connect(client_id);
+                }
+            }
+        }
+    }
+}
+
+/// Returns the payload of the next response; `None` if the server closes the connection since it lacks memory.
+fn answer(peer: &mut Peer) -> Option<Vec<u8>> {
+    loop {
+        match peer.receive() {
+            Some(Packet::PubAck(puback)) => assert_eq!(puback.reason, ReasonCode::SUCCESS),
+            Some(Packet::Publish(response)) => {
+                peer.acknowledge(response.packet_id().unwrap());
+                return Some(response.payload_bytes().to_vec());
+            }
+            Some(Packet::Disconnect(disconnect)) => {
+                assert_eq!(disconnect.reason, ReasonCode::QUOTA_EXCEEDED);
+                return None;
+            }
+            None => return None,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Fills the store, and sends large SETs from many clients at once, while another client makes small requests.
+fn send_large_sets(options: &[&str]) {
+    const CLIENTS: usize = 24;
+    let daemon = start_limited(112, &[options, &["--http", "http://127.0.0.1:0"]].concat());
+    let mut peer = daemon.connect("peer");
+    fill(&mut peer, 0, 1_000);
+    let send = &|number: usize| {
+        let mut sets = LargeSets::default();
+        sets.send(&daemon, &format!("large-{number}"), 4);
+        sets
+    };
+    let results = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|number| scope.spawn(move || send(number)))
+            .collect();
+        while clients.iter().any(|client| !client.is_finished()) {
+            let value = peer.request(1, &[b"GET", &key(0, 0)]);
+            assert!(value.starts_with(b"$1000\r\n"));
+        }
+        let results = clients.into_iter().map(|client| client.join().unwrap());
+        results.collect::<Vec<_>>()
+    });
+    println!("{results:?}");
+    daemon.connect("another").assert_alive();
+    let ends = "statestored_connections_closed_total{reason=\"evicted\"} ";
+    let metrics = daemon.get("/metrics");
+    let evicted = metrics.lines().find_map(|line| line.strip_prefix(ends));
+    assert_ne!(evicted.unwrap(), "0");
+    daemon.signal("-TERM");
+    let output = daemon.wait();
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn large_sets_of_many_clients_do_not_end_a_process_with_limited_memory() {
+    send_large_sets(&["--storage", "memory"]);
+}
+
+#[test]
+fn large_sets_of_many_clients_do_not_end_a_process_with_limited_memory_and_data_on_disk() {
+    let data_dir = tempfile::tempdir().unwrap();
+    send_large_sets(&["--data-dir", data_dir.path().to_str().unwrap()]);
+}

@@ -44,3 +44,21 @@ fn scram_shows_the_same_for_an_unknown_user_after_a_restart_and_on_another_serve
     passwd(&["--scram"], &another, "ann");
     assert_ne!(shown(&start(&another), "nobody"), first[2]);
 }
+
+#[test]
+fn scram_shows_the_same_for_an_unknown_user_when_passwords_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("users");
+    for user in ["ann", "bob"] {
+        passwd(&["--scram"], &file, user);
+    }
+    let users = ["nobody", "somebody"];
+    let first = users.map(|user| shown(&start(&file), user));
+    for user in ["ann", "bob"] {
+        let before = shown(&start(&file), user);
+        passwd(&["--scram"], &file, user);
+        let server = start(&file);
+        assert_ne!(shown(&server, user), before);
+        assert_eq!(users.map(|user| shown(&server, user)), first);
+    }
+}

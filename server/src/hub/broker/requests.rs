@@ -265,6 +265,10 @@ impl Hub {
         to: ReturnAddress<'_>,
         now: Now,
     ) {
+        let payload_bytes = envelope.request.payload.len();
+        if !self.large_allocations.allows_copies(payload_bytes) {
+            self.service.refuse_next_change();
+        }
         match self.service.ask(envelope, now) {
             Reception::Ended(outcome) => self.conclude_for_broker(to, &outcome, now),
             Reception::Later(ticket) => {

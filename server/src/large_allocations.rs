@@ -1,0 +1,79 @@
+//! Permission for single allocations whose size a client decides.
+use crate::available_memory::available_memory;
+use crate::heap::Heap;
+use crate::resident_memory::ResidentMemory;
+
+/// Largest allocation that needs no permission while at least half of the heap's reserve is left, in bytes.
+const SMALL_BYTES: usize = 2 << 20;
+
+/// The same while less of it is left.
+const SMALL_SCARCE_BYTES: usize = 64 << 10;
+
+/// Bytes that stay free for everything else, such as the stack of a thread, which the reserve cannot serve.
+const MARGIN_BYTES: u64 = 4 << 20;
+
+/// Judges whether the process can hold a large packet or value.
+///
+/// Memory is compared with its limits ten times a second, and several clients can exceed them in between. Therefore each large allocation
+/// is permitted before it is made.
+#[derive(Debug, Default)]
+pub(crate) struct LargeAllocations {
+    process: Option<Process>,
+}
+
+/// A process that has no other uses for its memory.
+#[derive(Debug)]
+struct Process {
+    heap: &'static dyn Heap,
+    resident: ResidentMemory,
+    available_bytes: u64,
+}
+
+impl LargeAllocations {
+    /// Judges by the heap of this process and the limits of its memory.
+    pub(crate) fn of(heap: &'static dyn Heap) -> Self {
+        Self {
+            process: Some(Process {
+                heap,
+                resident: ResidentMemory::open(),
+                available_bytes: available_memory(),
+            }),
+        }
+    }
+
+    /// Returns whether so many bytes can be allocated and kept, without the reserve.
+    pub(crate) fn allows(&self, bytes: usize) -> bool {
+        bytes <= SMALL_SCARCE_BYTES || self.has_memory(bytes, bytes, 0)
+    }
+
+    /// Returns whether the process can hold so many bytes, which it has, once more to keep and once more on their way.
+    pub(crate) fn allows_copies(&self, bytes: usize) -> bool {
+        bytes <= SMALL_SCARCE_BYTES || self.has_memory(bytes, 2 * bytes, 0)
+    }
+
+    /// Returns whether so many bytes can be allocated that are free again once they are sent: half of the reserve may serve.
+    pub(crate) fn allows_output(&self, bytes: usize) -> bool {
+        bytes <= SMALL_SCARCE_BYTES || self.has_memory(bytes, bytes, 2)
+    }
+
+    /// Returns whether the system has memory for `needed` bytes, one allocation of which has `bytes`: without the reserve, or with the
+    /// part of it that is named by its divisor, if not 0.
+    fn has_memory(&self, bytes: usize, needed: usize, divisor: u64) -> bool {
+        let Some(process) = &self.process else {
+            return true;
+        };
+        let reserve = process.heap.reserve_bytes();
+        let is_scarce = process.heap.left_bytes() < reserve / 2;
+        if bytes <= SMALL_BYTES && !is_scarce {
+            return true;
+        }
+        if bytes > SMALL_BYTES && is_scarce {
+            return false;
+        }
+        let lent = reserve.checked_div(divisor).unwrap_or(0);
+        let needed = (needed as u64).saturating_sub(lent) + MARGIN_BYTES;
+        let resident = process.resident.read().unwrap_or_default();
+        let in_use = resident.anonymous_bytes + reserve;
+        in_use + needed <= process.available_bytes && process.heap.has_room(needed)
+    }
+}
