@@ -377,7 +377,10 @@ export interface Client<V extends Bytes = Buffer> extends EventEmitter, AsyncDis
    * transaction: each value is stored, or not, by itself. If any fails, the others are carried out nevertheless, and this rejects with
    * the first failure, whose {@link StateStoreError.results} has the outcome or the error of each.
    */
+  setMany(values: Iterable<readonly [Data, Data]>, options?: SetOptions): Promise<SetOutcome[]>;
   setMany(values: Pairs, options?: SetOptions): Promise<SetOutcome[]>;
+  /** The same for an object whose type is an interface. */
+  setMany<T extends object & { readonly [Key in keyof T]: Data }>(values: T, options?: SetOptions): Promise<SetOutcome[]>;
   /** Deletes a key; an absent key is a result. */
   del(key: Data, options?: DelOptions): Promise<DelOutcome>;
   /** What each DEL did, in their order; what fails is told as by {@link setMany}. */

@@ -81,3 +81,20 @@ export async function refusals(client: Client): Promise<void> {
     error.code satisfies "TimedOut";
   }
 }
+
+interface Rooms {
+  readonly hall: string;
+  readonly cellar: Uint8Array;
+}
+
+export async function pairs(client: Client, rooms: Rooms): Promise<void> {
+  await client.setMany(rooms);
+  await client.setMany({ hall: "1" });
+  await client.setMany(new Map([["hall", "1"]]));
+  await client.setMany([["hall", "1"]]);
+  await client.setMany([["hall", "1"], ["cellar", new Uint8Array(1)]]);
+  // @ts-expect-error a number is neither a string nor bytes
+  await client.setMany({ hall: 1 });
+  // @ts-expect-error a text has no keys
+  await client.setMany("text");
+}

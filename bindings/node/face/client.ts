@@ -159,7 +159,7 @@ export class Client extends EventEmitter implements Declared {
     return this.#operations.run("del", options, begin, results.del);
   }
 
-  setMany(values: Pairs, options?: SetOptions): Promise<SetOutcome[]> {
+  setMany(values: Pairs | object, options?: SetOptions): Promise<SetOutcome[]> {
     const begin = (from: Options) => this.#native.setMany(...args.pairs("values", values), args.setInput(from));
     return this.#operations.run("setMany", options, begin, results.sets);
   }

@@ -1,5 +1,4 @@
 /** Errors: a class for each kind. */
-import { getSystemErrorName } from "node:util";
 import type { ErrorCode, Outcome } from "../index.js";
 import type { Failure } from "./native.js";
 
@@ -170,7 +169,8 @@ export function failed(failure: Failure): StateStoreError {
     cause = new Error(text, cause === undefined ? undefined : { cause });
   }
   if (failure.errno !== undefined && failure.errno !== null) {
-    // As errors of Node have them.
+    // As errors of Node have them. The module is loaded with the first such error.
+    const { getSystemErrorName } = require("node:util") as typeof import("node:util");
     const system = { errno: -failure.errno, code: getSystemErrorName(-failure.errno) };
     for (let at: unknown = cause; at instanceof Error; at = at.cause) {
       Object.assign(at, system);

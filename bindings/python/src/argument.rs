@@ -22,8 +22,14 @@ pub(crate) fn wrong_value(name: &str, wanted: &str, value: &Bound<'_, PyAny>) ->
     }
 }
 
+/// Arguments for which a call may wait, and so may be `math.inf`.
+const WAITS: [&str; 2] = ["timeout", "wait"];
+
 /// A time: seconds, or a `datetime.timedelta`.
 pub(crate) fn time(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Duration>> {
+    if WAITS.contains(&name) {
+        return limit(name, value);
+    }
     let Some(value) = value else { return Ok(None) };
     match Duration::try_from_secs_f64(seconds(name, value)?) {
         Ok(time) => Ok(Some(time)),

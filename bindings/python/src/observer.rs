@@ -239,6 +239,10 @@ impl Observer {
         for_callback: bool,
     ) -> PyResult<Looking> {
         if self.has_callback && !for_callback {
+            // In a forked process, that is the reason.
+            self.source
+                .error()
+                .map_err(|error| error::to_python(py, &error))?;
             return Err(error::invalid(
                 py,
                 "waiting for an observation: this observer has a callback, which gets all of them; observe without a callback to iterate",

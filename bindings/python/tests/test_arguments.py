@@ -55,7 +55,7 @@ BAD_VALUES = [
     ("get", ("",), {}, "key"),
     ("get", ("key",), {"timeout": -1}, "timeout"),
     ("get", ("key",), {"timeout": float("nan")}, "timeout"),
-    ("get", ("key",), {"timeout": float("inf")}, "timeout"),
+    ("get", ("key",), {"timeout": float("-inf")}, "timeout"),
     ("get", ("key",), {"timeout": timedelta(seconds=-1)}, "timeout"),
     ("set", ("key", "v"), {"condition": "sometimes"}, "condition"),
     ("set", ("key", "v"), {"retry": "maybe"}, "retry"),
@@ -352,3 +352,10 @@ def test_closing_in_a_callback_is_refused(statestore_server):
     client.set("key", "value")
     assert errors.get(timeout=30).kind == "WrongThread"
     client.close()
+
+
+def test_a_wait_may_be_endless(connect, face):
+    client = connect()
+    assert face.run(client.get("key", timeout=math.inf)) is None
+    guard = face.run(client.lock("door", wait=math.inf))
+    face.run(guard.release())
