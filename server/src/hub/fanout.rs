@@ -218,7 +218,7 @@ impl Hub {
         now: Now,
     ) {
         let (topic, publisher) = (publication.message.topic(), publication.publisher);
-        let mut search = self.subscriptions.begin(topic, publisher);
+        let mut search = Search::new();
         let mut visits = FIRST_VISITS;
         let is_done = self
             .subscriptions
@@ -355,7 +355,7 @@ impl Hub {
                 publication.search = Searched::Wholly;
                 return true;
             }
-            Searched::Unsearched => self.subscriptions.begin(topic, publisher),
+            Searched::Unsearched => Search::new(),
             Searched::Partly(search) => search,
         };
         let is_done = self

@@ -1,6 +1,7 @@
 //! A map for places of which there are many, and in most of which is one entry, or none.
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 /// Entries by key, in the order of the keys. One entry takes no memory of its own.
 #[derive(Debug, Default)]
@@ -76,11 +77,16 @@ impl<K: Ord, V> Few<K, V> {
         }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+    /// Entries whose keys are behind this one, or all.
+    pub(super) fn behind(&self, key: Option<&K>) -> impl Iterator<Item = (&K, &V)> {
         let (one, many) = match self {
             Self::None => (None, None),
-            Self::One(key, value) => (Some((key, value)), None),
-            Self::Many(all) => (None, Some(all.iter())),
+            Self::One(its, _) if key.is_some_and(|key| its <= key) => (None, None),
+            Self::One(its, value) => (Some((its, value)), None),
+            Self::Many(all) => {
+                let first = key.map_or(Bound::Unbounded, Bound::Excluded);
+                (None, Some(all.range((first, Bound::Unbounded))))
+            }
         };
         one.into_iter().chain(many.into_iter().flatten())
     }
@@ -102,7 +108,8 @@ mod tests {
                 } else {
                     prop_assert_eq!(few.remove(&key), model.remove(&key));
                 }
-                prop_assert!(few.iter().eq(model.iter()));
+                prop_assert!(few.behind(None).eq(model.iter()));
+                prop_assert!(few.behind(Some(&key)).eq(model.iter().filter(|(it, _)| **it > key)));
                 prop_assert_eq!(few.is_empty(), model.is_empty());
                 prop_assert_eq!(matches!(few, Few::Many(_)), model.len() > 1);
                 for key in 0..4 {

@@ -150,22 +150,13 @@ impl<S: Ord + Copy> SubscriptionTree<S> {
     /// Returns each subscriber that gets a message published to `topic` by `publisher`, in the order
     /// of the subscribers, once each.
     pub(crate) fn matches(&mut self, topic: &str, publisher: Option<S>) -> Vec<Match<S>> {
-        let mut search = self.begin(topic, publisher);
+        let mut search = Search::new();
         let mut visits = usize::MAX;
         while !self.search(topic, publisher, &mut search, &mut visits) {}
         search.into_matches()
     }
 
-    /// Begins to match a topic: filters without wildcards are found at once.
-    pub(crate) fn begin(&self, topic: &str, publisher: Option<S>) -> Search<S> {
-        let mut search = Search::new();
-        for (subscriber, options) in self.exact.get(topic).into_iter().flat_map(Few::iter) {
-            search.add(*subscriber, *options, publisher);
-        }
-        search
-    }
-
-    /// Continues to match a topic, with `visits` visits of nodes at most; returns whether it has ended. Subscriptions that came or went
+    /// Continues to match a topic, with `visits` visits of nodes at most, or as many times eight subscribers; returns whether it has ended. Subscriptions that came or went
     /// since the last slice are found or not.
     pub(crate) fn search(
         &mut self,
@@ -180,6 +171,17 @@ impl<S: Ord + Copy> SubscriptionTree<S> {
         while let Some(part) = search.part {
             let of_levels = self.of_levels.get(&levels.len());
             let (tree, depth) = match part {
+                Part::Exact => {
+                    if let Some(subscribers) = self.exact.get(topic) {
+                        let before = *visits;
+                        let is_done = search.add(subscribers, publisher, visits);
+                        self.work += (before - *visits) * VISIT_STEPS;
+                        if !is_done {
+                            return false;
+                        }
+                    }
+                    (None, 0)
+                }
                 Part::SameEnd => {
                     let trees = of_levels.map(|it| &it.by_end);
                     (trees.and_then(|it| it.get(levels[before])), before)
@@ -191,7 +193,11 @@ impl<S: Ord + Copy> SubscriptionTree<S> {
             };
             let place = (&levels[..], is_wild, depth);
             let mut path = std::mem::take(&mut search.path);
+            let former = search.is_within_filter().then(|| path.clone());
             let mut walk = tree.and_then(|tree| Walk::resume(tree, place, &mut path));
+            if former.is_some_and(|former| former != path) {
+                search.leave_filter();
+            }
             while let Some(here) = &mut walk {
                 if *visits == 0 {
                     search.path = path;
@@ -202,15 +208,17 @@ impl<S: Ord + Copy> SubscriptionTree<S> {
                 // The filter `#` does not match a topic that begins with `$`.
                 let ends = match part {
                     Part::Below => !path.is_empty() || is_wild,
-                    Part::SameEnd | Part::AnyEnd => path.len() == depth,
+                    Part::Exact | Part::SameEnd | Part::AnyEnd => path.len() == depth,
                 };
                 if let Some(node) = here.nodes.last()
                     && ends
                 {
-                    for (subscriber, options) in node.here.iter() {
-                        search.add(*subscriber, *options, publisher);
-                        *visits = visits.saturating_sub(1);
-                        self.work += VISIT_STEPS;
+                    let before = *visits;
+                    let is_done = search.add(&node.here, publisher, visits);
+                    self.work += (before - *visits) * VISIT_STEPS;
+                    if !is_done {
+                        search.path = path;
+                        return false;
                     }
                 }
                 if !here.next(&mut path) {
@@ -218,7 +226,9 @@ impl<S: Ord + Copy> SubscriptionTree<S> {
                 }
             }
             search.path.clear();
+            search.leave_filter();
             search.part = match part {
+                Part::Exact => Some(Part::SameEnd),
                 Part::SameEnd => Some(Part::AnyEnd),
                 Part::AnyEnd => Some(Part::Below),
                 Part::Below => None,
@@ -365,7 +375,7 @@ mod tests {
         }
         let stays = [2, 3, 4];
         for removed_after in 0..20 {
-            let mut search = tree.begin("a/b/c", None);
+            let mut search = Search::new();
             let mut slices = 0;
             while !tree.search("a/b/c", None, &mut search, &mut 1) {
                 if slices == removed_after {
@@ -404,7 +414,7 @@ mod tests {
                 }
             }
             prop_assert_eq!(who(&mut tree, &topic), &expected[..]);
-            let mut search = tree.begin(&topic, None);
+            let mut search = Search::new();
             while !tree.search(&topic, None, &mut search, &mut 1) {}
             let sliced: Vec<_> = search.into_matches().iter().map(|it| it.subscriber).collect();
             prop_assert_eq!(sliced, expected);

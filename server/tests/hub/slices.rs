@@ -107,6 +107,39 @@ fn a_message_reaches_many_subscribers_in_slices_and_is_acknowledged_at_the_end()
 }
 
 #[test]
+fn subscribers_of_one_topic_are_found_in_slices() {
+    const SUBSCRIBERS: usize = 8_000;
+    let mut world = World::new();
+    let mut subscribers: Vec<_> = (0..SUBSCRIBERS)
+        .map(|number| world.client(&format!("s-{number}")))
+        .collect();
+    for client in &mut subscribers {
+        world.subscribe(client, "a");
+    }
+    let publisher = world.client("publisher");
+    let mut input = BytesMut::new();
+    message("a", 1)
+        .encode(u32::MAX, &mut input, 0, |_| ())
+        .unwrap();
+    world
+        .hub
+        .received(publisher.connection, &mut input, world.now);
+    let is_handed_out = |world: &mut World, client| !world.published(client).is_empty();
+    assert!(
+        !subscribers.iter().any(|it| is_handed_out(&mut world, it)),
+        "not all subscribers are found yet"
+    );
+    world.lose(&subscribers[SUBSCRIBERS - 1]);
+    while world.hub.has_work() {
+        world.hub.work(world.now);
+    }
+    for client in &subscribers[..SUBSCRIBERS - 1] {
+        assert_eq!(world.published(client).len(), 1);
+    }
+    assert_eq!(world.puback(&publisher, id(1)), ReasonCode::SUCCESS);
+}
+
+#[test]
 fn a_large_value_goes_to_few_watchers_at_a_time() {
     let mut world = World::new();
     for number in 0..10 {

@@ -1,10 +1,15 @@
 //! Matching a topic, in slices.
-use super::node::{Edge, Node};
+use super::node::{Edge, Node, Subscribers};
 use super::{Match, Subscription};
 
-/// The trees that a topic is looked up in, in this order.
+/// Subscribers that take as long to find as a node.
+const SUBSCRIBERS_PER_VISIT: usize = 8;
+
+/// The places that a topic is looked up in, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
+    /// Filters without wildcards.
+    Exact,
     /// Filters with as many levels that end in the last level of the topic.
     SameEnd,
     /// Filters with as many levels that end in `+`.
@@ -20,23 +25,57 @@ pub(crate) struct Search<S> {
     pub(super) part: Option<Part>,
     /// The edges to the node that is visited next.
     pub(super) path: Vec<Edge>,
+    /// The subscriber of the filter at hand that was found last, if there are further ones.
+    last: Option<S>,
     /// Matching subscriptions, in the order in which they were found.
     found: Vec<(S, Subscription)>,
 }
 
 impl<S: Ord + Copy> Search<S> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            part: Some(Part::SameEnd),
+            part: Some(Part::Exact),
             path: Vec::new(),
+            last: None,
             found: Vec::new(),
         }
     }
 
-    pub(super) fn add(&mut self, subscriber: S, options: Subscription, publisher: Option<S>) {
-        if !options.no_local || Some(subscriber) != publisher {
-            self.found.push((subscriber, options));
+    /// Adds the subscribers of a filter behind the last one, at least some and as many as the visits are for; returns whether there are no
+    /// further ones.
+    pub(super) fn add(
+        &mut self,
+        subscribers: &Subscribers<S>,
+        publisher: Option<S>,
+        visits: &mut usize,
+    ) -> bool {
+        let former = self.last.take();
+        let mut last = former;
+        let further = subscribers.behind(former.as_ref());
+        for ((subscriber, options), number) in further.zip(1_usize..) {
+            if number.is_multiple_of(SUBSCRIBERS_PER_VISIT) {
+                if *visits == 0 {
+                    self.last = last;
+                    return false;
+                }
+                *visits -= 1;
+            }
+            if !options.no_local || Some(*subscriber) != publisher {
+                self.found.push((*subscriber, *options));
+            }
+            last = Some(*subscriber);
         }
+        true
+    }
+
+    /// Returns whether the search goes on within a filter, which may be gone by now.
+    pub(super) fn is_within_filter(&self) -> bool {
+        self.last.is_some()
+    }
+
+    /// Leaves the filter at hand.
+    pub(super) fn leave_filter(&mut self) {
+        self.last = None;
     }
 
     /// Each subscriber that gets the message, in their order, once each.
