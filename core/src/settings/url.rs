@@ -56,11 +56,15 @@ const PARAMETERS: [(&str, Apply); 12] = [
 
 /// Reads a connection URL. Its parts are percent-encoded UTF-8.
 pub(super) fn parse(text: &str) -> Result<Settings, Error> {
-    if !text.contains("://") {
-        return Err(invalid(NO_SCHEME));
-    }
+    let has_scheme = text.contains("://");
     let (text, others) = first_and_others(text);
-    let uri = Uri::parse(&*text).map_err(|error| invalid(format!("it is not a URL: {error}")))?;
+    let uri = Uri::parse(&*text).map_err(|error| {
+        if has_scheme {
+            invalid(format!("it is not a URL: {error}"))
+        } else {
+            invalid(NO_SCHEME)
+        }
+    })?;
     let scheme = uri.scheme().as_str().to_ascii_lowercase();
     let mut settings = match scheme.as_str() {
         "mqtt" => no_path(&uri, brokers(&uri, &others, DEFAULT_PORT)?)?,
@@ -69,6 +73,7 @@ pub(super) fn parse(text: &str) -> Result<Settings, Error> {
         "wss" => with_path(&uri, brokers(&uri, &others, DEFAULT_WSS_PORT)?)?.tls(true),
         "unix" if others.is_empty() => socket(&uri)?,
         "unix" => return Err(invalid(NO_PATH)),
+        _ if !has_scheme => return Err(invalid(NO_SCHEME)),
         _ => {
             return Err(invalid(
                 "it begins with none of `mqtt://`, `mqtts://`, `ws://`, `wss://` and `unix://`",
@@ -399,7 +404,7 @@ mod tests {
                 "ws://user:1/secret@broker",
                 "the path has an `@`, which is written `%40` there; a `/` in a password is written `%2F`",
             ),
-            ("user:secret@broker", no_scheme),
+            ("user:secret@broker", NO_SCHEME),
             ("mqtt:broker", no_host),
             ("mqtt://:1883", no_host),
             ("mqtt://user:secret@", no_host),
