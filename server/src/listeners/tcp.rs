@@ -201,7 +201,10 @@ mod tests {
             let taken = holder.local_addr().unwrap();
             let error = bind(&both(taken.port()), true).unwrap_err();
             // Another process may have this port of the first address.
-            if !error.to_string().starts_with(&both(taken.port())[0].to_string()) {
+            if !error
+                .to_string()
+                .starts_with(&both(taken.port())[0].to_string())
+            {
                 break (error, taken);
             }
         };

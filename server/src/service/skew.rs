@@ -160,8 +160,8 @@ mod tests {
         }
     }
 
-    fn sign(skew: Skew, is_agreed: bool) -> Option<SkewSign> {
-        Some(SkewSign { skew, is_agreed })
+    fn sign(skew: Skew, is_agreed: bool) -> SkewSign {
+        SkewSign { skew, is_agreed }
     }
 
     #[test]
@@ -179,15 +179,15 @@ mod tests {
         observe(&mut watch, "a", 3_600_000, 1_000, 2);
         assert_eq!(watch.sign(1_000), None);
         observe(&mut watch, "a", 3_600_000, 1_000, 1);
-        assert_eq!(watch.sign(1_000), sign(Skew::Behind, false));
-        assert_eq!(watch.sign(60_000), sign(Skew::Behind, false));
+        assert_eq!(watch.sign(1_000), Some(sign(Skew::Behind, false)));
+        assert_eq!(watch.sign(60_000), Some(sign(Skew::Behind, false)));
         assert_eq!(watch.sign(120_000), None);
         assert_eq!(watch.next_ms(), None);
         observe(&mut watch, "a", -61_000, 130_000, 1);
         observe(&mut watch, "b", -61_000, 130_000, 1);
-        assert_eq!(watch.sign(130_000), sign(Skew::Ahead, false));
+        assert_eq!(watch.sign(130_000), Some(sign(Skew::Ahead, false)));
         observe(&mut watch, "c", -61_000, 130_000, 1);
-        assert_eq!(watch.sign(130_000), sign(Skew::Ahead, true));
+        assert_eq!(watch.sign(130_000), Some(sign(Skew::Ahead, true)));
         observe(&mut watch, "a", 100, 130_000, 3);
         assert_eq!(watch.sign(130_000), None);
     }
@@ -203,6 +203,6 @@ mod tests {
         ] {
             watch.observe(source, 0, WALL_MS, 0);
         }
-        assert_eq!(watch.sign(0), sign(Skew::Ahead, true));
+        assert_eq!(watch.sign(0), Some(sign(Skew::Ahead, true)));
     }
 }
