@@ -1,4 +1,4 @@
-//! Leases, locks and elections that know when they are lost, and fenced compare-and-set ("Locking and fencing tokens").
+//! Leases, locks and elections that know when they are lost, and compare-and-set by version ("Locking and fencing tokens").
 //!
 //! A [`Lease`] is taken in one attempt, a lock is [waited for](crate::Client::lock); both give a [`Guard`]. The guard
 //! renews the lease by itself, ends *before* the store can give the lease to somebody else, and sends its fencing token

@@ -182,7 +182,7 @@ class Holder(Generic[V]):
     name: V
     """The name, as it stands in the store."""
     client_id: str | None
-    """The MQTT client id, if the holder uses this library."""
+    """The name that a holder of this library gave itself, or its MQTT client id."""
 
 
 @dataclass(frozen=True)
