@@ -166,10 +166,12 @@ async fn drive(shared: &Shared, first: oneshot::Sender<Result<(), Error>>) -> (L
             lost_at = None;
             reported.clear();
             tracing::warn!(reason = %error, "the connection to the broker is lost");
-        } else if reported.is_new(&error) {
-            tracing::warn!(reason = %error, "an attempt to connect to the broker failed, and the next ones follow");
+        } else if !(is_first && shared.settings.connect_limit.is_zero()) && reported.is_new(&error)
+        {
+            tracing::warn!(reason = %error, "an attempt to connect to the broker failed");
         } else {
-            tracing::debug!(reason = %error, "another attempt to connect to the broker failed");
+            // The caller gets the error of a single attempt, and the same error again is no news.
+            tracing::debug!(reason = %error, "an attempt to connect to the broker failed");
         }
         let lost_at = *lost_at.get_or_insert_with(Instant::now);
         let error = if held_well {
