@@ -426,7 +426,7 @@ mod tests {
             ),
             (
                 &[("url", "JZ")],
-                "reading the connection URL: it is not a URL",
+                "reading the connection URL: it has no scheme",
             ),
             (
                 &[("caFile", "JZ"), ("ca_file", "JZ")],

@@ -227,7 +227,7 @@ impl Guard {
     /// As `Client.update`, under the token of the lock; `LockLostError` once the lock is lost.
     ///
     ///     >>> with client.lock("pump/owner") as guard:
-    ///     ...     _ = guard.update("pump/starts", lambda old: str(int(old.value if old else 0) + 1))
+    ///     ...     _ = guard.update("pump/starts", lambda old: b"1" if old is None else old.value + b"1")
     ///     ...     client.get("pump/starts").value
     ///     b'1'
     #[pyo3(

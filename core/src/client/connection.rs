@@ -156,13 +156,12 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
     /// Handles some of what was read.
     fn handle(&mut self) -> Result<(), Lost> {
         let now_ms = self.shared.now_ms();
-        let is_starting = self.received.ready.is_none();
         if self.first.is_empty() {
             let bytes = self.input.bytes();
             let count = bytes.len().min(ForeignProtocol::BYTES);
             self.first.extend_from_slice(&bytes[..count]);
         }
-        let result = {
+        let (result, is_ready) = {
             let mut core = self.shared.core();
             if core.closing {
                 return Err(Lost::Closing);
@@ -175,11 +174,12 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                 .set_max_packet_bytes(core.exchange.session().max_packet_bytes());
             // A broker that never stops sending does not stop the time.
             let advanced = core.exchange.advance(now_ms, &mut received.wakers);
-            more.and_then(|more| advanced.map(|()| more))
+            let result = more.and_then(|more| advanced.map(|()| more));
+            (result, core.exchange.session().is_ready())
         };
         self.received.wakers.drain(..).for_each(Waker::wake);
         self.more = result.map_err(|error| match error {
-            SessionError::Decode(_) if is_starting => {
+            SessionError::Decode(_) if !is_ready => {
                 Lost::NotMqtt(ForeignProtocol::of(&self.first), error)
             }
             error => Lost::Session(error),
