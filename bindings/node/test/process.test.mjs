@@ -160,9 +160,11 @@ test("a server for tests ends with the worker that started it", async () => {
     const worker = new Worker(code, { eval: true });
     const [port] = await once(worker, "message");
     console.log(port);
+    const ended = once(process.stdin, "end");
     await once(process.stdin, "data");
     await worker.terminate();
-    await once(process.stdin, "end");
+    process.stdin.resume();
+    await ended;
   `);
   const [connection] = await connectionsTo(child);
   child.stdin.write("end\n");
