@@ -221,7 +221,7 @@ impl<'a> Updater<'a> {
         options: UpdateOptions,
         changer: &Arc<Changer>,
     ) -> Result<UpdateOutcome, Error> {
-        // Who waits here may be the one who would run the queue.
+        // The thread that waits here may be the one that runs the queue.
         if self.client.is_in_callback() || self.client.has_queue() {
             update_here(self, key, options, changer)
         } else {

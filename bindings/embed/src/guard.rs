@@ -79,7 +79,7 @@ impl Inner {
         })
     }
 
-    /// Gives the lease back in the background if that was begun and given up, unless somebody uses it.
+    /// Gives the lease back in the background if that was begun and given up, unless it is in use.
     fn settle(&self) {
         if self.over.get().is_some()
             && self.givers.load(Ordering::SeqCst) == 0

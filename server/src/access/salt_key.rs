@@ -1,6 +1,6 @@
 //! The key of the salts that SCRAM shows for unknown users, as a line in the file of users.
 //!
-//! The line is a comment for programs that do not know it. Whoever can read it can read the hashes of the passwords as well.
+//! The line is a comment for programs that do not know it. It is as readable as the hashes of the passwords.
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ring::hmac::{HMAC_SHA256, Key};
