@@ -389,18 +389,18 @@ static void bounded_releases(sst_client *client, sst_client *other) {
 static void cancelled_releases(sst_client *client, sst_client *other) {
   sst_error *error = NULL;
   int i;
+  latch told;
+  const sst_on_release released = {&told, on_release, latch_drop};
+  const sst_on_done done = {&told, on_done, latch_drop};
+  latch_init(&told);
   for (i = 0; i < 20; ++i) {
     sst_guard *guard = NULL, *next = NULL;
     sst_operation *operation = NULL;
-    latch told;
-    const sst_on_release released = {&told, on_release, latch_drop};
-    const sst_on_done done = {&told, on_done, latch_drop};
-    latch_init(&told);
     EXPECT(SST_OK, sst_lock(client, TEXT("locks/cancelled"), NULL, &guard, &error));
     if (i % 2 == 0) EXPECT(SST_OK, sst_guard_release_async(guard, SST_FOREVER, released, &operation, &error));
     if (i % 2 == 1) EXPECT(SST_OK, sst_guard_finish_async(guard, SST_FOREVER, done, &operation, &error));
     EXPECT(SST_OK, sst_operation_cancel(operation, &error));
-    latch_wait_drops(&told, 1);
+    latch_wait_drops(&told, i + 1);
     CHECK(told.status == SST_OK || told.status == SST_CANCELLED);
     CHECK(!sst_guard_is_valid(guard));
     EXPECT(SST_OK, sst_lock(other, TEXT("locks/cancelled"), NULL, &next, &error));
@@ -408,8 +408,8 @@ static void cancelled_releases(sst_client *client, sst_client *other) {
     sst_operation_free(operation);
     sst_guard_free(next);
     sst_guard_free(guard);
-    latch_destroy(&told);
   }
+  latch_destroy(&told);
 }
 
 // A client that is freed gets no lock any more, and says so to who waits for one.

@@ -59,7 +59,7 @@ class Client:
     def _close_within(self, seconds: float) -> bool: ...
     def _callback_thread(self) -> int | None: ...
 
-def forward_log(level: int, callback: Callable[[int, str, str], object], /) -> None:
+def forward_log(level: int, callback: Callable[[int, str, str, str, int], object], /) -> None:
     """Calls ``callback(level, module, message, file, line)`` for what is logged, if it is at least as important as ``level``."""
 def stop_log() -> None:
     """Logs nothing any more, and waits until what was logged before has been told."""
