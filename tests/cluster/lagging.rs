@@ -86,10 +86,18 @@ async fn read(client: Client, written: Rc<Written>, ages: Rc<Ages>) {
 }
 
 async fn observe(client: Client, written: Rc<Written>, ages: Rc<Ages>) {
-    let mut observer = client.observe(KEY).await.unwrap();
-    let mut known = 0;
+    // The storage may not answer yet.
+    let mut observer = loop {
+        match client.observe(KEY).await {
+            Ok(observer) => break observer,
+            Err(error) if written.is_over.get() => panic!("no observation began: {error}"),
+            Err(_) => sleep(PAUSE).await,
+        }
+    };
+    let (mut known, began) = (0, Instant::now());
     while !written.is_over.get() {
-        let age = written.age(known, Instant::now());
+        // Changes before the observation are not reported.
+        let age = written.age(known, Instant::now()).min(began.elapsed());
         ages.told.set(ages.told.get().max(age));
         let next = tokio::time::timeout(PAUSE, observer.next()).await;
         if let Ok(Some(Observation::Set { value, .. })) = next {
