@@ -55,7 +55,7 @@ declare -A about=(
   [compilers]="the C and C++ suites as installed: C99, C11, C++17, gcc and clang, shared and static"
   [sanitizers]="the C and C++ suites with AddressSanitizer, Memcheck and Helgrind"
   [deny]="licences, sources and duplicates of the dependencies"
-  [docs]="the API documentation, the shell sessions of the book, and the manifests of a cluster"
+  [docs]="the shell sessions of the book, and the manifests of a cluster"
   [wheel]="the Python wheels in a fresh environment: tests, types and examples, with every CPython here"
   [npm]="the Node addon built by itself, with its load tests"
   [package]="each artefact of a release, built without optimisation, installed into an empty place, and tried"
@@ -72,7 +72,7 @@ declare -A about=(
   [ignored]="the tests marked #[ignore]: minutes of a slow link, and namespaces"
   [runtimes]="the Node package under Bun and Deno"
   [benchmarks]="clippy for the benchmarks, with and without those of engines"
-  [book]="the book, made by mdBook"
+  [book]="the API documentation, and the book by mdBook"
 )
 
 # What each step needs of the machine; scripts/needs.bash describes the names.
