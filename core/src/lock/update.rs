@@ -147,7 +147,7 @@ impl Read<'_> {
 
 struct Update<'a> {
     client: &'a Client,
-    /// Its token goes with each write, and no request takes longer than its lease.
+    /// Guard whose token goes with each write, and whose lease bounds each request.
     guard: Option<&'a Guard>,
     key: &'a [u8],
     options: &'a UpdateOptions,
@@ -253,7 +253,7 @@ impl Update<'_> {
         }
     }
 
-    /// One attempt on a store that has conditions on versions.
+    /// Makes one attempt on a store that has conditions on versions.
     async fn replace_version(
         &self,
         found: Option<&Entry>,
@@ -313,7 +313,7 @@ impl Update<'_> {
             .filter(|&time| time != Duration::MAX)
     }
 
-    /// One attempt on a store without conditions on versions. `why` is why those before it did not store anything.
+    /// Makes one attempt on a store without conditions on versions. `why` is why those before it did not store anything.
     async fn replace(
         &self,
         mut steps: CompareAndSet,
