@@ -1,8 +1,9 @@
 //! `HAProxy` in front of the servers, with the configuration of the cluster that is documented.
 use crate::nodes::{NODES, Nodes, PROXY};
-use crate::process::{Process, free_port};
+use crate::process::Process;
+use faults::free_port;
 use statestore::Settings;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use tempfile::NamedTempFile;
 
 /// As it is in the repository.
@@ -22,12 +23,7 @@ impl Balancer {
         let text = std::fs::read_to_string(CONFIGURATION).unwrap();
         std::fs::write(configuration.path(), adapted(&text, port, nodes)).unwrap();
         let mut command = Command::new("haproxy");
-        command
-            .arg("-db")
-            .arg("-f")
-            .arg(configuration.path())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+        command.arg("-db").arg("-f").arg(configuration.path());
         let mut process = Process::start(&mut command);
         process.listens(port).await;
         Self {

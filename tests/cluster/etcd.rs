@@ -2,11 +2,12 @@
 use crate::LONG;
 use crate::disk::Disk;
 use crate::hosts::Hosts;
-use crate::process::{Process, free_port};
+use crate::process::Process;
+use faults::free_port;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -177,9 +178,7 @@ impl Etcd {
             .arg(format!("--advertise-client-urls={client}"))
             .arg(format!("--listen-peer-urls={peer}"))
             .arg(format!("--initial-advertise-peer-urls={peer}"))
-            .arg(format!("--initial-cluster={}", self.initial))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+            .arg(format!("--initial-cluster={}", self.initial));
         member.process = Some(Process::start(&mut command));
     }
 }

@@ -1,9 +1,10 @@
 //! Two servers over one engine, each behind proxies of its own on its way there.
 use crate::engine::Engine;
-use crate::process::{Process, free_port};
+use crate::process::Process;
+use faults::free_port;
 use faults::proxy::{Admission, Cut, Proxy};
 use statestore::Settings;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 /// How many.
@@ -97,9 +98,7 @@ impl Nodes {
             .args(&node.storage)
             .arg(format!("--listen=tcp://127.0.0.1:{}", node.port))
             .arg(format!("--http=http://127.0.0.1:{}", node.http))
-            .arg(format!("--trusted-proxy={PROXY}"))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+            .arg(format!("--trusted-proxy={PROXY}"));
         node.process = Some(Process::start(&mut command));
     }
 

@@ -1,29 +1,32 @@
 //! Processes that end with the test.
 use rustix::process::{Pid, Signal, kill_process};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Command};
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long one may take until it listens.
 const START: Duration = Duration::from_secs(60);
 
-/// A port that was free a moment ago: it has to be the same after a restart.
-pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap().port()
-}
-
 /// Killed when it is dropped.
 pub(crate) struct Process {
     child: Child,
+    /// Standard error, shown if the program ends instead of listening.
+    log: File,
     is_stopped: bool,
 }
 
 impl Process {
     pub(crate) fn start(command: &mut Command) -> Self {
         let program = command.get_program().to_owned();
-        let child = command.spawn();
+        let log = tempfile::tempfile().unwrap();
+        let child = command
+            .stdout(Stdio::null())
+            .stderr(log.try_clone().unwrap())
+            .spawn();
         Self {
+            log,
             child: child.unwrap_or_else(|error| panic!("{}: {error}", program.display())),
             is_stopped: false,
         }
@@ -39,7 +42,12 @@ impl Process {
         let end = Instant::now() + START;
         while TcpStream::connect(address).is_err() {
             let ended = self.child.try_wait().unwrap();
-            assert!(ended.is_none(), "it ended instead of listening: {ended:?}");
+            if let Some(status) = ended {
+                let mut log = String::new();
+                self.log.rewind().unwrap();
+                self.log.read_to_string(&mut log).unwrap();
+                panic!("it ended instead of listening: {status}\n{log}");
+            }
             assert!(Instant::now() < end, "it does not listen");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

@@ -2,11 +2,12 @@
 //! replica to take over, as soon as the master is lost.
 use crate::LONG;
 use crate::disk::Disk;
-use crate::process::{Process, free_port};
+use crate::process::Process;
+use faults::free_port;
 use faults::proxy::Proxy;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -147,7 +148,6 @@ impl Redis {
             let master = member.link.unwrap_or(master);
             command.args(["--replicaof", "127.0.0.1", &master.to_string()]);
         }
-        command.stdout(Stdio::null()).stderr(Stdio::null());
         member.process = Some(Process::start(&mut command));
     }
 

@@ -31,7 +31,7 @@ use statestored::admin::AdminConfig;
 use statestored::config::{Config, StorageConfig};
 use statestored::keyspace::remote::ThreadLink;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::process::Child;
 use std::time::{Duration, Instant};
 use tokio::task::LocalSet;
@@ -87,12 +87,6 @@ pub(crate) trait Engine: Sized {
 
 fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
-}
-
-/// A port that was free a moment ago: engines do not say which one they took.
-pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap().port()
 }
 
 /// Whether it listens before it ends.

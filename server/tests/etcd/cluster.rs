@@ -1,6 +1,7 @@
 //! An etcd of its own for a test.
-use crate::elsewhere::{Engine, block_on, free_port, listens};
+use crate::elsewhere::{Engine, block_on, listens};
 use etcd_client::{AlarmAction, AlarmOptions, AlarmType};
+use faults::free_port;
 use statestored::config::StorageConfig;
 use statestored::keyspace::remote::ThreadLink;
 use statestored::keyspace::remote::etcd::{EtcdConfig, connect};

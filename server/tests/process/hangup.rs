@@ -132,7 +132,10 @@ fn a_hangup_during_a_reload_is_one_more_reload() {
 
 #[test]
 fn a_tool_ends_at_a_hangup() {
-    let passwd = statestored(&["passwd", "--stdin", "/nowhere/users", "ann"]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("users");
+    pipe(&path);
+    let passwd = statestored(&["passwd", "--stdin", path.to_str().unwrap(), "ann"]);
     // The test may have been started with the signal ignored, as by nohup.
     let mut tool = Command::new("env")
         .arg("--default-signal=HUP")
@@ -142,18 +145,13 @@ fn a_tool_ends_at_a_hangup() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
+    tool.stdin.take().unwrap().write_all(b"secret\n").unwrap();
+    // It reads the users until then.
+    let _users = read_by_it(&path);
     let id = tool.id().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-HUP", &id])
-            .status()
-            .unwrap()
-            .success()
-    );
-    // It waits for a password until then.
+    let status = Command::new("kill").args(["-HUP", &id]).status().unwrap();
+    assert!(status.success());
     let status = tool.wait().unwrap();
-    assert_eq!(
-        std::os::unix::process::ExitStatusExt::signal(&status),
-        Some(1)
-    );
+    let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+    assert_eq!(signal, Some(1), "{status}");
 }

@@ -194,7 +194,7 @@ impl Sentinel {
     fn of(master: &Redis) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for _ in 0..10 {
-            let port = crate::elsewhere::free_port();
+            let port = faults::free_port();
             let path = folder.path().join("sentinel.conf");
             let mut file = std::fs::File::create(&path).unwrap();
             writeln!(file, "bind 127.0.0.1\nport {port}").unwrap();

@@ -1,6 +1,7 @@
 //! A Redis of its own for a test.
 use crate::disk::Disk;
-use crate::elsewhere::{Engine, block_on, free_port, listens};
+use crate::elsewhere::{Engine, block_on, listens};
+use faults::free_port;
 use redis::Connection;
 use statestored::config::StorageConfig;
 use statestored::keyspace::remote::ThreadLink;

@@ -1,15 +1,10 @@
 //! Engines that two servers share. They are left alone: `tests/cluster` kills theirs.
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use faults::free_port;
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tokio::process::{Child, Command};
-
-/// A port that was free a moment ago: these programs do not say which one they took.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap().port()
-}
 
 async fn start(command: &mut Command, port: u16) -> Option<Child> {
     let command = command

@@ -9,12 +9,14 @@
 pub mod attached;
 pub mod load;
 pub mod mosquitto;
+pub mod ports;
 pub mod proxy;
 pub mod witness;
 
 pub use attached::AttachedStore;
 pub use load::{Attempt, Load};
 pub use mosquitto::Mosquitto;
+pub use ports::free_port;
 pub use proxy::{Admission, Cut, Direction, Proxy};
 pub use witness::{History, Witness};
 

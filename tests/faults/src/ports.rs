@@ -1,0 +1,18 @@
+//! Ports for programs that do not report which one they took, or that restart at the same one.
+use std::net::{Ipv4Addr, TcpListener};
+use std::ops::Range;
+
+/// Ports below those that Linux and IANA give to outgoing connections: a connection does not take one while its program restarts.
+const LISTENING: Range<u16> = 10_000..32_768;
+
+/// Returns a TCP port on which nothing listens at 127.0.0.1.
+///
+/// # Panics
+/// If a thousand random ports are all in use.
+pub fn free_port() -> u16 {
+    let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    std::iter::repeat_with(|| fastrand::u16(LISTENING))
+        .take(1_000)
+        .find(is_free)
+        .expect("a free port")
+}
