@@ -57,7 +57,7 @@ check_debian() {
   fi
   cp "$debs"/*.deb packaging/trial-debian.sh "$scratch"
   url='$url'
-  readme c >"$scratch/program.c"
+  quickstart c >"$scratch/program.c"
   chmod -R a+rX "$scratch"
   # shellcheck source=/dev/null
   release=$(. /etc/os-release && echo "$VERSION_CODENAME")

@@ -34,8 +34,8 @@ check_library() {
   check_sbom "$scratch/$name/share/doc/statestore/statestore-ffi.cdx.json"
   compile statestored
   serve "$(built)/statestored"
-  readme c >"$scratch/program.c"
-  readme cpp >"$scratch/program.cpp"
+  quickstart c >"$scratch/program.c"
+  quickstart cpp >"$scratch/program.cpp"
   export PKG_CONFIG_PATH="$scratch/$name/lib/pkgconfig" LD_LIBRARY_PATH="$scratch/$name/lib"
   for kind in statestore statestore-static; do
     # shellcheck disable=SC2046

@@ -47,11 +47,11 @@ check_npm() {
 check_npm_with_server() {
   local project=$1
   serve "$(cd "$project" && node --print 'require("@statestore/server").statestoredPath')"
-  readme js >"$project/program.mjs"
+  quickstart js >"$project/program.mjs"
   says_hello node "$project/program.mjs"
   end_server
   # With no server but that of the package.
-  readme js | sed -e '1i import { startServer } from "statestore/testing"; const server = await startServer();' \
+  quickstart js | sed -e '1i import { startServer } from "statestore/testing"; const server = await startServer();' \
     -e "s#\"$url\"#server.url#" -e '$a await server.stop();' >"$project/test.mjs"
   (unset STATESTORED && says_hello node "$project/test.mjs")
 }

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Installs the wheels of a folder into a new environment and runs the README's program there: trial-wheels.sh FOLDER README. POSIX sh, since Alpine
+# Installs the wheels of a folder into a new environment and runs a page's program there: trial-wheels.sh FOLDER PAGE. POSIX sh, since Alpine
 # has no bash.
 set -eu
-folder=$1 readme=$2
+folder=$1 page=$2
 scratch=$(mktemp -d)
 server=
 tidy() {
@@ -20,7 +20,7 @@ until grep -q '^listening on ' "$scratch/output"; do
   sleep 0.1
 done
 address=$(sed -n 's#^listening on tcp://##p' "$scratch/output")
-awk '/^```/ { if (inside) exit; inside = /^```python/; next } inside' "$readme" | sed "s#127.0.0.1:1883#$address#" >"$scratch/program.py"
+awk '/^```/ { if (inside) exit; inside = /^```python/; next } inside' "$page" | sed "s#127.0.0.1:1883#$address#" >"$scratch/program.py"
 output=$("$scratch/venv/bin/python" "$scratch/program.py")
 echo "$output"
 case $output in *hello*) ;; *) echo "trial-wheels.sh: the program did not print hello" >&2; exit 1 ;; esac

@@ -36,13 +36,13 @@ end_server() {
   server_pid=
 }
 
-# readme LANGUAGE: the README's program, for the server that was started.
-readme() {
-  awk -v language="$1" '$0 ~ "^```" { if (inside) exit; inside = ($0 ~ "^```" language); next } inside' README.md |
+# quickstart LANGUAGE: the program of docs/start.md, for the server that was started.
+quickstart() {
+  awk -v language="$1" '$0 ~ "^```" { if (inside) exit; inside = ($0 ~ "^```" language); next } inside' docs/start.md |
     sed "s#mqtt://127.0.0.1:1883#$url#"
 }
 
-# says_hello COMMAND...: that the README's program prints what it set.
+# says_hello COMMAND...: checks that the program of docs/start.md prints the value that it set.
 says_hello() {
   local said
   said=$("$@") || fail "$* ended with exit code $?"

@@ -53,7 +53,7 @@ check_wheels() {
   python="$scratch/venv/bin/python"
   "$python" -m pip install -q --disable-pip-version-check --no-index --find-links "$out" "statestore[server]==$version"
   serve "$scratch/venv/bin/statestored"
-  readme python >"$scratch/program.py"
+  quickstart python >"$scratch/program.py"
   says_hello "$python" "$scratch/program.py"
   check_import_time "$python"
   # Compiles everything once more.

@@ -80,7 +80,7 @@ pub use statestore_protocol::{
 
 /// The programs in Rust of these pages, so that they are compiled with the examples of this documentation.
 #[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
+#[doc = include_str!("../../docs/start.md")]
 #[doc = include_str!("../../docs/connecting.md")]
 #[doc = include_str!("../README.md")]
 struct Readme;

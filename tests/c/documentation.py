@@ -94,7 +94,7 @@ def built_by_hand(block, folder, url):
 
 HOW = {"c": compiled, "cpp": compiled, "cmake": built_by_cmake, "sh": built_by_hand}
 every = blocks("compilers")
-gateway = next(block for block in every if block.page == "README.md" and block.language == "c")
+gateway = next(block for block in every if block.page == "docs/start.md" and block.language == "c")
 shutil.rmtree(FOLDER, ignore_errors=True)
 server = subprocess.Popen(
     [os.environ["STATESTORED_BIN"], "--listen", "tcp://127.0.0.1:0", "--storage", "memory"],
