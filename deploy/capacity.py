@@ -41,7 +41,6 @@ CATCH_UP = 30.0
 SHARE = 0.5
 # A server takes so many new connections with TLS in a second (docs/experiments.md).
 HANDSHAKES = 998
-CONNECTION_BYTES = 4_060
 
 
 @dataclass(frozen=True)
@@ -70,12 +69,12 @@ def figure(text: str, name: str) -> float:
 
 def measured(text: str) -> Measured:
     return Measured(
-        writes=figure(text, "SETs in a second"),
-        reads=figure(text, "GETs in a second"),
-        memory_bytes=figure(text, "memory of a member for each key, bytes"),
-        file_bytes=figure(text, "etcd's file for each write that is not compacted, bytes"),
-        catch_up=figure(text, "time of a server to know 100,000 keys, seconds") / 100_000,
-        leader=figure(text, "longest time without an answer when a member is killed, seconds"),
+        writes=figure(text, "SETs per second"),
+        reads=figure(text, "GETs per second"),
+        memory_bytes=figure(text, "memory of a member per key, bytes"),
+        file_bytes=figure(text, "etcd's file per uncompacted write, bytes"),
+        catch_up=figure(text, "time of a server to read 100,000 keys, seconds") / 100_000,
+        leader=figure(text, "longest time without an answer after a member is killed, seconds"),
     )
 
 
@@ -85,12 +84,12 @@ def limits(can: Measured) -> list[Limit]:
     write, read = 1 / WRITE_EVERY, 1 / READ_EVERY
     held = KEYS_EACH * can.file_bytes + write * 2 * RETENTION * can.file_bytes
     found = [
-        Limit("writes of etcd", f"{can.writes:,.0f} in a second", can.writes * SHARE / write),
-        Limit("reads of etcd", f"{can.reads:,.0f} in a second", can.reads * SHARE / read),
-        Limit("connections", f"{CONNECTIONS:,} on each of {NODES} servers, one of them lost", CONNECTIONS * (NODES - 1)),
+        Limit("writes of etcd", f"{can.writes:,.0f} per second", can.writes * SHARE / write),
+        Limit("reads of etcd", f"{can.reads:,.0f} per second", can.reads * SHARE / read),
+        Limit("connections", f"{CONNECTIONS:,} on each of {NODES} servers, one of them failed", CONNECTIONS * (NODES - 1)),
         Limit("memory of each member", f"{ETCD_MEMORY >> 30} GiB", ETCD_MEMORY * SHARE / (KEYS_EACH * can.memory_bytes)),
         Limit("etcd's quota", f"{ETCD_QUOTA >> 30} GiB, compacted every {RETENTION / 60:.0f} minutes", ETCD_QUOTA * SHARE / held),
-        Limit("start of a server", f"{CATCH_UP:.0f} s to know all keys", CATCH_UP / (KEYS_EACH * can.catch_up)),
+        Limit("start of a server", f"{CATCH_UP:.0f} s to read all keys", CATCH_UP / (KEYS_EACH * can.catch_up)),
     ]
     return sorted((Limit(it.what, it.how, int(it.devices)) for it in found), key=lambda it: it.devices)
 
@@ -191,12 +190,9 @@ def simulated(devices: int, can: Measured) -> list[str]:
     drained = max(asked for asked, wait in stormy if wait > usual * 2) - leader_lost - can.leader
     after = [wait for asked, wait in shard.waits if asked >= node_lost]
     return [
-        f"| a write waits for others, usually | p50 {quantile(calm, 0.5) * 1000:.1f} ms, p99 {quantile(calm, 0.99) * 1000:.1f} ms |",
-        f"| no leader for {can.leader:.1f} s: longest wait | {max(wait for _, wait in stormy):.1f} s |",
-        f"| until nobody waits any more, after there is a leader | {drained:.1f} s |",
-        f"| a server is lost: devices without one | {len(shard.back):,} |",
-        f"| until half of them, and all, are connected again | {quantile(shard.back, 0.5) - node_lost:.1f} s, {max(shard.back) - node_lost:.1f} s |",
-        f"| longest wait of a write meanwhile | {max(after) * 1000:.0f} ms |",
+        f"- No leader for {can.leader:.1f} s: a write waits {max(wait for _, wait in stormy):.1f} s at most, and none {drained:.1f} s after the election.",
+        f"- One server fails: {len(shard.back):,} devices reconnect, half of them within {quantile(shard.back, 0.5) - node_lost:.1f} s and all within "
+        f"{max(shard.back) - node_lost:.1f} s. A write waits {max(after) * 1000:.0f} ms at most.",
     ]
 
 
@@ -206,24 +202,19 @@ def tables(text: str) -> str:
     devices = rounded(found[0].devices)
     shards = -(-DEVICES // devices)
     lines = [
-        "| what ends first | of which a cluster has | devices |",
+        "| limit | one cluster has | devices |",
         "|---|---|---|",
         *(f"| {it.what} | {it.how} | {it.devices:,} |" for it in found),
         "",
-        f"So a cluster is planned for {devices:,} devices.",
+        f"Plan {devices:,} devices for each cluster.",
         "",
-        f"| {DEVICES:,} devices | |",
-        "|---|---|",
-        f"| writes, reads in a second | {DEVICES / WRITE_EVERY:,.0f}, {DEVICES / READ_EVERY:,.0f} |",
-        f"| clusters | {shards} |",
-        f"| members of etcd | {3 * shards} |",
-        f"| servers | {NODES * shards} |",
-        f"| memory of each member | {KEYS_EACH * devices * can.memory_bytes / 1e6:,.0f} MB |",
-        f"| connections in each server's memory | {devices / NODES * CONNECTION_BYTES / 1e6:,.0f} MB |",
-        f"| etcd's file at most | {devices * (KEYS_EACH + 2 * RETENTION / WRITE_EVERY) * can.file_bytes / 1e6:,.0f} MB |",
+        f"For {DEVICES:,} devices, run {shards} clusters: {3 * shards} members of etcd and {NODES * shards} servers.",
+        f"Each member needs {KEYS_EACH * devices * can.memory_bytes / 1e6:,.0f} MB of memory, and its file grows to at most "
+        f"{devices * (KEYS_EACH + 2 * RETENTION / WRITE_EVERY) * can.file_bytes / 1e6:,.0f} MB.",
+        
         "",
-        f"| one cluster of {devices:,} devices, simulated | |",
-        "|---|---|",
+        f"Simulated, one cluster of {devices:,} devices with TLS:",
+        "",
         *simulated(devices, can),
     ]
     return "\n".join(lines) + "\n"
