@@ -3,7 +3,6 @@
 //!
 //! `cargo run --release -- DIRECTORY [ENGINE]…`, on the disk in question. Each cell is a process of
 //! its own, and the engines take turns within a cell, so that they share the moods of the disk.
-//! The tables are in `docs/storage.md`.
 mod damage;
 mod engines;
 

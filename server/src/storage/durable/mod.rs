@@ -10,7 +10,7 @@
 //! torn, the log ends with bytes that are not an intact frame, nothing intact follows them, and the
 //! acknowledgement mark does not name them: they are cut off at the next start. Everything else that is
 //! not as it was written is damage: [`StorageError::Damaged`], and no file is touched.
-//! `docs/storage.md` gives the rules, the measurements behind the design, and its limits.
+//! `docs/storage.md` describes the rules, the costs and the limits.
 mod active;
 mod base;
 mod check;
