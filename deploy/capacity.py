@@ -39,7 +39,7 @@ RETENTION = 300.0
 CATCH_UP = 30.0
 # Of what a cluster can do, so much is planned for; the rest is for what goes wrong.
 SHARE = 0.5
-# A server takes so many new connections with TLS in a second (docs/experiments.md).
+# New TLS connections that a server accepts in a second (docs/performance.md).
 HANDSHAKES = 998
 
 

@@ -51,7 +51,7 @@ def broken(page: Path) -> list[str]:
 
 
 def check() -> None:
-    pages = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+    pages = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("notes/*.md")])
     faults = [fault for page in pages for fault in broken(page)]
     summary = (ROOT / "docs/SUMMARY.md").read_text(encoding="utf-8")
     faults += [

@@ -26,7 +26,7 @@ static inline int compare(const void *one, const void *other) {
   return (a > b) - (a < b);
 }
 
-// Prints a row of docs/experiments.md.
+// Prints a row of a table.
 static inline void report(const char *name, int in_flight, uint32_t *latencies, uint64_t count, uint64_t elapsed_ns) {
   qsort(latencies, count, sizeof *latencies, compare);
   printf("| %s, %d in flight | %.0f | %.1f µs | %.1f µs |\n", name, in_flight, (double)count * 1e9 / (double)elapsed_ns,

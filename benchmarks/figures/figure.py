@@ -35,6 +35,8 @@ class Figure:
     bars: str = ""
     # Whether a round goes on for a time that was chosen, and not until something is done.
     lasts: bool = True
+    # Whether the page has its tables; another picture of the same results may have them.
+    has_tables: bool = True
 
     def tables(self, results: Results) -> list[Table]:
         return [table for _, table in results.matching(self.pattern)]
@@ -96,6 +98,7 @@ FIGURES = [
         CLIENTS,
         PEERS,
         bars="req/s",
+        has_tables=False,
     ),
     Figure(
         "throughput-servers",

@@ -33,8 +33,10 @@ def placed(page: str, figure: Figure, results: Results) -> str:
     if not has_begin or not has_end:
         sys.exit(f"{PAGE.name} has no place for {figure.name}: {begin.strip()} and {end}")
     parts = [f"![{figure.title}]({PICTURES.relative_to(PAGE.parent)}/{figure.name}.svg)"]
-    for table in figure.tables(results):
-        parts += [f"{table.title}:", table.markdown()]
+    tables = figure.tables(results) if figure.has_tables else []
+    shown = [part for table in tables for part in (f"{table.title}:", table.markdown())]
+    # Several tables are folded.
+    parts += ["<details><summary>Tables</summary>", *shown, "</details>"] if len(tables) > 1 else shown
     return before + begin + "\n".join(["", *("\n\n".join(parts)).splitlines(), "", end]) + after
 
 

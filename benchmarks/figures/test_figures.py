@@ -134,6 +134,14 @@ class Figures(unittest.TestCase):
         self.assertNotIn("old", new)
         self.assertEqual(placed(new, figure("memory"), FIXTURE), new)
 
+    def test_several_tables_are_folded_and_not_repeated(self):
+        place = "<!-- scripts/bench: {} -->\n<!-- scripts/bench: end -->\n"
+        folded = placed(place.format("latency"), figure("latency"), FIXTURE)
+        self.assertRegex(folded, r"(?s)<details><summary>Tables</summary>\n\n.*\| own client \|.*\n\n</details>\n")
+        repeated = placed(place.format("throughput-clients"), figure("throughput-clients"), FIXTURE)
+        self.assertIn("(images/figures/throughput-clients.svg)", repeated)
+        self.assertNotIn("|", repeated)
+
 
 def spreads(row, column):
     tables = [table for table in FIXTURE.tables if re.fullmatch(figure("latency").pattern, table.title)]

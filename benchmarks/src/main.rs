@@ -1,4 +1,4 @@
-//! Measures what `docs/experiments.md` states, each figure with its peer in the same run.
+//! Measures the figures of `docs/performance.md` and `notes/experiments.md`, each with its peer in the same run.
 //!
 //! `scripts/bench` builds the servers and runs it. There is a file for each measurement; each of them makes tables whose
 //! rows are measured in turns, in short rounds, because the speed of a shared machine changes from minute to minute.
