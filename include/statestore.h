@@ -126,71 +126,67 @@
 typedef enum sst_status {
     // It succeeded. An absent key and a condition that is not met are successes.
     SST_OK = 0,
-    // An argument cannot be used: an empty key, an expiry of 0 ms, a name that no lock can have. In C also NULL where
-    // that is not allowed, and options of another version.
+    // An argument is not valid: an empty key, an expiry of 0 ms, NULL in C.
     SST_INVALID_ARGUMENT = 1,
-    // The connection settings contradict each other, cannot be parsed, or name a file that cannot be used.
+    // The connection settings contradict each other, cannot be parsed, or name an unusable file.
     SST_INVALID_SETTINGS = 2,
-    // A handle was freed before, or is of another type. Only in C.
+    // A handle was freed before, or has another type. Only in C.
     SST_INVALID_HANDLE = 3,
-    // The call would wait for itself, as closing a client in one of its own callbacks. Not in Node.
+    // The call would wait for itself, as in a callback of its own client. Not in Node.
     SST_WRONG_THREAD = 4,
-    // A bug of this library was met, or the system gives no thread.
+    // The library detected a bug in itself, or the system provides no thread.
     SST_INTERNAL = 5,
-    // The broker could not be reached: name not found, connection refused, no answer in time.
+    // The broker could not be reached: name not found, connection refused, or no response.
     SST_UNREACHABLE = 10,
-    // The broker answered the CONNECT or the SUBSCRIBE with a refusal.
+    // The broker rejected the CONNECT or the SUBSCRIBE.
     SST_CONNECTION_REFUSED = 11,
-    // The broker does not accept the credentials, or does not allow this client what it needs.
+    // The broker rejected the credentials, or denies this client what it needs.
     SST_NOT_AUTHENTICATED = 12,
-    // The connection was lost, and the session with it, so no response can come any more.
+    // The connection and its session were lost, so no response can arrive.
     SST_SESSION_LOST = 13,
-    // The client was closed, or gave up its connection for good. In C also the end of what is observed.
+    // The client was closed, or gave up reconnecting. In C also the end of an observer.
     SST_CLOSED = 14,
-    // The broker's TLS certificate is not acceptable: signed by somebody unknown, expired, or made out to another
-    // name.
+    // The broker's TLS certificate has expired, names another host, or has an unknown signer.
     SST_UNTRUSTED = 15,
-    // The client was made before this process was forked from another one, which still has it. Not in Node.
+    // The client belongs to the parent of this forked process. Not in Node.
     SST_FORKED = 16,
-    // No response came in time, there was no connection to send the request on, or nothing happened while it was
-    // waited for.
+    // No response, no connection or no event came in time.
     SST_TIMED_OUT = 20,
-    // As many requests wait as may wait.
+    // The queue of waiting requests is full.
     SST_QUEUE_FULL = 21,
-    // The request is larger than the broker or MQTT allows, or the value than `max_value_bytes`.
+    // The request exceeds a limit of the broker or MQTT, or its value `max_value_bytes`.
     SST_TOO_LARGE = 22,
-    // The broker refused to take the request.
+    // The broker rejected the request.
     SST_REJECTED = 23,
     // No state store listens behind the broker.
     SST_NO_STORE = 24,
-    // The caller gave the operation up, or interrupted waiting for it. Not in Rust, where the future is dropped.
+    // The caller cancelled the operation or its wait. Not in Rust.
     SST_CANCELLED = 25,
-    // A newer SET of the key took its place before it was sent, as the option `coalesce` asks while the network is
-    // away.
+    // With `coalesce`, a newer SET of the key replaced this one before it was sent.
     SST_SUPERSEDED = 26,
-    // The response is not what the protocol defines.
+    // The response does not follow the protocol.
     SST_INVALID_RESPONSE = 30,
-    // The response says that the remote procedure call itself failed.
+    // The response reports a failed remote procedure call.
     SST_RPC = 31,
-    // The store cannot do that: not every store has conditions on versions, remaining times and transactions.
+    // The store lacks conditions on versions, remaining times or transactions.
     SST_UNSUPPORTED = 32,
-    // Somebody else holds the lock, and the time to wait for it is over.
+    // Another client still held the lock when the wait ended.
     SST_LOCK_HELD = 40,
-    // The lock is lost or was given back, so nothing is done in its name any more.
+    // The lock was lost or given back, so operations under it fail.
     SST_LOCK_LOST = 41,
-    // The key of the lock holds something that is not the name of a holder.
+    // The lock's key holds something other than a holder's name.
     SST_NOT_A_LOCK = 42,
     // The store refused: the clocks of client and store are too far apart.
     SST_TIMESTAMP_SKEW = 100,
-    // The store refused: the key is protected by a fencing token and the request has none.
+    // The store refused: a fencing token protects the key, and the request has none.
     SST_FENCING_TOKEN_REQUIRED = 101,
     // The store refused: the fencing token is too far in the future.
     SST_FENCING_TOKEN_SKEW = 102,
-    // The store refused: the key is protected by a higher fencing token.
+    // The store refused: a higher fencing token protects the key.
     SST_FENCING_TOKEN_LOWER = 103,
-    // The store refused: it holds as many keys as it may.
+    // The store refused: a quota of keys, memory or watches is used up.
     SST_QUOTA_EXCEEDED = 104,
-    // The store refused: the payload is not what it expects.
+    // The store refused: the payload has an unexpected form.
     SST_SYNTAX = 105,
     // The store refused: this client may not do this to this key.
     SST_NOT_AUTHORIZED = 106,
@@ -204,7 +200,7 @@ typedef enum sst_status {
     SST_MALFORMED_TIMESTAMP = 110,
     // The store refused: the key is empty.
     SST_EMPTY_KEY = 111,
-    // The store refused with a text that this version of the library does not know.
+    // The store refused with a text that this library does not know.
     SST_OTHER_REFUSAL = 199,
 } sst_status;
 
@@ -306,7 +302,7 @@ typedef enum sst_release {
 typedef enum sst_lost_reason {
     // It is not over, or what was asked says nothing of an end.
     SST_NOT_LOST = 0,
-    // The user closed the client or the observer, or the runtime that drove the client was shut down.
+    // The client or the observer was closed, or the runtime that drove the client was shut down.
     SST_LOST_CLOSED = 1,
     // Another connection with the same client id took the session over.
     SST_LOST_TAKEN_OVER = 2,
@@ -314,11 +310,11 @@ typedef enum sst_lost_reason {
     SST_LOST_GAVE_UP = 3,
     // The broker or the store refused the credentials, the subscription or the watch.
     SST_LOST_REFUSED = 4,
-    // The user gave the lease back, or left it to its time.
+    // The lease was given back, or left to expire.
     SST_LOST_RELEASED = 5,
-    // The time of the lease was over before it could be renewed.
+    // The lease expired before it could be renewed.
     SST_LOST_EXPIRED = 6,
-    // Somebody else holds the lease, or it was found gone at the store.
+    // Another client holds the lease, or the store no longer had it.
     SST_LOST_TAKEN = 7,
 } sst_lost_reason;
 

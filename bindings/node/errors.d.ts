@@ -17,75 +17,67 @@ export class StateStoreError extends Error {
   readonly operation?: number;
 }
 
-/**
- * An argument cannot be used: an empty key, an expiry of 0 ms, a name that no lock can have. In C also NULL where
- * that is not allowed, and options of another version.
- */
+/** An argument is not valid: an empty key, an expiry of 0 ms, NULL in C. */
 export class InvalidArgumentError extends StateStoreError {
   readonly code: "InvalidArgument";
 }
-/** The connection settings contradict each other, cannot be parsed, or name a file that cannot be used. */
+/** The connection settings contradict each other, cannot be parsed, or name an unusable file. */
 export class InvalidSettingsError extends StateStoreError {
   readonly code: "InvalidSettings";
 }
-/** A handle was freed before, or is of another type. Only in C. */
+/** A handle was freed before, or has another type. Only in C. */
 export class InvalidHandleError extends StateStoreError {
   readonly code: "InvalidHandle";
 }
-/** The call would wait for itself, as closing a client in one of its own callbacks. Not in Node. */
+/** The call would wait for itself, as in a callback of its own client. Not in Node. */
 export class WrongThreadError extends StateStoreError {
   readonly code: "WrongThread";
 }
-/** A bug of this library was met, or the system gives no thread. */
+/** The library detected a bug in itself, or the system provides no thread. */
 export class InternalError extends StateStoreError {
   readonly code: "Internal";
 }
-/** The broker could not be reached: name not found, connection refused, no answer in time. */
+/** The broker could not be reached: name not found, connection refused, or no response. */
 export class UnreachableError extends StateStoreError {
   readonly code: "Unreachable";
 }
-/** The broker answered the CONNECT or the SUBSCRIBE with a refusal. */
+/** The broker rejected the CONNECT or the SUBSCRIBE. */
 export class ConnectionRefusedError extends StateStoreError {
   readonly code: "ConnectionRefused";
 }
-/** The broker does not accept the credentials, or does not allow this client what it needs. */
+/** The broker rejected the credentials, or denies this client what it needs. */
 export class NotAuthenticatedError extends StateStoreError {
   readonly code: "NotAuthenticated";
 }
-/** The connection was lost, and the session with it, so no response can come any more. */
+/** The connection and its session were lost, so no response can arrive. */
 export class SessionLostError extends StateStoreError {
   readonly code: "SessionLost";
 }
-/** The client was closed, or gave up its connection for good. In C also the end of what is observed. */
+/** The client was closed, or gave up reconnecting. In C also the end of an observer. */
 export class ClosedError extends StateStoreError {
   readonly code: "Closed";
 }
-/**
- * The broker's TLS certificate is not acceptable: signed by somebody unknown, expired, or made out to another name.
- */
+/** The broker's TLS certificate has expired, names another host, or has an unknown signer. */
 export class UntrustedError extends StateStoreError {
   readonly code: "Untrusted";
 }
-/** The client was made before this process was forked from another one, which still has it. Not in Node. */
+/** The client belongs to the parent of this forked process. Not in Node. */
 export class ForkedError extends StateStoreError {
   readonly code: "Forked";
 }
-/**
- * No response came in time, there was no connection to send the request on, or nothing happened while it was waited
- * for.
- */
+/** No response, no connection or no event came in time. */
 export class TimedOutError extends StateStoreError {
   readonly code: "TimedOut";
 }
-/** As many requests wait as may wait. */
+/** The queue of waiting requests is full. */
 export class QueueFullError extends StateStoreError {
   readonly code: "QueueFull";
 }
-/** The request is larger than the broker or MQTT allows, or the value than `max_value_bytes`. */
+/** The request exceeds a limit of the broker or MQTT, or its value `max_value_bytes`. */
 export class TooLargeError extends StateStoreError {
   readonly code: "TooLarge";
 }
-/** The broker refused to take the request. */
+/** The broker rejected the request. */
 export class RejectedError extends StateStoreError {
   readonly code: "Rejected";
 }
@@ -93,37 +85,35 @@ export class RejectedError extends StateStoreError {
 export class NoStoreError extends StateStoreError {
   readonly code: "NoStore";
 }
-/** The caller gave the operation up, or interrupted waiting for it. Not in Rust, where the future is dropped. */
+/** The caller cancelled the operation or its wait. Not in Rust. */
 export class CancelledError extends StateStoreError {
   readonly code: "Cancelled";
 }
-/**
- * A newer SET of the key took its place before it was sent, as the option `coalesce` asks while the network is away.
- */
+/** With `coalesce`, a newer SET of the key replaced this one before it was sent. */
 export class SupersededError extends StateStoreError {
   readonly code: "Superseded";
 }
-/** The response is not what the protocol defines. */
+/** The response does not follow the protocol. */
 export class InvalidResponseError extends StateStoreError {
   readonly code: "InvalidResponse";
 }
-/** The response says that the remote procedure call itself failed. */
+/** The response reports a failed remote procedure call. */
 export class RpcError extends StateStoreError {
   readonly code: "Rpc";
 }
-/** The store cannot do that: not every store has conditions on versions, remaining times and transactions. */
+/** The store lacks conditions on versions, remaining times or transactions. */
 export class UnsupportedError extends StateStoreError {
   readonly code: "Unsupported";
 }
-/** Somebody else holds the lock, and the time to wait for it is over. */
+/** Another client still held the lock when the wait ended. */
 export class LockHeldError extends StateStoreError {
   readonly code: "LockHeld";
 }
-/** The lock is lost or was given back, so nothing is done in its name any more. */
+/** The lock was lost or given back, so operations under it fail. */
 export class LockLostError extends StateStoreError {
   readonly code: "LockLost";
 }
-/** The key of the lock holds something that is not the name of a holder. */
+/** The lock's key holds something other than a holder's name. */
 export class NotALockError extends StateStoreError {
   readonly code: "NotALock";
 }
@@ -131,7 +121,7 @@ export class NotALockError extends StateStoreError {
 export class TimestampSkewError extends StateStoreError {
   readonly code: "TimestampSkew";
 }
-/** The store refused: the key is protected by a fencing token and the request has none. */
+/** The store refused: a fencing token protects the key, and the request has none. */
 export class FencingTokenRequiredError extends StateStoreError {
   readonly code: "FencingTokenRequired";
 }
@@ -139,15 +129,15 @@ export class FencingTokenRequiredError extends StateStoreError {
 export class FencingTokenSkewError extends StateStoreError {
   readonly code: "FencingTokenSkew";
 }
-/** The store refused: the key is protected by a higher fencing token. */
+/** The store refused: a higher fencing token protects the key. */
 export class FencingTokenLowerError extends StateStoreError {
   readonly code: "FencingTokenLower";
 }
-/** The store refused: it holds as many keys as it may. */
+/** The store refused: a quota of keys, memory or watches is used up. */
 export class QuotaExceededError extends StateStoreError {
   readonly code: "QuotaExceeded";
 }
-/** The store refused: the payload is not what it expects. */
+/** The store refused: the payload has an unexpected form. */
 export class RequestSyntaxError extends StateStoreError {
   readonly code: "Syntax";
 }
@@ -175,7 +165,7 @@ export class MalformedTimestampError extends StateStoreError {
 export class EmptyKeyError extends StateStoreError {
   readonly code: "EmptyKey";
 }
-/** The store refused with a text that this version of the library does not know. */
+/** The store refused with a text that this library does not know. */
 export class OtherRefusalError extends StateStoreError {
   readonly code: "OtherRefusal";
 }

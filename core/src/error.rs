@@ -33,62 +33,58 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// An argument cannot be used: an empty key, an expiry of 0 ms, a name that no lock can have. In C also NULL where
-    /// that is not allowed, and options of another version.
+    /// An argument is not valid: an empty key, an expiry of 0 ms, NULL in C.
     InvalidArgument = 1,
-    /// The connection settings contradict each other, cannot be parsed, or name a file that cannot be used.
+    /// The connection settings contradict each other, cannot be parsed, or name an unusable file.
     InvalidSettings = 2,
     // 3 to 5, 16 and 25 are of the bindings to other languages.
-    /// The broker could not be reached: name not found, connection refused, no answer in time.
+    /// The broker could not be reached: name not found, connection refused, or no response.
     Unreachable = 10,
-    /// The broker answered the CONNECT or the SUBSCRIBE with a refusal.
+    /// The broker rejected the CONNECT or the SUBSCRIBE.
     ConnectionRefused = 11,
-    /// The broker does not accept the credentials, or does not allow this client what it needs.
+    /// The broker rejected the credentials, or denies this client what it needs.
     NotAuthenticated = 12,
-    /// The connection was lost, and the session with it, so no response can come any more.
+    /// The connection and its session were lost, so no response can arrive.
     SessionLost = 13,
-    /// The client was closed, or gave up its connection for good. In C also the end of what is observed.
+    /// The client was closed, or gave up reconnecting. In C also the end of an observer.
     Closed = 14,
-    /// The broker's TLS certificate is not acceptable: signed by somebody unknown, expired, or made out to another
-    /// name.
+    /// The broker's TLS certificate has expired, names another host, or has an unknown signer.
     Untrusted = 15,
-    /// No response came in time, there was no connection to send the request on, or nothing happened while it was
-    /// waited for.
+    /// No response, no connection or no event came in time.
     TimedOut = 20,
-    /// As many requests wait as may wait.
+    /// The queue of waiting requests is full.
     QueueFull = 21,
-    /// The request is larger than the broker or MQTT allows, or the value than `max_value_bytes`.
+    /// The request exceeds a limit of the broker or MQTT, or its value `max_value_bytes`.
     TooLarge = 22,
-    /// The broker refused to take the request.
+    /// The broker rejected the request.
     Rejected = 23,
     /// No state store listens behind the broker.
     NoStore = 24,
-    /// A newer SET of the key took its place before it was sent, as the option `coalesce` asks while the network is
-    /// away.
+    /// With `coalesce`, a newer SET of the key replaced this one before it was sent.
     Superseded = 26,
-    /// The response is not what the protocol defines.
+    /// The response does not follow the protocol.
     InvalidResponse = 30,
-    /// The response says that the remote procedure call itself failed.
+    /// The response reports a failed remote procedure call.
     Rpc = 31,
-    /// The store cannot do that: not every store has conditions on versions, remaining times and transactions.
+    /// The store lacks conditions on versions, remaining times or transactions.
     Unsupported = 32,
-    /// Somebody else holds the lock, and the time to wait for it is over.
+    /// Another client still held the lock when the wait ended.
     LockHeld = 40,
-    /// The lock is lost or was given back, so nothing is done in its name any more.
+    /// The lock was lost or given back, so operations under it fail.
     LockLost = 41,
-    /// The key of the lock holds something that is not the name of a holder.
+    /// The lock's key holds something other than a holder's name.
     NotALock = 42,
     /// The store refused: the clocks of client and store are too far apart.
     TimestampSkew = 100,
-    /// The store refused: the key is protected by a fencing token and the request has none.
+    /// The store refused: a fencing token protects the key, and the request has none.
     FencingTokenRequired = 101,
     /// The store refused: the fencing token is too far in the future.
     FencingTokenSkew = 102,
-    /// The store refused: the key is protected by a higher fencing token.
+    /// The store refused: a higher fencing token protects the key.
     FencingTokenLower = 103,
-    /// The store refused: it holds as many keys as it may.
+    /// The store refused: a quota of keys, memory or watches is used up.
     QuotaExceeded = 104,
-    /// The store refused: the payload is not what it expects.
+    /// The store refused: the payload has an unexpected form.
     Syntax = 105,
     /// The store refused: this client may not do this to this key.
     NotAuthorized = 106,
@@ -102,7 +98,7 @@ kinds! {
     MalformedTimestamp = 110,
     /// The store refused: the key is empty.
     EmptyKey = 111,
-    /// The store refused with a text that this version of the library does not know.
+    /// The store refused with a text that this library does not know.
     OtherRefusal = 199,
 }
 

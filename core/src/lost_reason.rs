@@ -31,7 +31,7 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// The user closed the client or the observer, or the runtime that drove the client was shut down.
+    /// The client or the observer was closed, or the runtime that drove the client was shut down.
     Closed = 1 "closed",
     /// Another connection with the same client id took the session over.
     TakenOver = 2 "taken_over",
@@ -39,11 +39,11 @@ reasons! {
     GaveUp = 3 "gave_up",
     /// The broker or the store refused the credentials, the subscription or the watch.
     Refused = 4 "refused",
-    /// The user gave the lease back, or left it to its time.
+    /// The lease was given back, or left to expire.
     Released = 5 "released",
-    /// The time of the lease was over before it could be renewed.
+    /// The lease expired before it could be renewed.
     Expired = 6 "expired",
-    /// Somebody else holds the lease, or it was found gone at the store.
+    /// Another client holds the lease, or the store no longer had it.
     Taken = 7 "taken",
 }
 

@@ -16,7 +16,7 @@ use std::ffi::{CStr, c_char};
 pub enum sst_lost_reason {
     /// It is not over, or what was asked says nothing of an end.
     SST_NOT_LOST = 0,
-    /// The user closed the client or the observer, or the runtime that drove the client was shut down.
+    /// The client or the observer was closed, or the runtime that drove the client was shut down.
     SST_LOST_CLOSED = 1,
     /// Another connection with the same client id took the session over.
     SST_LOST_TAKEN_OVER = 2,
@@ -24,11 +24,11 @@ pub enum sst_lost_reason {
     SST_LOST_GAVE_UP = 3,
     /// The broker or the store refused the credentials, the subscription or the watch.
     SST_LOST_REFUSED = 4,
-    /// The user gave the lease back, or left it to its time.
+    /// The lease was given back, or left to expire.
     SST_LOST_RELEASED = 5,
-    /// The time of the lease was over before it could be renewed.
+    /// The lease expired before it could be renewed.
     SST_LOST_EXPIRED = 6,
-    /// Somebody else holds the lease, or it was found gone at the store.
+    /// Another client holds the lease, or the store no longer had it.
     SST_LOST_TAKEN = 7,
 }
 

@@ -29,11 +29,11 @@ enum class lost_reason {
   gave_up = SST_LOST_GAVE_UP,
   /// The broker or the store refused the credentials, the subscription or the watch.
   refused = SST_LOST_REFUSED,
-  /// The lease was given back, or left to its time.
+  /// The lease was given back, or left to expire.
   released = SST_LOST_RELEASED,
-  /// The time of the lease was over before it could be renewed.
+  /// The lease expired before it could be renewed.
   expired = SST_LOST_EXPIRED,
-  /// Somebody else holds the lease, or it was found gone at the store.
+  /// Another client holds the lease, or the store no longer had it.
   taken = SST_LOST_TAKEN,
 };
 

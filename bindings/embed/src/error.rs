@@ -48,15 +48,15 @@ macro_rules! kinds {
 
 kinds! {
     own {
-        /// A handle was freed before, or is of another type. Only in C.
+        /// A handle was freed before, or has another type. Only in C.
         InvalidHandle = 3,
-        /// The call would wait for itself, as closing a client in one of its own callbacks. Not in Node.
+        /// The call would wait for itself, as in a callback of its own client. Not in Node.
         WrongThread = 4,
-        /// A bug of this library was met, or the system gives no thread.
+        /// The library detected a bug in itself, or the system provides no thread.
         Internal = 5,
-        /// The client was made before this process was forked from another one, which still has it. Not in Node.
+        /// The client belongs to the parent of this forked process. Not in Node.
         Forked = 16,
-        /// The caller gave the operation up, or interrupted waiting for it. Not in Rust, where the future is dropped.
+        /// The caller cancelled the operation or its wait. Not in Rust.
         Cancelled = 25,
     }
     client {

@@ -89,118 +89,112 @@ class StateStoreError(Exception):
 
 
 class InvalidArgumentError(StateStoreError, ValueError):
-    """An argument cannot be used: an empty key, an expiry of 0 ms, a name that no lock can have. In C also NULL where
-    that is not allowed, and options of another version.
-    """
+    """An argument is not valid: an empty key, an expiry of 0 ms, NULL in C."""
 
     kind = "InvalidArgument"
     code = 1
 
 
 class InvalidSettingsError(StateStoreError, ValueError):
-    """The connection settings contradict each other, cannot be parsed, or name a file that cannot be used."""
+    """The connection settings contradict each other, cannot be parsed, or name an unusable file."""
 
     kind = "InvalidSettings"
     code = 2
 
 
 class InvalidHandleError(StateStoreError, ValueError):
-    """A handle was freed before, or is of another type. Only in C."""
+    """A handle was freed before, or has another type. Only in C."""
 
     kind = "InvalidHandle"
     code = 3
 
 
 class WrongThreadError(StateStoreError, RuntimeError):
-    """The call would wait for itself, as closing a client in one of its own callbacks. Not in Node."""
+    """The call would wait for itself, as in a callback of its own client. Not in Node."""
 
     kind = "WrongThread"
     code = 4
 
 
 class InternalError(StateStoreError, RuntimeError):
-    """A bug of this library was met, or the system gives no thread."""
+    """The library detected a bug in itself, or the system provides no thread."""
 
     kind = "Internal"
     code = 5
 
 
 class UnreachableError(StateStoreError, ConnectionError):
-    """The broker could not be reached: name not found, connection refused, no answer in time."""
+    """The broker could not be reached: name not found, connection refused, or no response."""
 
     kind = "Unreachable"
     code = 10
 
 
 class ConnectionRefusedError(StateStoreError, builtins.ConnectionRefusedError):
-    """The broker answered the CONNECT or the SUBSCRIBE with a refusal."""
+    """The broker rejected the CONNECT or the SUBSCRIBE."""
 
     kind = "ConnectionRefused"
     code = 11
 
 
 class NotAuthenticatedError(StateStoreError, PermissionError):
-    """The broker does not accept the credentials, or does not allow this client what it needs."""
+    """The broker rejected the credentials, or denies this client what it needs."""
 
     kind = "NotAuthenticated"
     code = 12
 
 
 class SessionLostError(StateStoreError, ConnectionError):
-    """The connection was lost, and the session with it, so no response can come any more."""
+    """The connection and its session were lost, so no response can arrive."""
 
     kind = "SessionLost"
     code = 13
 
 
 class ClosedError(StateStoreError, ConnectionError):
-    """The client was closed, or gave up its connection for good. In C also the end of what is observed."""
+    """The client was closed, or gave up reconnecting. In C also the end of an observer."""
 
     kind = "Closed"
     code = 14
 
 
 class UntrustedError(StateStoreError, ConnectionError):
-    """The broker's TLS certificate is not acceptable: signed by somebody unknown, expired, or made out to another
-    name.
-    """
+    """The broker's TLS certificate has expired, names another host, or has an unknown signer."""
 
     kind = "Untrusted"
     code = 15
 
 
 class ForkedError(StateStoreError, RuntimeError):
-    """The client was made before this process was forked from another one, which still has it. Not in Node."""
+    """The client belongs to the parent of this forked process. Not in Node."""
 
     kind = "Forked"
     code = 16
 
 
 class TimedOutError(StateStoreError, TimeoutError):
-    """No response came in time, there was no connection to send the request on, or nothing happened while it was
-    waited for.
-    """
+    """No response, no connection or no event came in time."""
 
     kind = "TimedOut"
     code = 20
 
 
 class QueueFullError(StateStoreError):
-    """As many requests wait as may wait."""
+    """The queue of waiting requests is full."""
 
     kind = "QueueFull"
     code = 21
 
 
 class TooLargeError(StateStoreError, ValueError):
-    """The request is larger than the broker or MQTT allows, or the value than `max_value_bytes`."""
+    """The request exceeds a limit of the broker or MQTT, or its value `max_value_bytes`."""
 
     kind = "TooLarge"
     code = 22
 
 
 class RejectedError(StateStoreError):
-    """The broker refused to take the request."""
+    """The broker rejected the request."""
 
     kind = "Rejected"
     code = 23
@@ -214,58 +208,56 @@ class NoStoreError(StateStoreError, ConnectionError):
 
 
 class CancelledError(StateStoreError):
-    """The caller gave the operation up, or interrupted waiting for it. Not in Rust, where the future is dropped."""
+    """The caller cancelled the operation or its wait. Not in Rust."""
 
     kind = "Cancelled"
     code = 25
 
 
 class SupersededError(StateStoreError):
-    """A newer SET of the key took its place before it was sent, as the option `coalesce` asks while the network is
-    away.
-    """
+    """With `coalesce`, a newer SET of the key replaced this one before it was sent."""
 
     kind = "Superseded"
     code = 26
 
 
 class InvalidResponseError(StateStoreError):
-    """The response is not what the protocol defines."""
+    """The response does not follow the protocol."""
 
     kind = "InvalidResponse"
     code = 30
 
 
 class RpcError(StateStoreError):
-    """The response says that the remote procedure call itself failed."""
+    """The response reports a failed remote procedure call."""
 
     kind = "Rpc"
     code = 31
 
 
 class UnsupportedError(StateStoreError):
-    """The store cannot do that: not every store has conditions on versions, remaining times and transactions."""
+    """The store lacks conditions on versions, remaining times or transactions."""
 
     kind = "Unsupported"
     code = 32
 
 
 class LockHeldError(StateStoreError):
-    """Somebody else holds the lock, and the time to wait for it is over."""
+    """Another client still held the lock when the wait ended."""
 
     kind = "LockHeld"
     code = 40
 
 
 class LockLostError(StateStoreError):
-    """The lock is lost or was given back, so nothing is done in its name any more."""
+    """The lock was lost or given back, so operations under it fail."""
 
     kind = "LockLost"
     code = 41
 
 
 class NotALockError(StateStoreError):
-    """The key of the lock holds something that is not the name of a holder."""
+    """The lock's key holds something other than a holder's name."""
 
     kind = "NotALock"
     code = 42
@@ -279,7 +271,7 @@ class TimestampSkewError(StateStoreError):
 
 
 class FencingTokenRequiredError(StateStoreError):
-    """The store refused: the key is protected by a fencing token and the request has none."""
+    """The store refused: a fencing token protects the key, and the request has none."""
 
     kind = "FencingTokenRequired"
     code = 101
@@ -293,21 +285,21 @@ class FencingTokenSkewError(StateStoreError):
 
 
 class FencingTokenLowerError(StateStoreError):
-    """The store refused: the key is protected by a higher fencing token."""
+    """The store refused: a higher fencing token protects the key."""
 
     kind = "FencingTokenLower"
     code = 103
 
 
 class QuotaExceededError(StateStoreError):
-    """The store refused: it holds as many keys as it may."""
+    """The store refused: a quota of keys, memory or watches is used up."""
 
     kind = "QuotaExceeded"
     code = 104
 
 
 class SyntaxError(StateStoreError):
-    """The store refused: the payload is not what it expects."""
+    """The store refused: the payload has an unexpected form."""
 
     kind = "Syntax"
     code = 105
@@ -356,7 +348,7 @@ class EmptyKeyError(StateStoreError, ValueError):
 
 
 class OtherRefusalError(StateStoreError):
-    """The store refused with a text that this version of the library does not know."""
+    """The store refused with a text that this library does not know."""
 
     kind = "OtherRefusal"
     code = 199

@@ -240,13 +240,13 @@ class Release(enum.Enum):
 LostReason = Literal["closed", "taken_over", "gave_up", "refused", "released", "expired", "taken"]
 """Why an observer, a guard or a connection is over; the words are the same in every language.
 
-- ``"closed"``: The user closed the client or the observer, or the runtime that drove the client was shut down.
+- ``"closed"``: The client or the observer was closed, or the runtime that drove the client was shut down.
 - ``"taken_over"``: Another connection with the same client id took the session over.
 - ``"gave_up"``: The connection could not be made again within `reconnect_limit`.
 - ``"refused"``: The broker or the store refused the credentials, the subscription or the watch.
-- ``"released"``: The user gave the lease back, or left it to its time.
-- ``"expired"``: The time of the lease was over before it could be renewed.
-- ``"taken"``: Somebody else holds the lease, or it was found gone at the store.
+- ``"released"``: The lease was given back, or left to expire.
+- ``"expired"``: The lease expired before it could be renewed.
+- ``"taken"``: Another client holds the lease, or the store no longer had it.
 
 The last three are of guards alone.
 """
