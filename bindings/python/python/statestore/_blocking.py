@@ -7,6 +7,39 @@ from statestore import _exit, _log, _native
 from statestore._errors import StateStoreError
 
 
+# They are arguments of the destructors, and have what they need as arguments: while the interpreter ends, modules lose their contents.
+def _references(thing, count=sys.getrefcount):
+    return count(thing)
+
+
+class _Probe:
+    """Measures the references to an object in its destructor if there are no others."""
+
+    def __del__(self):
+        _Probe.references = _references(self)
+
+
+_Probe()
+
+
+def _end_of_client(client, references, least=_Probe.references, drop=_native.drop_callbacks, is_finalizing=sys.is_finalizing):
+    if references > least:
+        # Garbage refers to it, such as what its callbacks belong to.
+        drop(client)
+    if not is_finalizing() and not client._is_closed():
+        import warnings
+
+        warnings.warn(f"unclosed {client!r}", ResourceWarning, stacklevel=2, source=client)
+
+
+def _warn_of_held(guard, is_finalizing=sys.is_finalizing):
+    if not is_finalizing() and guard._is_dropped_held():
+        import warnings
+
+        message = f"{guard!r} is dropped while the lock is held, which is given back in the background; use `with`, or release it"
+        warnings.warn(message, ResourceWarning, stacklevel=2, source=guard)
+
+
 class _Generic:
     """`Client[str]` in annotations."""
 
@@ -35,8 +68,8 @@ class Client(_Generic, _native.Client):
     def __exit__(self, *_):
         self.close()
 
-    def __del__(self):
-        _warn_of_unclosed(self)
+    def __del__(self, end=_end_of_client, references=_references):
+        end(self, references(self))
 
 
 class Observer(_Generic, _native.Observer):
@@ -102,8 +135,8 @@ class Guard(_Generic, _native.Guard):
         with _quietly_after(kind):
             self._finish(kind is not None)
 
-    def __del__(self):
-        _warn_of_held(self)
+    def __del__(self, warn=_warn_of_held):
+        warn(self)
 
 
 class Election(_Generic, _native.Election):
@@ -120,8 +153,8 @@ class Leadership(_Generic, _native.Leadership):
         with _quietly_after(kind):
             self._finish(kind is not None)
 
-    def __del__(self):
-        _warn_of_held(self)
+    def __del__(self, warn=_warn_of_held):
+        warn(self)
 
 
 def connect(*args, **kwargs):
@@ -136,7 +169,7 @@ def connect(*args, **kwargs):
     try:
         client._connect()
     except BaseException:
-        client._close_within(0.0)
+        _native.close_each([client], 0.0)
         raise
     _exit.remember(client)
     return client
@@ -185,18 +218,3 @@ class _quietly_after:
 
     def __exit__(self, kind, *_):
         return self.is_quiet and kind is not None and issubclass(kind, StateStoreError)
-
-
-def _warn_of_unclosed(client):
-    if not client._is_closed():
-        import warnings
-
-        warnings.warn(f"unclosed {client!r}", ResourceWarning, stacklevel=2, source=client)
-
-
-def _warn_of_held(guard):
-    if guard._is_dropped_held():
-        import warnings
-
-        message = f"{guard!r} is dropped while the lock is held, which is given back in the background; use `with`, or release it"
-        warnings.warn(message, ResourceWarning, stacklevel=2, source=guard)
