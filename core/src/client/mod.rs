@@ -32,6 +32,8 @@ mod trace;
 mod transact;
 mod transaction;
 mod vdel;
+#[cfg(feature = "serde")]
+mod value_format;
 mod watches;
 
 pub use abandoned::Abandoned;

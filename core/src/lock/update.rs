@@ -4,6 +4,7 @@ use super::guard::Guard;
 use super::guarded::WRITING;
 use super::options::certain;
 use super::{action, invalid, is_passing};
+use crate::AsBytes;
 use crate::client::backoff::Backoff;
 use crate::client::{Deadline, is_unknown_form};
 use crate::error::{Error, ErrorKind, Outcome};
@@ -73,7 +74,7 @@ pub enum UpdateOutcome {
     Unchanged,
 }
 
-pub(super) async fn update<V: AsRef<[u8]>, F: Future<Output = Option<V>>>(
+pub(super) async fn update<V: AsBytes, F: Future<Output = Option<V>>>(
     client: &Client,
     guard: Option<&Guard>,
     key: &[u8],
@@ -157,7 +158,7 @@ struct Update<'a> {
 }
 
 impl Update<'_> {
-    async fn run<V: AsRef<[u8]>, F: Future<Output = Option<V>>>(
+    async fn run<V: AsBytes, F: Future<Output = Option<V>>>(
         &self,
         mut change: impl FnMut(Option<Entry>) -> F,
     ) -> Result<UpdateOutcome, Error> {
