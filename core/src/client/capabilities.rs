@@ -8,7 +8,6 @@ use statestore_protocol::{Capabilities, CommandRef, ServiceError};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::time::timeout;
 
 /// What is known of the store.
 #[derive(Debug, Default)]
@@ -73,7 +72,8 @@ impl Client {
         let command = CommandRef::Capabilities;
         // Who may not wait does not wait for somebody else's answer either.
         let _asking = if waits {
-            let asking = timeout(deadline.left(), known.asking.lock()).await;
+            let timers = &self.shared().timers;
+            let asking = timers.timeout(deadline.left(), known.asking.lock()).await;
             Some(asking.map_err(|_| too_late(command, deadline))?)
         } else {
             None

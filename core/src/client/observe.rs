@@ -9,7 +9,7 @@ use bytes::Bytes;
 use statestore_protocol::CommandRef;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 /// Options of [`Client::observe_with`].
 #[derive(Debug, Clone, Default)]
@@ -96,7 +96,7 @@ impl Client {
                 .watches
                 .add(self.handle.clone(), key.clone(), queue.clone(), until);
         let observer = Observer { queue, watching };
-        match timeout_at(until, begun).await {
+        match self.shared().timers.timeout_at(until, begun).await {
             Ok(Ok(Ok(()))) => Ok(observer),
             Ok(Ok(Err(error))) => Err(error),
             // A watch ends with its connection: nothing of it is left.

@@ -13,7 +13,7 @@ use crate::{Client, Condition, Entry, Hlc, SetOptions, SetOutcome};
 use bytes::Bytes;
 use std::time::Duration;
 use tokio::sync::MutexGuard;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::Instant;
 
 /// The bounds of the delay after a conflict.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(250));
@@ -205,7 +205,8 @@ impl Update<'_> {
                 Err(error) => return Err(error),
             }
             let random = self.client.shared().platform().random();
-            sleep(backoff.next(random.unwrap_or(u64::MAX))).await;
+            let delay = backoff.next(random.unwrap_or(u64::MAX));
+            self.client.shared().timers.sleep(delay).await;
         }
     }
 
@@ -232,7 +233,10 @@ impl Update<'_> {
         let turn =
             match self.guard {
                 Some(guard) => {
-                    let turn = timeout(deadline.left(), guard.updates().lock()).await;
+                    let timers = &self.client.shared().timers;
+                    let turn = timers
+                        .timeout(deadline.left(), guard.updates().lock())
+                        .await;
                     Some(turn.map_err(|_| {
                         self.too_late("another update by the guard takes long", None)
                     })?)
