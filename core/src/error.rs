@@ -259,6 +259,13 @@ impl Error {
 
     pub(crate) fn with_outcome(mut self, outcome: Outcome) -> Self {
         Arc::make_mut(&mut self.0).outcome = outcome;
+    /// The same of what it was done for.
+    pub(crate) fn with_action(mut self, action: String, reason: String) -> Self {
+        let inner = Arc::make_mut(&mut self.0);
+        (inner.action, inner.reason) = (action, reason);
+        self
+    }
+
         self
     }
 

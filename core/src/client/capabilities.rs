@@ -1,7 +1,7 @@
 //! Asking what a store can do besides the protocol that all stores have.
 use super::Client;
 use super::call::{Call, action};
-use super::deadline::Deadline;
+use super::deadline::{Deadline, shown};
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::request::Outgoing;
 use statestore_protocol::{Capabilities, CommandRef, ServiceError};
@@ -106,12 +106,13 @@ impl Client {
 
     /// Makes a call that only some stores know, if what the store can do `permits` it.
     ///
-    /// `call` gets the time that it may take, and what was permitted. It is made a second time if the store does not understand it, so that it is another
+    /// `command` is what the call is for, for errors. `call` gets the time that it may take, and what was permitted. It is made a second time if the store does not understand it, so that it is another
     /// one than the one that was asked.
     pub(super) async fn if_capable<P, T, F: Future<Output = Result<T, Error>>>(
         &self,
         deadline: &Deadline,
         waits: bool,
+        command: CommandRef<'_>,
         permits: impl Fn(&Capabilities) -> Result<P, Error>,
         mut call: impl FnMut(Duration, P) -> F,
     ) -> Result<T, Error> {
@@ -119,8 +120,16 @@ impl Client {
         loop {
             let capabilities = self.capabilities_within(deadline, waits).await;
             // Nothing else was sent so far.
-            let capabilities =
-                capabilities.map_err(|error| error.with_outcome(Outcome::NotDone))?;
+            let capabilities = capabilities.map_err(|error| {
+                let reason = format!(
+                    "{} failed: {}",
+                    action(CommandRef::Capabilities),
+                    error.reason()
+                );
+                error
+                    .with_outcome(Outcome::NotDone)
+                    .with_action(action(command), reason)
+            })?;
             let permitted = permits(&capabilities)?;
             match call(deadline.left(), permitted).await {
                 Err(error) if is_first && is_unknown_form(&error) => {
@@ -168,7 +177,7 @@ pub(super) fn permits_conditions(
 }
 
 fn too_late(command: CommandRef<'_>, deadline: &Deadline) -> Error {
-    let reason = format!("no response within {:?}", deadline.timeout);
+    let reason = format!("no response within {:?}", shown(deadline.timeout));
     Error::new(
         ErrorKind::TimedOut,
         Outcome::NotDone,

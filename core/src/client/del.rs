@@ -126,8 +126,14 @@ impl Client {
         };
         let if_version = options.if_version;
         let permits = permits_conditions(CommandRef::Del { key, if_version });
-        self.if_capable(&deadline, !options.at_once, permits, del)
-            .await
+        self.if_capable(
+            &deadline,
+            !options.at_once,
+            CommandRef::Del { key, if_version },
+            permits,
+            del,
+        )
+        .await
     }
 
     /// `token` is the text of the fencing token in the options.

@@ -104,7 +104,7 @@ impl GetOptions {
         Ok(self.clone().eventual(self.eventual && store.eventual))
     }
 
-    fn command<'a>(&self, key: &'a [u8]) -> CommandRef<'a> {
+    pub(super) fn command<'a>(&self, key: &'a [u8]) -> CommandRef<'a> {
         CommandRef::Get {
             key,
             remaining: self.remaining,
@@ -156,8 +156,14 @@ impl Client {
             async move { self.send_get(key, &options).await }
         };
         let permits = |store: &Capabilities| options.permitted(key, store);
-        self.if_capable(&deadline, !options.at_once, permits, get)
-            .await
+        self.if_capable(
+            &deadline,
+            !options.at_once,
+            options.command(key),
+            permits,
+            get,
+        )
+        .await
     }
 }
 

@@ -53,8 +53,14 @@ impl Client {
         let deadline = Deadline::after(options.timeout.unwrap_or(self.shared().request_timeout()));
         let gets = |_, permitted: GetOptions| async move { self.send_gets(keys, &permitted).await };
         let permits = |store: &Capabilities| options.permitted(first.as_ref(), store);
-        self.if_capable(&deadline, !options.at_once, permits, gets)
-            .await
+        self.if_capable(
+            &deadline,
+            !options.at_once,
+            options.command(first.as_ref()),
+            permits,
+            gets,
+        )
+        .await
     }
 
     async fn send_gets<K: AsBytes>(

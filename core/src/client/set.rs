@@ -188,7 +188,7 @@ impl Client {
         };
         let permits = permits_conditions(command);
         let result = self
-            .if_capable(&deadline, !options.at_once, permits, set)
+            .if_capable(&deadline, !options.at_once, command, permits, set)
             .await;
         match result {
             Err(error) if error.kind() == ErrorKind::Unsupported => {

@@ -16,7 +16,7 @@ impl Client {
     ///
     /// ```no_run
     /// # async fn example(client: &statestore::Client) -> Result<(), statestore::Error> {
-    /// for outcome in client.set_many(&[("pump/1", "on"), ("pump/2", "off")]).await {
+    /// for outcome in client.set_many([("pump/1", "on"), ("pump/2", "off")]).await {
     ///     outcome?;
     /// }
     /// # Ok(())

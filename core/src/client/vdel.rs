@@ -69,7 +69,7 @@ impl Client {
             async move { self.send_vdel(key, value, &options).await }
         };
         let permits = permits_conditions(command);
-        self.if_capable(&deadline, !options.at_once, permits, vdel)
+        self.if_capable(&deadline, !options.at_once, command, permits, vdel)
             .await
     }
 
