@@ -59,3 +59,20 @@ def test_a_callback_goes_on_while_its_client_is_there(statestore_server, statest
     gc.collect()
     statestore_client.set("key", "value")
     assert heard.wait(GUARD)
+
+
+def test_a_callback_goes_on_while_its_observer_is_there(statestore_server, statestore_client):
+    heard = threading.Event()
+
+    def watch():
+        client = statestore.connect(statestore_server.url)
+        return client.observe("key", lambda _: heard.set())
+
+    with warnings.catch_warnings():
+        # The client was not closed.
+        warnings.simplefilter("ignore", ResourceWarning)
+        observer = watch()
+        gc.collect()
+    statestore_client.set("key", "value")
+    assert heard.wait(GUARD)
+    observer.close()

@@ -7,16 +7,22 @@ from statestore import _exit, _log, _native
 from statestore._errors import StateStoreError
 
 
-# They are arguments of the destructors, and have what they need as arguments: while the interpreter ends, modules lose their contents.
-def _references(thing, count=sys.getrefcount):
-    return count(thing)
+def _destructor(end, count=sys.getrefcount):
+    """A destructor that calls ``end`` with the object and the number of references to it.
+
+    It keeps what it needs: while the interpreter ends, modules lose their contents. So do the functions below, in their arguments.
+    """
+
+    def __del__(self):
+        end(self, count(self))
+
+    return __del__
 
 
 class _Probe:
     """Measures the references to an object in its destructor if there are no others."""
 
-    def __del__(self):
-        _Probe.references = _references(self)
+    __del__ = _destructor(lambda _, references: setattr(_Probe, "references", references))
 
 
 _Probe()
@@ -29,15 +35,15 @@ def _end_of_client(client, references, least=_Probe.references, drop=_native.dro
     if not is_finalizing() and not client._is_closed():
         import warnings
 
-        warnings.warn(f"unclosed {client!r}", ResourceWarning, stacklevel=2, source=client)
+        warnings.warn(f"unclosed {client!r}", ResourceWarning, stacklevel=3, source=client)
 
 
-def _warn_of_held(guard, is_finalizing=sys.is_finalizing):
+def _end_of_guard(guard, _, is_finalizing=sys.is_finalizing):
     if not is_finalizing() and guard._is_dropped_held():
         import warnings
 
         message = f"{guard!r} is dropped while the lock is held, which is given back in the background; use `with`, or release it"
-        warnings.warn(message, ResourceWarning, stacklevel=2, source=guard)
+        warnings.warn(message, ResourceWarning, stacklevel=3, source=guard)
 
 
 class _Generic:
@@ -68,8 +74,7 @@ class Client(_Generic, _native.Client):
     def __exit__(self, *_):
         self.close()
 
-    def __del__(self, end=_end_of_client, references=_references):
-        end(self, references(self))
+    __del__ = _destructor(_end_of_client)
 
 
 class Observer(_Generic, _native.Observer):
@@ -135,8 +140,7 @@ class Guard(_Generic, _native.Guard):
         with _quietly_after(kind):
             self._finish(kind is not None)
 
-    def __del__(self, warn=_warn_of_held):
-        warn(self)
+    __del__ = _destructor(_end_of_guard)
 
 
 class Election(_Generic, _native.Election):
@@ -153,8 +157,7 @@ class Leadership(_Generic, _native.Leadership):
         with _quietly_after(kind):
             self._finish(kind is not None)
 
-    def __del__(self, warn=_warn_of_held):
-        warn(self)
+    __del__ = _destructor(_end_of_guard)
 
 
 def connect(*args, **kwargs):

@@ -19,7 +19,7 @@ import re
 import sys
 
 from statestore import _exit, _log, _native
-from statestore._blocking import _end_of_client, _Generic, _quietly_after, _references, _settings, _warn_of_held
+from statestore._blocking import _destructor, _end_of_client, _end_of_guard, _Generic, _quietly_after, _settings
 from statestore._errors import ClosedError, ForkedError, InternalError, QueueFullError, StateStoreError
 
 __all__ = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Pipeline", "Scan", "Transaction", "connect"]
@@ -164,8 +164,7 @@ class Client(_Generic, _native.Client):
     async def __aexit__(self, *_):
         await self.close()
 
-    def __del__(self, end=_end_of_client, references=_references):
-        end(self, references(self))
+    __del__ = _destructor(_end_of_client)
 
 
 class Observer(_Generic, _native.Observer):
@@ -280,8 +279,7 @@ class Guard(_Generic, _native.Guard):
         with _quietly_after(kind):
             await self._finish(kind is not None)
 
-    def __del__(self, warn=_warn_of_held):
-        warn(self)
+    __del__ = _destructor(_end_of_guard)
 
 
 class Election(_Generic, _native.Election):
@@ -311,8 +309,7 @@ class Leadership(_Generic, _native.Leadership):
         with _quietly_after(kind):
             await self._finish(kind is not None)
 
-    def __del__(self, warn=_warn_of_held):
-        warn(self)
+    __del__ = _destructor(_end_of_guard)
 
 
 @_opening
