@@ -1,4 +1,5 @@
 /** The client. */
+import { Buffer } from "node:buffer";
 import { EventEmitter } from "node:events";
 import type {
   CallOptions,

@@ -15,10 +15,9 @@ use crate::update::{self, Change};
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::{PyTraverseError, PyVisit};
 use statestore::ScanOptions;
-use statestore_embed::Stopped;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
@@ -26,7 +25,7 @@ type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 #[pyclass(frozen, subclass, extends = Locks, module = "statestore._native")]
 #[derive(Debug)]
 pub(crate) struct Client {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 #[pymethods]
@@ -471,14 +470,12 @@ impl Client {
         self.shared.close(py)
     }
 
-    /// Closes it from wherever the interpreter ends; whether that was done within so many seconds.
-    fn _close_within(&self, py: Python<'_>, seconds: f64) -> bool {
-        let Ok(patience) = Duration::try_from_secs_f64(seconds) else {
-            return false;
-        };
-        let client = self.shared.client.clone();
-        let closed = py.detach(|| client.close_within(Instant::now() + patience));
-        !matches!(closed, Err(Stopped::TimedOut))
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.shared.callbacks.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.shared.callbacks.clear();
     }
 
     /// The thread that calls the callbacks, if there was a call.

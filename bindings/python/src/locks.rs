@@ -11,8 +11,14 @@ use std::sync::Arc;
 
 type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
-/// What of a client is about locks. `Client` derives from it.
-#[pyclass(frozen, subclass, extends = Transactions, module = "statestore._native")]
+/// What of a client is about locks. `Client` derives from it, and errors about arguments name that.
+#[pyclass(
+    name = "Client",
+    frozen,
+    subclass,
+    extends = Transactions,
+    module = "statestore._native"
+)]
 #[derive(Debug)]
 pub(crate) struct Locks {
     shared: Arc<Shared>,

@@ -3,6 +3,7 @@ use crate::callbacks::Callbacks;
 use crate::codec::Codec;
 use crate::error;
 use crate::face::{self, Face};
+use crate::interpreter::Invoke;
 use pyo3::prelude::*;
 use statestore_embed::{Client, Error};
 use std::sync::Arc;
@@ -109,6 +110,6 @@ impl Shared {
     {
         let plain = Py::new(py, thing)?;
         let class = self.module.bind(py).getattr(class)?;
-        Ok(class.call1((plain,))?.unbind())
+        Ok(class.invoke((plain,))?.unbind())
     }
 }

@@ -1,6 +1,7 @@
 //! One request and its response, as a future.
 use super::ConnectionState;
 use super::abandoned;
+use super::deadline::shown;
 use super::shared::Shared;
 use super::trace::Trace;
 use super::transact::refused;
@@ -158,7 +159,7 @@ impl<'a> Call<'a> {
     fn failed(&self, failure: Failure) -> Error {
         let reason = match failure.kind {
             ErrorKind::TimedOut if !self.timeout.is_zero() => {
-                format!("{} within {:?}", failure.reason, self.timeout)
+                format!("{} within {:?}", failure.reason, shown(self.timeout))
             }
             _ => failure.reason.into_owned(),
         };

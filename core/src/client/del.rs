@@ -2,6 +2,7 @@
 use super::call::{Call, Response, invalid_argument};
 use super::capabilities::permits_conditions;
 use super::{Client, Deadline, Retry};
+use crate::AsBytes;
 use crate::error::Error;
 use crate::request::Outgoing;
 use statestore_protocol::{CommandRef, Hlc, Reply, Version};
@@ -90,7 +91,7 @@ impl Client {
     /// Deletes a key.
     ///
     /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
-    pub async fn del(&self, key: impl AsRef<[u8]>) -> Result<DelOutcome, Error> {
+    pub async fn del(&self, key: impl AsBytes) -> Result<DelOutcome, Error> {
         self.del_with(key, &DelOptions::default()).await
     }
 
@@ -99,7 +100,7 @@ impl Client {
     /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
     pub async fn del_with(
         &self,
-        key: impl AsRef<[u8]>,
+        key: impl AsBytes,
         options: &DelOptions,
     ) -> Result<DelOutcome, Error> {
         if options.if_version.is_some() {
@@ -125,8 +126,14 @@ impl Client {
         };
         let if_version = options.if_version;
         let permits = permits_conditions(CommandRef::Del { key, if_version });
-        self.if_capable(&deadline, !options.at_once, permits, del)
-            .await
+        self.if_capable(
+            &deadline,
+            !options.at_once,
+            CommandRef::Del { key, if_version },
+            permits,
+            del,
+        )
+        .await
     }
 
     /// `token` is the text of the fencing token in the options.

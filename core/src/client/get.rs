@@ -2,6 +2,7 @@
 use super::call::{Call, invalid_argument};
 use super::capabilities::unsupported;
 use super::{Client, Deadline, Shared, detached};
+use crate::AsBytes;
 use crate::error::Error;
 use crate::intents;
 use crate::request::Outgoing;
@@ -14,7 +15,9 @@ use std::time::Duration;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Entry {
-    /// The value.
+    /// The value. In formats of serde that people read, such as JSON, it is a string if it is text (UTF-8), and otherwise an object with
+    /// the member `base64`.
+    #[cfg_attr(feature = "serde", serde(with = "super::value_format"))]
     pub value: Bytes,
     /// The version that the SET which stored it returned.
     pub version: Hlc,
@@ -101,7 +104,7 @@ impl GetOptions {
         Ok(self.clone().eventual(self.eventual && store.eventual))
     }
 
-    fn command<'a>(&self, key: &'a [u8]) -> CommandRef<'a> {
+    pub(super) fn command<'a>(&self, key: &'a [u8]) -> CommandRef<'a> {
         CommandRef::Get {
             key,
             remaining: self.remaining,
@@ -114,7 +117,7 @@ impl Client {
     /// Reads a key; `None` if it is absent.
     ///
     /// Dropping the future takes the request back; nothing is changed by it.
-    pub async fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Entry>, Error> {
+    pub async fn get(&self, key: impl AsBytes) -> Result<Option<Entry>, Error> {
         self.get_with(key, &GetOptions::default()).await
     }
 
@@ -123,7 +126,7 @@ impl Client {
     /// Dropping the future takes the request back; nothing is changed by it.
     pub async fn get_with(
         &self,
-        key: impl AsRef<[u8]>,
+        key: impl AsBytes,
         options: &GetOptions,
     ) -> Result<Option<Entry>, Error> {
         if options.needs_extensions() {
@@ -153,8 +156,14 @@ impl Client {
             async move { self.send_get(key, &options).await }
         };
         let permits = |store: &Capabilities| options.permitted(key, store);
-        self.if_capable(&deadline, !options.at_once, permits, get)
-            .await
+        self.if_capable(
+            &deadline,
+            !options.at_once,
+            options.command(key),
+            permits,
+            get,
+        )
+        .await
     }
 }
 

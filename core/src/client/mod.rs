@@ -27,10 +27,13 @@ mod set_many;
 mod shared;
 mod state;
 mod ticker;
+pub(crate) mod timers;
 mod token;
 mod trace;
 mod transact;
 mod transaction;
+#[cfg(feature = "serde")]
+mod value_format;
 mod vdel;
 mod watches;
 
@@ -62,6 +65,7 @@ use statestore_protocol::mqtt::{Connect, Limits, Subscription};
 use statestore_protocol::topic;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
+pub(crate) use timers::Timers;
 use tokio::sync::{oneshot, watch};
 
 /// How long closing takes for giving leases back.
@@ -132,10 +136,11 @@ impl Client {
     /// [`ErrorKind::NotAuthenticated`], [`ErrorKind::Untrusted`], [`ErrorKind::InvalidSettings`]. Only later failures are retried
     /// by themselves, unless [`Settings::connect_limit`] says otherwise.
     ///
-    /// # Panics
-    /// Outside of a tokio runtime with time and I/O.
+    /// Outside of a tokio runtime it is [`ErrorKind::InvalidSettings`], and [`ErrorKind::Closed`] in one without time. Once connected,
+    /// the calls of a client can be awaited outside of tokio too, while that runtime runs.
     pub async fn connect(settings: Settings) -> Result<Self, Error> {
         settings.check()?;
+        let timers = Timers::here().ok_or_else(|| no_runtime(&settings))?;
         settings.warn_of_exposure();
         let exchange = exchange(&settings)?;
         let clock = shared::new_clock(random(&settings)?).map_err(|error| {
@@ -146,7 +151,7 @@ impl Client {
                 error.to_string(),
             )
         })?;
-        let shared = Arc::new(Shared::new(settings, exchange, clock));
+        let shared = Arc::new(Shared::new(settings, exchange, clock, timers));
         let handle = Arc::new(Handle {
             shared: shared.clone(),
         });
@@ -186,7 +191,7 @@ impl Client {
             tokio::select! {
                 () = self.shared().leases.close() => {}
                 _ = state.wait_for(|state| !state.is_connected()) => {}
-                () = tokio::time::sleep(GIVE_BACK) => {}
+                () = self.shared().timers.sleep(GIVE_BACK) => {}
             }
         }
         let mut state = self.shared().state.subscribe();
@@ -231,6 +236,15 @@ impl Client {
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.handle.shared
     }
+}
+
+fn no_runtime(settings: &Settings) -> Error {
+    Error::new(
+        ErrorKind::InvalidSettings,
+        Outcome::NotDone,
+        format!("connecting to {}", settings.address()),
+        "there is no tokio runtime here; connect in one with time and I/O, as of `#[tokio::main]` or `Builder::enable_all`",
+    )
 }
 
 /// The state machine of a client with these settings.

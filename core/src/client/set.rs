@@ -2,6 +2,7 @@
 use super::call::{Call, Response, check_value, invalid_argument};
 use super::capabilities::permits_conditions;
 use super::{Client, Deadline, Retry, Shared};
+use crate::AsBytes;
 use crate::error::{Error, ErrorKind};
 use crate::lock;
 use crate::request::Outgoing;
@@ -143,11 +144,7 @@ impl Client {
     /// Stores a value, whatever was there before.
     ///
     /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
-    pub async fn set(
-        &self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-    ) -> Result<SetOutcome, Error> {
+    pub async fn set(&self, key: impl AsBytes, value: impl AsBytes) -> Result<SetOutcome, Error> {
         self.set_with(key, value, &SetOptions::default()).await
     }
 
@@ -156,8 +153,8 @@ impl Client {
     /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
     pub async fn set_with(
         &self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
+        key: impl AsBytes,
+        value: impl AsBytes,
         options: &SetOptions,
     ) -> Result<SetOutcome, Error> {
         if let Condition::IfVersion(version) = options.condition {
@@ -191,7 +188,7 @@ impl Client {
         };
         let permits = permits_conditions(command);
         let result = self
-            .if_capable(&deadline, !options.at_once, permits, set)
+            .if_capable(&deadline, !options.at_once, command, permits, set)
             .await;
         match result {
             Err(error) if error.kind() == ErrorKind::Unsupported => {
@@ -255,7 +252,8 @@ pub(super) fn expires_in_ms(options: &SetOptions) -> Result<Option<NonZeroU64>, 
         return Ok(None);
     };
     let ms = u64::try_from(after.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
-    let ms = NonZeroU64::new(ms).ok_or("a key cannot expire after no time")?;
+    let ms = NonZeroU64::new(ms)
+        .ok_or("the time after which it expires is zero; it is at least one millisecond")?;
     Ok(Some(ms))
 }
 

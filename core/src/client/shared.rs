@@ -1,5 +1,6 @@
 //! What a client's handles, its requests and its tasks share.
 use super::capabilities::Known;
+use super::timers::Timers;
 use super::watches::Watches;
 use super::{ConnectionState, Counters};
 use crate::LostReason;
@@ -39,6 +40,7 @@ pub(crate) struct Shared {
     pub(super) reconnect: Notify,
     /// Why the client ends, from the moment at which it begins to.
     lost_reason: OnceLock<LostReason>,
+    pub(crate) timers: Timers,
 }
 
 /// The clock for timestamps.
@@ -98,7 +100,12 @@ impl Core {
 }
 
 impl Shared {
-    pub(super) fn new(settings: Settings, exchange: Exchange, clock: Clock) -> Self {
+    pub(super) fn new(
+        settings: Settings,
+        exchange: Exchange,
+        clock: Clock,
+        timers: Timers,
+    ) -> Self {
         Self {
             settings,
             epoch: Instant::now(),
@@ -121,6 +128,7 @@ impl Shared {
             state: watch::Sender::new(ConnectionState::Connecting),
             reconnect: Notify::new(),
             lost_reason: OnceLock::new(),
+            timers,
         }
     }
 

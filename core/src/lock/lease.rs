@@ -20,6 +20,7 @@ pub struct Lease {
 
 /// Who holds a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Holding {
     /// The holder.
     pub holder: Holder,

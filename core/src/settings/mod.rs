@@ -9,7 +9,7 @@ mod tls;
 mod url;
 
 pub(crate) use credentials::{Credentials, read_token};
-pub(crate) use endpoint::Endpoint;
+pub(crate) use endpoint::{Endpoint, without_zone};
 pub(crate) use tls::TlsSettings;
 
 use crate::error::{Error, ErrorKind, Outcome};
@@ -105,7 +105,7 @@ impl Settings {
     /// - `unix://[user[:password]@]/path`, a Unix domain socket.
     ///
     /// `host[:port]` may stand there several times, with `,` between them, as in `mqtt://one,two:1884,[::1]`: see
-    /// [`also`](Self::also).
+    /// [`also`](Self::also). A link-local IPv6 address has its network interface behind `%25`, as in `mqtt://[fe80::1%25eth0]`.
     ///
     /// They are followed by `?` and parameters `name=value` with `&` between them. They have the names of the methods here:
     /// `ca_file`, `cert_file`, `key_file`, `key_password_file`, `server_name`, `password_file`, `sat_file`,

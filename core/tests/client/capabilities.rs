@@ -205,6 +205,34 @@ async fn a_call_that_needs_an_answer_first_ends_in_its_own_time() {
             (ErrorKind::TimedOut, Outcome::NotDone),
             "{error}"
         );
+        assert!(error.to_string().starts_with("GET \"key\": "), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_waits_for_the_connection_first_names_its_key_and_its_time() {
+    let broker = Broker::start().await;
+    let (client, peer) = broker.connect(broker.settings()).await;
+    let mut state = client.state();
+    drop((peer, broker));
+    within(state.wait_for(|state| !state.is_connected()))
+        .await
+        .unwrap();
+    let options = GetOptions::new().timeout(Duration::from_millis(50));
+    let remaining = options.clone().remaining(true);
+    for (get, action) in [
+        (
+            client.get_with("key", &remaining),
+            "GET \"key\": asking what",
+        ),
+        (client.get_with("key", &options), "GET \"key\": "),
+    ] {
+        let text = get.await.unwrap_err().to_string();
+        assert!(text.starts_with(action), "{text}");
+        // A whole number of milliseconds.
+        let (_, time) = text.split_once(" within ").unwrap();
+        let (time, _) = time.split_once("ms").unwrap();
+        assert!(time.parse::<u64>().is_ok(), "{text}");
     }
 }
 
