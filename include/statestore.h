@@ -116,6 +116,9 @@
 // A time without an end.
 #define SST_FOREVER UINT64_MAX
 
+// A remaining time that is not known. See sst_entry_expires_in_ms().
+#define SST_UNKNOWN_TIME (UINT64_MAX - 1)
+
 // As many as there are.
 #define SST_ALL SIZE_MAX
 
@@ -1058,8 +1061,10 @@ struct sst_slice sst_entry_value(const struct sst_entry *entry);
 // The version that the SET which stored it returned.
 enum sst_status sst_entry_version(const struct sst_entry *entry, struct sst_hlc **version, struct sst_error **error);
 
-// After how many milliseconds the key expires, from when the store answered; SST_FOREVER if it does not, or if the option
-// `remaining` did not ask for it.
+// Remaining time of the key in milliseconds, at least 1, counted from the answer of the store.
+//
+// SST_FOREVER: the key does not expire. SST_UNKNOWN_TIME: the option `remaining` did not ask for the time, or `entry` is not an entry. As
+// `expires_in_ms` of sst_set() or sst_update(), SST_FOREVER keeps the key for ever and SST_UNKNOWN_TIME is refused with SST_INVALID_ARGUMENT.
 uint64_t sst_entry_expires_in_ms(const struct sst_entry *entry);
 
 // Another handle of the same entry, for keeping one that is borrowed. The value is not copied.

@@ -60,8 +60,11 @@ export type Pairs = Readonly<Record<string, Data>> | Iterable<readonly [Data, Da
 export interface Entry<V extends Bytes = Buffer> {
   value: V;
   version: Hlc;
-  /** Only if `remaining` was asked for: after how many milliseconds it expires, from when the store answered; `null` if it does not. */
-  expiresIn?: number | null;
+  /**
+   * Remaining time in milliseconds, counted from the answer of the store; `Infinity` if the key does not expire; `"unknown"` unless `remaining`
+   * asked for it. `set` and `update` take the time and `Infinity`, and reject `"unknown"`.
+   */
+  expiresIn: number | "unknown";
 }
 
 /** `version` is that of the key as it is now, whether the set applied or not; `null` if `ifVersion` found no key. */

@@ -60,9 +60,10 @@ mod settings;
 mod transport;
 
 pub use client::{
-    Abandoned, Client, ConnectionState, Counters, DelOptions, DelOutcome, Entry, GetOptions,
-    Observation, ObserveOptions, Observer, Overflow, Retry, Scan, ScanOptions, ScanStream,
-    SetOptions, SetOutcome, TransactOptions, Transaction, TransactionOutcome, VdelOutcome,
+    Abandoned, Client, ConnectionState, Counters, DelOptions, DelOutcome, Entry, Expiry,
+    GetOptions, Observation, ObserveOptions, Observer, Overflow, Retry, Scan, ScanOptions,
+    ScanStream, SetOptions, SetOutcome, TransactOptions, Transaction, TransactionOutcome,
+    VdelOutcome,
 };
 pub use error::{Error, ErrorKind, Outcome};
 pub use lock::{

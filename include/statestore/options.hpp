@@ -281,7 +281,7 @@ inline sst_set_options raw(const set_options& options) noexcept {
   made.retry = options.retry;
   made.persist = options.persist;
   made.coalesce = options.coalesce;
-  made.expires_in_ms = ms(options.expires_in);
+  made.expires_in_ms = options.expires_in == milliseconds::max() ? SST_FOREVER : ms(options.expires_in);
   made.fencing_token = raw(options.fencing_token);
   made.timeout_ms = ms(options.timeout);
   return made;

@@ -25,8 +25,8 @@ use std::time::Duration;
 pub struct SetOptions {
     /// When the SET applies.
     pub condition: Condition,
-    /// After what time the key expires, to the millisecond, rounded up; not zero. Without it the key does not expire,
-    /// even if it was to expire before.
+    /// Time after which the key expires, to the millisecond, rounded up; not zero. Without it, or with [`Duration::MAX`], the key does
+    /// not expire, even if it was to expire before.
     pub expires_in: Option<Duration>,
     /// Protects the key: from now on it is written and deleted only with this token or a higher one.
     pub fencing_token: Option<Hlc>,
@@ -251,7 +251,7 @@ impl Shared {
 
 /// After how many milliseconds a key expires, or why it cannot.
 pub(super) fn expires_in_ms(options: &SetOptions) -> Result<Option<NonZeroU64>, &'static str> {
-    let Some(after) = options.expires_in else {
+    let Some(after) = options.expires_in.filter(|&after| after != Duration::MAX) else {
         return Ok(None);
     };
     let ms = u64::try_from(after.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);

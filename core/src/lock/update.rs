@@ -8,7 +8,7 @@ use crate::client::backoff::Backoff;
 use crate::client::{Deadline, is_unknown_form};
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::intents::{Local, Settled, TOMBSTONE, is_marked};
-use crate::{Client, Condition, Entry, Hlc, SetOptions, SetOutcome};
+use crate::{Client, Condition, Entry, Expiry, Hlc, SetOptions, SetOutcome};
 use bytes::Bytes;
 use std::time::Duration;
 use tokio::sync::MutexGuard;
@@ -268,8 +268,11 @@ impl Update<'_> {
             condition,
             expires_in: match self.options.expires_in {
                 None => {
-                    let expires_in = found.and_then(|found| found.expires_in);
-                    expires_in.map(|time| left_since(time, since))
+                    // Unknown only on a store that cannot report it.
+                    match found.map(|found| found.expires_in) {
+                        Some(Expiry::After(time)) => Some(left_since(time, since)),
+                        _ => None,
+                    }
                 }
                 Some(_) => self.expires_in(),
             },
