@@ -525,8 +525,10 @@ typedef struct sst_settings {
     // Whether credentials may be sent over plain TCP, where everybody on the way can read them, an sst_choice (default:
     // no: a service account token is refused there, and a password for another machine makes a warning in the log).
     uint32_t allow_plaintext_credentials;
-    // Zero.
-    uint32_t reserved;
+    // Whether a call that begins while the connection is lost ends at once with SST_UNREACHABLE, an sst_choice (default: no, it waits
+    // for the connection until its time-out). Such a call is not executed. Calls that are under way when the connection is lost go on
+    // to their time-outs.
+    uint32_t fail_fast;
 } sst_settings;
 
 // Is called with a new client.

@@ -17,7 +17,7 @@ const TEXTS = [
   "keyPasswordFile",
   "serverName",
 ];
-const FLAGS = ["env", "cleanStart", "tls", "allowPlaintextCredentials"];
+const FLAGS = ["env", "cleanStart", "tls", "allowPlaintextCredentials", "failFast"];
 const TIMES = [
   "sessionExpiry",
   "keepAlive",

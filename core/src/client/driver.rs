@@ -163,6 +163,7 @@ async fn drive(shared: &Shared, first: oneshot::Sender<Result<(), Error>>) -> (L
             return taken_over(&address, error);
         }
         if held.is_some() {
+            shared.connection_lost();
             lost_at = None;
             reported.clear();
             tracing::warn!(reason = %error, "the connection to the broker is lost");

@@ -19,6 +19,7 @@ mod lost;
 mod many;
 mod observe;
 mod observer;
+mod outage;
 mod output;
 mod retry;
 mod scan;

@@ -21,6 +21,10 @@ use std::time::Duration;
 /// # assert!(!lease.persist);
 /// ```
 #[derive(Debug, Clone, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of its own"
+)]
 #[non_exhaustive]
 pub struct SetOptions {
     /// When the SET applies.
@@ -44,6 +48,8 @@ pub struct SetOptions {
     /// Whether it fails with [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) if it cannot be sent at once: because there
     /// is no connection, requests wait before it, or the send window or the buffer has no room.
     pub at_once: bool,
+    /// Whether it waits for a lost connection in spite of [`Settings::fail_fast`](crate::Settings::fail_fast).
+    pub(crate) waits_out_outages: bool,
 }
 
 impl SetOptions {
@@ -243,6 +249,7 @@ impl Shared {
             retry: options.retry,
             waits: !options.at_once,
             coalesce: options.coalesce,
+            waits_out_outages: options.waits_out_outages,
             ..Outgoing::new(command(expires_in_ms))
         };
         Ok(Call::new(self, request, options.timeout))

@@ -35,6 +35,8 @@ pub(crate) struct Shared {
     /// What is known of the store.
     pub(super) known: Known,
     pub(super) state: watch::Sender<ConnectionState>,
+    /// When the connection was lost last.
+    pub(super) lost_at: Mutex<Option<Instant>>,
     /// Ends the delay before the next attempt to connect.
     pub(super) reconnect: Notify,
     /// Why the client ends, from the moment at which it begins to.
@@ -119,6 +121,7 @@ impl Shared {
             watches: Watches::default(),
             known: Known::default(),
             state: watch::Sender::new(ConnectionState::Connecting),
+            lost_at: Mutex::new(None),
             reconnect: Notify::new(),
             lost_reason: OnceLock::new(),
         }

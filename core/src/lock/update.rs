@@ -90,6 +90,9 @@ pub(super) async fn update<V: AsRef<[u8]>, F: Future<Output = Option<V>>>(
         let reason = "a key that expires so soon may be gone before it is written";
         return Err(invalid("updating", key, reason));
     }
+    client
+        .shared()
+        .check_fail_fast(|| action("updating", key))?;
     let timeout = options.timeout.unwrap_or(client.shared().request_timeout());
     let update = Update {
         client,

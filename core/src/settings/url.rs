@@ -25,7 +25,7 @@ const NO_PATH: &str = "it names no absolute path of a socket; write unix:///path
 type Apply = fn(Settings, String) -> Result<Settings, &'static str>;
 
 /// What may stand behind the `?`. The names are those of the methods of [`Settings`].
-const PARAMETERS: [(&str, Apply); 12] = [
+const PARAMETERS: [(&str, Apply); 13] = [
     ("allow_plaintext_credentials", |settings, value| {
         Ok(settings.allow_plaintext_credentials(text::boolean(&value)?))
     }),
@@ -35,6 +35,9 @@ const PARAMETERS: [(&str, Apply); 12] = [
         Ok(settings.clean_start(text::boolean(&value)?))
     }),
     ("client_id", |settings, id| Ok(settings.client_id(id))),
+    ("fail_fast", |settings, value| {
+        Ok(settings.fail_fast(text::boolean(&value)?))
+    }),
     ("keep_alive", |settings, value| {
         Ok(settings.keep_alive(text::keep_alive(&value)?))
     }),
@@ -459,7 +462,7 @@ mod tests {
             (
                 "mqtt://user:secret@b?keep_alive=1&cafile=/ca",
                 "its parameter number 2 is unknown; known are `allow_plaintext_credentials`, `ca_file`, `cert_file`, `clean_start`, `client_id`, \
-                 `keep_alive`, `key_file`, `key_password_file`, `password_file`, `sat_file`, `server_name`, \
+                 `fail_fast`, `keep_alive`, `key_file`, `key_password_file`, `password_file`, `sat_file`, `server_name`, \
                  `session_expiry`",
             ),
         ] {
