@@ -1147,8 +1147,11 @@ enum sst_status sst_connect_async(const char *url,
 // time. Errors: SST_WRONG_THREAD in a callback of this client, or of one with the same queue, and nothing happens.
 enum sst_status sst_client_close(const struct sst_client *client, struct sst_error **error);
 
-// Closes a client as sst_client_close() does, and waits for that for `timeout_ms`. If the time is over, which only callbacks can make happen, closing goes on by
-// itself.
+// Finishes the operations and blocking calls under way and closes the client, within `timeout_ms`.
+//
+// New calls give SST_CLOSED at once. Without a connection, nothing is waited for. What is under way when the time is over ends with
+// SST_CLOSED, whose outcome is unknown if the request was sent, and closing goes on by itself. What waits for an event, as an
+// observation, ends with the client. With a time-out of 0 this is sst_client_close() without a wait.
 //
 // Thread: any but that of the callbacks. Blocks: at most for the time-out, and while callbacks of its queue run on
 // this thread. Errors: SST_TIMED_OUT, and SST_WRONG_THREAD as there.

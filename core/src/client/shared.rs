@@ -9,9 +9,10 @@ use crate::platform::Platform;
 use crate::request::Exchange;
 use smol_str::SmolStr;
 use statestore_protocol::{Clock, Hlc, HlcError};
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -213,6 +214,19 @@ impl Shared {
         counters.clock_skews = self.clock_skews.load(Ordering::Relaxed);
         self.watches.count(&mut counters);
         counters
+    }
+
+    /// Completes when no request is under way.
+    pub(super) async fn finished(&self) {
+        poll_fn(|context| {
+            let is_idle = self.core().exchange.poll_idle(context.waker());
+            if is_idle {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
     }
 
     /// Why the client ends, if it does.
