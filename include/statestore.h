@@ -116,6 +116,9 @@
 // A time without an end.
 #define SST_FOREVER UINT64_MAX
 
+// A remaining time that is not known. See sst_entry_expires_in_ms().
+#define SST_UNKNOWN_TIME (UINT64_MAX - 1)
+
 // As many as there are.
 #define SST_ALL SIZE_MAX
 
@@ -522,8 +525,10 @@ typedef struct sst_settings {
     // Whether credentials may be sent over plain TCP, where everybody on the way can read them, an sst_choice (default:
     // no: a service account token is refused there, and a password for another machine makes a warning in the log).
     uint32_t allow_plaintext_credentials;
-    // Zero.
-    uint32_t reserved;
+    // Whether a call that begins while the connection is lost ends at once with SST_UNREACHABLE, an sst_choice (default: no, it waits
+    // for the connection until its time-out). Such a call is not executed. Calls that are under way when the connection is lost go on
+    // to their time-outs.
+    uint32_t fail_fast;
 } sst_settings;
 
 // Is called with a new client.
@@ -1058,8 +1063,10 @@ struct sst_slice sst_entry_value(const struct sst_entry *entry);
 // The version that the SET which stored it returned.
 enum sst_status sst_entry_version(const struct sst_entry *entry, struct sst_hlc **version, struct sst_error **error);
 
-// After how many milliseconds the key expires, from when the store answered; SST_FOREVER if it does not, or if the option
-// `remaining` did not ask for it.
+// Remaining time of the key in milliseconds, at least 1, counted from the answer of the store.
+//
+// SST_FOREVER: the key does not expire. SST_UNKNOWN_TIME: the option `remaining` did not ask for the time, or `entry` is not an entry. As
+// `expires_in_ms` of sst_set() or sst_update(), SST_FOREVER keeps the key for ever and SST_UNKNOWN_TIME is refused with SST_INVALID_ARGUMENT.
 uint64_t sst_entry_expires_in_ms(const struct sst_entry *entry);
 
 // Another handle of the same entry, for keeping one that is borrowed. The value is not copied.
@@ -1140,8 +1147,11 @@ enum sst_status sst_connect_async(const char *url,
 // time. Errors: SST_WRONG_THREAD in a callback of this client, or of one with the same queue, and nothing happens.
 enum sst_status sst_client_close(const struct sst_client *client, struct sst_error **error);
 
-// Closes a client as sst_client_close() does, and waits for that for `timeout_ms`. If the time is over, which only callbacks can make happen, closing goes on by
-// itself.
+// Finishes the operations and blocking calls under way and closes the client, within `timeout_ms`.
+//
+// New calls give SST_CLOSED at once. Without a connection, nothing is waited for. What is under way when the time is over ends with
+// SST_CLOSED, whose outcome is unknown if the request was sent, and closing goes on by itself. What waits for an event, as an
+// observation, ends with the client. With a time-out of 0 this is sst_client_close() without a wait.
 //
 // Thread: any but that of the callbacks. Blocks: at most for the time-out, and while callbacks of its queue run on
 // this thread. Errors: SST_TIMED_OUT, and SST_WRONG_THREAD as there.

@@ -92,9 +92,10 @@ pub use as_bytes::AsBytes;
 /// The version of `bytes` whose types are in the signatures of this crate.
 pub use bytes;
 pub use client::{
-    Abandoned, Client, ConnectionState, Counters, DelOptions, DelOutcome, Entry, GetOptions,
-    Observation, ObserveOptions, Observer, Overflow, Retry, Scan, ScanOptions, ScanStream,
-    SetOptions, SetOutcome, TransactOptions, Transaction, TransactionOutcome, VdelOutcome,
+    Abandoned, Client, ConnectionState, Counters, DelOptions, DelOutcome, Entry, Expiry,
+    GetOptions, Observation, ObserveOptions, Observer, Overflow, Retry, Scan, ScanOptions,
+    ScanStream, SetOptions, SetOutcome, TransactOptions, Transaction, TransactionOutcome,
+    VdelOutcome,
 };
 pub use error::{Error, ErrorKind, Outcome};
 pub use lock::{

@@ -10,7 +10,7 @@ use crate::told::Told;
 use statestore_embed::{Client, Error, Job, Operation, Wait};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// An operation that an _async function began. Opaque.
 ///
@@ -172,7 +172,9 @@ pub(crate) fn begin_to_close<C: Closure + 'static>(
     let (told, revocable) = Told::of(callback, operation.is_some());
     output::begin(operation, || {
         let callbacks = client.callbacks_to_close()?;
-        let operation = client.submit_close(&callbacks, |result| told.job(complete, result))?;
+        let operation = client.submit_close(Duration::ZERO, &callbacks, |result| {
+            told.job(complete, result)
+        })?;
         let callbacks = revocable.into_iter().collect();
         Ok(Begun {
             operation,

@@ -53,7 +53,9 @@ class [[nodiscard]] client {
     return detail::give([&](sst_error** failure) { return sst_client_close(raw(), failure); });
   }
 
-  /// Closes it, and waits for that at most this long; whether it was done in time. Otherwise it goes on by itself.
+  /// Finishes what is under way and closes the client, within this time; whether it was done in time. New calls are refused at once.
+  /// What is under way when the time is over ends with SST_CLOSED, and closing goes on by itself. Without a connection, nothing is
+  /// waited for.
   ///
   /// Blocks: at most for the time, unless its `queue` runs functions. Errors: those of `close`.
   result<bool> close_within(milliseconds timeout) const {

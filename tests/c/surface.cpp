@@ -136,7 +136,16 @@ void extensions(statestore::client& client) {
   ask.remaining = true;
   ask.eventual = true;
   const auto left = client.get("cxx/ext", ask)->expires_in();
-  CHECK(left && *left > 0ms && *left <= 60s && !client.get("cxx/ext")->expires_in());
+  CHECK(left.is_known() && !left.is_never() && left.time() > 0ms && left.time() <= 60s);
+  client.set("cxx/ext/stays", "x");
+  const auto never = client.get("cxx/ext/stays", ask)->expires_in(), unknown = client.get("cxx/ext/stays")->expires_in();
+  CHECK(never.is_known() && never.is_never() && never.time() == milliseconds::max() && never != unknown && !unknown.is_known());
+  // Written back, it does not make the key permanent; a time without an end does.
+  statestore::set_options same;
+  same.expires_in = unknown.time();
+  CHECK(status_of([&] { client.set("cxx/ext/stays", "y", same); }) == SST_INVALID_ARGUMENT);
+  same.expires_in = never.time();
+  CHECK(client.set("cxx/ext/stays", "y", same).applied);
   statestore::del_options stale;
   stale.if_version = one;
   const auto mismatch = client.del("cxx/ext", stale), absent = client.del("cxx/ext/none", stale);

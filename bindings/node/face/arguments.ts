@@ -222,7 +222,7 @@ function present<T extends object>(input: { [Name in keyof T]: T[Name] | undefin
 export function setInput(from: Options): SetInput {
   return present<SetInput>({
     ...condition(from),
-    expiresIn: time(from, "expiresIn"),
+    expiresIn: limit(from, "expiresIn"),
     fencingToken: hlc(from, "fencingToken"),
     persist: flag(from, "persist"),
     coalesce: flag(from, "coalesce"),

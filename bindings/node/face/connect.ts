@@ -18,7 +18,7 @@ const TEXTS = [
   "keyPasswordFile",
   "serverName",
 ];
-const FLAGS = ["env", "cleanStart", "tls", "allowPlaintextCredentials"];
+const FLAGS = ["env", "cleanStart", "tls", "allowPlaintextCredentials", "failFast"];
 const TIMES = [
   "sessionExpiry",
   "keepAlive",

@@ -8,10 +8,11 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 #[cfg(unix)]
 use statestore_embed::Signal;
-use statestore_embed::{Client, Error, Mailbox, Operation};
+use statestore_embed::{Action, Client, Error, Mailbox, Operation};
 #[cfg(unix)]
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 /// Makes the object of a result, in the event loop.
 pub(crate) type Make = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
@@ -119,7 +120,7 @@ impl EventLoop {
         &self,
         py: Python<'py>,
         client: &Client,
-        action: &'static str,
+        action: impl Into<Action>,
         operation: impl Future<Output = Result<T, Error>> + Send + 'static,
         convert: impl FnOnce(Python<'_>, Result<T, Error>) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -133,7 +134,7 @@ impl EventLoop {
         &self,
         py: Python<'py>,
         client: &Client,
-        action: &'static str,
+        action: impl Into<Action>,
         operation: impl Future<Output = Result<T, Error>> + Send + 'static,
         convert: impl FnOnce(Python<'_>, Result<T, Error>) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -147,10 +148,11 @@ impl EventLoop {
         &self,
         py: Python<'py>,
         client: &Client,
+        timeout: Duration,
         convert: impl FnOnce(Python<'_>, Result<(), Error>) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> PyResult<Bound<'py, PyAny>> {
         self.begin(py, convert, |complete| {
-            client.submit_close(&self.mailbox, complete)
+            client.submit_close(timeout, &self.mailbox, complete)
         })
     }
 

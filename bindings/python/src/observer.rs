@@ -11,7 +11,7 @@ use crate::shared::Shared;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use statestore::{LostReason, Outcome};
-use statestore_embed::{End, Error, ErrorKind, Feed};
+use statestore_embed::{Action, End, Error, ErrorKind, Feed};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -335,12 +335,17 @@ impl Looking {
     fn wait<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let ready = in_time(self.observer.source.ready(), self.timeout, self.until);
         let shared = &self.observer.shared;
-        shared.run_either(py, WAITING, ready, |py, _, ready| match ready {
-            Ok(()) => true.into_py_any(py),
-            // That the client was closed is the end.
-            Err(error) if error.kind() == ErrorKind::Closed => false.into_py_any(py),
-            Err(error) => Err(error::to_python(py, &error)),
-        })
+        shared.run_either(
+            py,
+            Action::event(WAITING),
+            ready,
+            |py, _, ready| match ready {
+                Ok(()) => true.into_py_any(py),
+                // That the client was closed is the end.
+                Err(error) if error.kind() == ErrorKind::Closed => false.into_py_any(py),
+                Err(error) => Err(error::to_python(py, &error)),
+            },
+        )
     }
 }
 

@@ -4,11 +4,12 @@ use crate::error;
 use crate::hlc::Hlc;
 use crate::interpreter::Invoke;
 use pyo3::IntoPyObjectExt;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 use statestore::{
-    Capabilities, ConnectionState, Counters, DelOutcome, Entry, Holder, Holding, Leader,
+    Capabilities, ConnectionState, Counters, DelOutcome, Entry, Expiry, Holder, Holding, Leader,
     LostReason, Observation, Release, SetOutcome, TransactionOutcome, UpdateOutcome, VdelOutcome,
 };
 
@@ -32,7 +33,11 @@ fn optional_version(at: Option<&statestore::Hlc>) -> Option<Hlc> {
 
 pub(crate) fn entry(py: Python<'_>, codec: &Codec, entry: &Entry) -> Result {
     let value = codec.write(py, &entry.value)?;
-    let expires_in = entry.expires_in.map(|left| left.as_secs_f64());
+    let expires_in = match entry.expires_in {
+        Expiry::Never => f64::INFINITY.into_pyobject(py)?.into_any(),
+        Expiry::After(left) => left.as_secs_f64().into_pyobject(py)?.into_any(),
+        _ => intern!(py, "unknown").clone().into_any(),
+    };
     let made = result!(py, "Entry")?.invoke((value, version(&entry.version), expires_in))?;
     Ok(made.unbind())
 }

@@ -26,6 +26,8 @@ pub struct DelOptions {
     /// Whether it fails with [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) if it cannot be sent at once: because there
     /// is no connection, requests wait before it, or the send window or the buffer has no room.
     pub at_once: bool,
+    /// Whether it waits for a lost connection in spite of [`Settings::fail_fast`](crate::Settings::fail_fast).
+    pub(crate) waits_out_outages: bool,
 }
 
 impl DelOptions {
@@ -152,6 +154,7 @@ impl Client {
             fencing_token: token,
             retry: options.retry,
             waits: !options.at_once,
+            waits_out_outages: options.waits_out_outages,
             ..Outgoing::new(command)
         };
         Ok(Call::new(self.shared(), request, options.timeout))

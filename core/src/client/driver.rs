@@ -191,6 +191,7 @@ async fn drive(
             return taken_over(&address, error);
         }
         if held.is_some() {
+            shared.connection_lost();
             lost_at = None;
             reported.clear();
             tracing::warn!(reason = %error, "the connection to the broker is lost");

@@ -1,7 +1,7 @@
 //! GET.
 use super::call::{Call, invalid_argument};
 use super::capabilities::unsupported;
-use super::{Client, Deadline, Shared, detached};
+use super::{Client, Deadline, Expiry, Shared, detached};
 use crate::AsBytes;
 use crate::error::Error;
 use crate::intents;
@@ -21,19 +21,18 @@ pub struct Entry {
     pub value: Bytes,
     /// The version that the SET which stored it returned.
     pub version: Hlc,
-    /// After what time it expires, to the millisecond, counted from when the store answered; `None` if it does not, or if
-    /// [`GetOptions::remaining`] did not ask.
+    /// Remaining time, [`Expiry::Unknown`] unless [`GetOptions::remaining`] asked for it.
     #[cfg_attr(feature = "serde", serde(default))]
-    pub expires_in: Option<Duration>,
+    pub expires_in: Expiry,
 }
 
 impl Entry {
-    /// An entry of which is not known whether it expires.
+    /// An entry whose remaining time is unknown.
     pub fn new(value: impl Into<Bytes>, version: Hlc) -> Self {
         Self {
             value: value.into(),
             version,
-            expires_in: None,
+            expires_in: Expiry::Unknown,
         }
     }
 }
@@ -224,7 +223,7 @@ pub(super) fn entry(
         (Reply::Value(value), Some(version)) => Ok(Some(Entry {
             value: detached(value),
             version,
-            expires_in: None,
+            expires_in: Expiry::Unknown,
         })),
         (
             Reply::ValueAndTime {
@@ -235,7 +234,8 @@ pub(super) fn entry(
         ) if get.asks_for_remaining_time() => Ok(Some(Entry {
             value: detached(value),
             version,
-            expires_in: expires_in_ms.map(Duration::from_millis),
+            expires_in: expires_in_ms
+                .map_or(Expiry::Never, |ms| Expiry::After(Duration::from_millis(ms))),
         })),
         (Reply::Value(_) | Reply::ValueAndTime { .. }, None) => {
             Err(get.invalid("the response has a value and no version"))

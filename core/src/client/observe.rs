@@ -67,6 +67,8 @@ impl Client {
         if key.as_ref().is_empty() {
             return Err(invalid_argument(command, "the key is empty"));
         }
+        self.shared()
+            .check_fail_fast(|| super::call::action(command))?;
         let denied = |core: &super::shared::Core| {
             core.exchange
                 .session()
@@ -110,7 +112,10 @@ impl Client {
                 ErrorKind::TimedOut,
                 Outcome::Unknown,
                 super::call::action(CommandRef::Watch { key: &key }),
-                format!("the watch did not begin within {timeout:?}"),
+                match self.shared().outage() {
+                    Some(outage) => format!("the watch did not begin within {timeout:?}; {outage}"),
+                    None => format!("the watch did not begin within {timeout:?}"),
+                },
             )),
         }
     }

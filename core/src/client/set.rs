@@ -22,12 +22,16 @@ use std::time::Duration;
 /// # assert!(!lease.persist);
 /// ```
 #[derive(Debug, Clone, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of its own"
+)]
 #[non_exhaustive]
 pub struct SetOptions {
     /// When the SET applies.
     pub condition: Condition,
-    /// After what time the key expires, to the millisecond, rounded up; not zero. Without it the key does not expire,
-    /// even if it was to expire before.
+    /// Time after which the key expires, to the millisecond, rounded up; not zero. Without it, or with [`Duration::MAX`], the key does
+    /// not expire, even if it was to expire before.
     pub expires_in: Option<Duration>,
     /// Protects the key: from now on it is written and deleted only with this token or a higher one.
     pub fencing_token: Option<Hlc>,
@@ -45,6 +49,8 @@ pub struct SetOptions {
     /// Whether it fails with [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) if it cannot be sent at once: because there
     /// is no connection, requests wait before it, or the send window or the buffer has no room.
     pub at_once: bool,
+    /// Whether it waits for a lost connection in spite of [`Settings::fail_fast`](crate::Settings::fail_fast).
+    pub(crate) waits_out_outages: bool,
 }
 
 impl SetOptions {
@@ -240,6 +246,7 @@ impl Shared {
             retry: options.retry,
             waits: !options.at_once,
             coalesce: options.coalesce,
+            waits_out_outages: options.waits_out_outages,
             ..Outgoing::new(command(expires_in_ms))
         };
         Ok(Call::new(self, request, options.timeout))
@@ -248,7 +255,7 @@ impl Shared {
 
 /// After how many milliseconds a key expires, or why it cannot.
 pub(super) fn expires_in_ms(options: &SetOptions) -> Result<Option<NonZeroU64>, &'static str> {
-    let Some(after) = options.expires_in else {
+    let Some(after) = options.expires_in.filter(|&after| after != Duration::MAX) else {
         return Ok(None);
     };
     let ms = u64::try_from(after.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);

@@ -97,6 +97,7 @@ impl Client {
             fencing_token: token.as_deref(),
             retry: options.retry,
             waits: !options.at_once,
+            waits_out_outages: options.waits_out_outages,
             ..Outgoing::new(command)
         };
         let mut vdel = Call::new(self.shared(), request, options.timeout);

@@ -277,6 +277,7 @@ impl Keeper {
             condition: Condition::IfAbsentOrEqual,
             expires_in: Some(self.options.duration),
             timeout: Some(timeout.min(most)),
+            waits_out_outages: true,
             ..SetOptions::default()
         };
         // So it is if this future is dropped.
@@ -360,6 +361,7 @@ impl Keeper {
             let left = deadline.saturating_duration_since(Instant::now());
             let options = DelOptions {
                 timeout: Some(left.min(self.client.shared().request_timeout())),
+                waits_out_outages: true,
                 ..DelOptions::default()
             };
             let deleted = self

@@ -31,6 +31,9 @@ pub(super) async fn lock(
     name: &Bytes,
     options: &LockOptions,
 ) -> Result<Guard, Error> {
+    client
+        .shared()
+        .check_fail_fast(|| action("locking", name))?;
     let mut contender = Contender {
         client,
         name,

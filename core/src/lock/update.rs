@@ -9,7 +9,7 @@ use crate::client::backoff::Backoff;
 use crate::client::{Deadline, is_unknown_form};
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::intents::{Local, Settled, TOMBSTONE, is_marked};
-use crate::{Client, Condition, Entry, Hlc, SetOptions, SetOutcome};
+use crate::{Client, Condition, Entry, Expiry, Hlc, SetOptions, SetOutcome};
 use bytes::Bytes;
 use std::time::Duration;
 use tokio::sync::MutexGuard;
@@ -91,6 +91,9 @@ pub(super) async fn update<V: AsBytes, F: Future<Output = Option<V>>>(
         let reason = "a key that expires so soon may be gone before it is written";
         return Err(invalid("updating", key, reason));
     }
+    client
+        .shared()
+        .check_fail_fast(|| action("updating", key))?;
     let timeout = options.timeout.unwrap_or(client.shared().request_timeout());
     let update = Update {
         client,
@@ -273,8 +276,11 @@ impl Update<'_> {
             condition,
             expires_in: match self.options.expires_in {
                 None => {
-                    let expires_in = found.and_then(|found| found.expires_in);
-                    expires_in.map(|time| left_since(time, since))
+                    // Unknown only on a store that cannot report it.
+                    match found.map(|found| found.expires_in) {
+                        Some(Expiry::After(time)) => Some(left_since(time, since)),
+                        _ => None,
+                    }
                 }
                 Some(_) => self.expires_in(),
             },

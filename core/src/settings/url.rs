@@ -28,7 +28,7 @@ const NO_PATH: &str = "it names no absolute path of a socket; write unix:///path
 type Apply = fn(Settings, String) -> Result<Settings, &'static str>;
 
 /// What may stand behind the `?`. The names are those of the methods of [`Settings`].
-const PARAMETERS: [(&str, Apply); 12] = [
+const PARAMETERS: [(&str, Apply); 13] = [
     ("allow_plaintext_credentials", |settings, value| {
         Ok(settings.allow_plaintext_credentials(text::boolean(&value)?))
     }),
@@ -38,6 +38,9 @@ const PARAMETERS: [(&str, Apply); 12] = [
         Ok(settings.clean_start(text::boolean(&value)?))
     }),
     ("client_id", |settings, id| Ok(settings.client_id(id))),
+    ("fail_fast", |settings, value| {
+        Ok(settings.fail_fast(text::boolean(&value)?))
+    }),
     ("keep_alive", |settings, value| {
         Ok(settings.keep_alive(text::keep_alive(&value)?))
     }),

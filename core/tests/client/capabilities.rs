@@ -2,7 +2,7 @@
 use crate::support::{Broker, Peer, version, within};
 use crate::{again, connack};
 use statestore::{
-    Capabilities, Client, ConnectionState, Entry, Error, ErrorKind, GetOptions, Outcome,
+    Capabilities, Client, ConnectionState, Entry, Error, ErrorKind, Expiry, GetOptions, Outcome,
 };
 use statestore_protocol::mqtt::ReasonCode;
 use statestore_protocol::{Command, Reply, ServiceError};
@@ -132,7 +132,10 @@ async fn the_time_that_a_key_has_left_is_asked_for_by_name() {
     });
     let entry = get.await.unwrap().unwrap();
     assert_eq!((&*entry.value, entry.version), (&b"v"[..], version(3)));
-    assert_eq!(entry.expires_in, Some(Duration::from_millis(1_500)));
+    assert_eq!(
+        entry.expires_in,
+        Expiry::After(Duration::from_millis(1_500))
+    );
 
     let get = play(
         client.get_many_with(&["a", "b"], &options),
@@ -146,10 +149,10 @@ async fn the_time_that_a_key_has_left_is_asked_for_by_name() {
             peer.answer(&Reply::Nil, None).await;
         },
     );
-    assert_eq!(
-        get.await.unwrap(),
-        [Some(Entry::new("v", version(4))), None]
-    );
+    let mut endless = Entry::new("v", version(4));
+    assert_eq!(endless.expires_in, Expiry::Unknown);
+    endless.expires_in = Expiry::Never;
+    assert_eq!(get.await.unwrap(), [Some(endless), None]);
 
     // Nobody asked for it here.
     let get = play(client.get("key"), &mut peer, async |peer| {

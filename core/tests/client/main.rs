@@ -16,6 +16,7 @@ mod logs;
 mod many;
 mod messages;
 mod observe;
+mod outage;
 mod outside;
 mod reconnecting;
 mod session;

@@ -230,7 +230,7 @@ fn what_is_wrong_is_named() {
         (
             "mqtt://user:secret@b?keep_alive=1&cafile=/ca",
             "its parameter number 2 is unknown; known are `allow_plaintext_credentials`, `ca_file`, `cert_file`, `clean_start`, `client_id`, \
-             `keep_alive`, `key_file`, `key_password_file`, `password_file`, `sat_file`, `server_name`, \
+             `fail_fast`, `keep_alive`, `key_file`, `key_password_file`, `password_file`, `sat_file`, `server_name`, \
              `session_expiry`",
         ),
     ] {
