@@ -998,6 +998,10 @@ bool sst_error_is_retryable(const struct sst_error *error);
 // The reason code of the MQTT packet that brought the failure, -1 if none did.
 int32_t sst_error_mqtt_reason(const struct sst_error *error);
 
+// The number of the error of the system behind the failure, as in errno: ECONNREFUSED if nothing listens there, ENOENT for
+// a file that is missing. 0 if there is none.
+int32_t sst_error_os_code(const struct sst_error *error);
+
 // The operation of a transaction that cannot be, or that the store refused, counted from 0; -1 if it is about none.
 int64_t sst_error_operation(const struct sst_error *error);
 

@@ -203,7 +203,13 @@ void errors(statestore::client& client) {
     CHECK(dynamic_cast<const statestore::error*>(&error) != nullptr);
     const statestore::error copy = dynamic_cast<const statestore::error&>(error);
     CHECK(std::string(copy.name()) == "InvalidArgument" && copy.outcome() == SST_NOT_DONE && !copy.is_retryable());
-    CHECK(copy.mqtt_reason() == -1);
+    CHECK(copy.mqtt_reason() == -1 && !copy.os_error());
+  }
+  try {
+    (void)statestore::client::connect("mqtt://127.0.0.1:1");
+    CHECK(false);
+  } catch (const statestore::error& error) {
+    CHECK(error.status() == SST_UNREACHABLE && error.os_error() == std::errc::connection_refused);
   }
   statestore::client moved = std::move(client);
   CHECK(status_of([&] { client.get("key"); }) == SST_INVALID_ARGUMENT);
