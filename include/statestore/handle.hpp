@@ -21,6 +21,18 @@ struct freer {
 template <class Raw, void (*Free)(Raw*)>
 using owned = std::unique_ptr<Raw, freer<Raw, Free>>;
 
+template <class Raw, sst_status (*Close)(const Raw*, sst_error**), void (*Free)(Raw*)>
+struct closer {
+  void operator()(Raw* handle) const noexcept {
+    Close(handle, nullptr);
+    Free(handle);
+  }
+};
+
+/// Owns a handle that is closed before it is freed: a function that it calls on another thread is waited for, and called no more.
+template <class Raw, sst_status (*Close)(const Raw*, sst_error**), void (*Free)(Raw*)>
+using closing = std::unique_ptr<Raw, closer<Raw, Close, Free>>;
+
 /// What borrows a handle gets one of its own; none for null.
 template <class T, class Raw>
 expected<std::optional<T>> copy(const Raw* borrowed, Raw* (*clone)(const Raw*)) {

@@ -21,7 +21,8 @@ constexpr bool owns = std::is_move_constructible_v<Owner> && std::is_move_assign
                       !std::is_copy_assignable_v<Owner>;
 static_assert(owns<statestore::client> && owns<statestore::entry> && owns<statestore::observer> && owns<statestore::observation>);
 static_assert(owns<statestore::scan> && owns<statestore::lease> && owns<statestore::guard> && owns<statestore::election>);
-static_assert(owns<statestore::leadership> && owns<statestore::operation> && owns<statestore::subscription>);
+static_assert(owns<statestore::leadership> && owns<statestore::operation> && owns<statestore::subscription> &&
+              owns<statestore::scoped_operation>);
 static_assert(std::is_copy_constructible_v<statestore::hlc> && std::is_copy_assignable_v<statestore::error>);
 
 void views() {
