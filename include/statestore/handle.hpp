@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "error.hpp"
+#include "callback.hpp"
 
 namespace statestore {
 inline namespace STATESTORE_VARIANT {
@@ -55,11 +55,10 @@ template <class Closure, class Function, class... Results>
 Closure closure(Function function, void (*Closure::*)(void*, sst_status, const sst_error*, Results...)) {
   Closure made{};
   made.context = new Function(std::move(function));
-  // An exception must not reach the library: it would end in std::terminate().
   made.call = [](void* context, sst_status status, const sst_error* failure, Results... results) noexcept {
-    (*static_cast<Function*>(context))(status, failure, results...);
+    contain([&] { (*static_cast<Function*>(context))(status, failure, results...); });
   };
-  made.drop = [](void* context) noexcept { delete static_cast<Function*>(context); };
+  made.drop = drop<Function>;
   return made;
 }
 

@@ -11,8 +11,9 @@ inline namespace STATESTORE_VARIANT {
 
 /// Called once with the result of an operation, on the thread of the callbacks of the client.
 ///
-/// It may call everything of this library, also what blocks, but must not close its own client, nor throw, nor may its destructor:
-/// that ends the program. One that is empty is told nothing, and what it would have got is given back.
+/// It may call everything of this library, also what blocks, but must not close its own client. An exception that leaves it, or its
+/// destructor, is printed and ends the program by `std::terminate`. An empty function is not called, and what it would have got is
+/// given back.
 template <class T>
 using completion = std::function<void(expected<T>)>;
 
