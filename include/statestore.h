@@ -69,7 +69,12 @@
 // call may overtake them. sst_operation_cancel() ends one early.
 //
 // Ending. Three words: cancel ends an operation or a subscription and waits for nothing; close waits until nothing of it
-// is called any more; free gives a handle back, and what it stands for goes on.
+// is called any more; free gives a handle back, and what it stands for goes on. So no function ending in _free waits for a
+// callback: one that runs goes on, and further ones may be called, with their contexts. Before the program destroys what a
+// callback uses, it calls sst_subscription_close(), sst_operation_close() or sst_client_close(): each waits while the
+// callback runs on another thread (in the callback itself the first two wait for nothing, and the last one is refused), and
+// nothing is called afterwards. Guards, leases, elections, scans and observers call nothing themselves: the operations and
+// subscriptions that were made from them do.
 //
 // Callbacks. A callback is a struct of a context, a function to call, and a function to drop the context, which both get
 // the context. They are called on the thread of the callbacks of the client, one after the other: never on the thread that
@@ -1003,6 +1008,10 @@ bool sst_error_is_retryable(const struct sst_error *error);
 // The reason code of the MQTT packet that brought the failure, -1 if none did.
 int32_t sst_error_mqtt_reason(const struct sst_error *error);
 
+// The number of the error of the system behind the failure, as in errno: ECONNREFUSED if nothing listens there, ENOENT for
+// a file that is missing. 0 if there is none.
+int32_t sst_error_os_code(const struct sst_error *error);
+
 // The operation of a transaction that cannot be, or that the store refused, counted from 0; -1 if it is about none.
 int64_t sst_error_operation(const struct sst_error *error);
 
@@ -1190,7 +1199,8 @@ enum sst_status sst_client_close_async(const struct sst_client *client,
                                        struct sst_error **error);
 
 // Frees a client. Unless it was closed, it is closed in the background as soon as nothing that was made from it is
-// left. Operations that are under way do not keep it open: they end as they do at sst_client_close().
+// left. Operations that are under way do not keep it open: they end as they do at sst_client_close(). Callbacks may run
+// during this call and after it. To be sure that none does any more, call sst_client_close() before.
 void sst_client_free(struct sst_client *client);
 
 // The MQTT client id, as UTF-8.
@@ -1265,7 +1275,8 @@ enum sst_status sst_operation_close(const struct sst_operation *operation, struc
 // operation gives true.
 bool sst_operation_has_ended(const struct sst_operation *operation);
 
-// Frees the handle of an operation, which goes on.
+// Frees the handle of an operation, which goes on: its callback may run now, and is called unless it was before. To be
+// sure that it is not called any more, call sst_operation_close() before.
 void sst_operation_free(struct sst_operation *operation);
 
 // Ends a subscription. A call that runs at this moment is the last one; this does not wait for it. Then the context is
@@ -1281,7 +1292,8 @@ enum sst_status sst_subscription_cancel(const struct sst_subscription *subscript
 // Thread: any; the context is dropped on this one. Blocks: while the callback runs on another thread.
 enum sst_status sst_subscription_close(const struct sst_subscription *subscription, struct sst_error **error);
 
-// Frees the handle of a subscription, which goes on.
+// Frees the handle of a subscription, which goes on until its client is closed: its callback may run now, and is called
+// again. To be sure that it is not called any more, call sst_subscription_close() before.
 void sst_subscription_free(struct sst_subscription *subscription);
 
 // Reads a key. `*entry` is NULL if it is absent.
@@ -1722,7 +1734,8 @@ enum sst_status sst_observer_fd(const struct sst_observer *observer, int *fd, st
 // the last observer of the key. Closing again does nothing.
 enum sst_status sst_observer_close(const struct sst_observer *observer, struct sst_error **error);
 
-// Frees an observer. The watch at the store ends with the last observer of the key.
+// Frees an observer. The watch at the store ends with the last observer of the key. A subscription goes on, and keeps the
+// watch.
 void sst_observer_free(struct sst_observer *observer);
 
 // The fencing token: the version that the lease got when it was taken. Each later holder gets a higher one. It can be
@@ -1809,7 +1822,8 @@ enum sst_status sst_guard_leave_async(const struct sst_guard *guard,
                                       struct sst_operation **operation,
                                       struct sst_error **error);
 
-// Frees a guard, and gives its lease back in the background unless that was done or the lease was left.
+// Frees a guard, and gives its lease back in the background unless that was done or the lease was left. The callback of
+// sst_guard_wait_lost_async() is called then.
 void sst_guard_free(struct sst_guard *guard);
 
 // Stores a value and protects the key: from now on it is written and deleted only with this guard's token or a higher

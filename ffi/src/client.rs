@@ -262,7 +262,8 @@ pub extern "C" fn sst_client_close_async(
 }
 
 /// Frees a client. Unless it was closed, it is closed in the background as soon as nothing that was made from it is
-/// left. Operations that are under way do not keep it open: they end as they do at sst_client_close().
+/// left. Operations that are under way do not keep it open: they end as they do at sst_client_close(). Callbacks may run
+/// during this call and after it. To be sure that none does any more, call sst_client_close() before.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_client_free(client: *mut sst_client) {
     boundary::run(|| drop(handle::free::<Client>(client)));

@@ -70,7 +70,8 @@ pub extern "C" fn sst_operation_has_ended(operation: *const sst_operation) -> bo
     })
 }
 
-/// Frees the handle of an operation, which goes on.
+/// Frees the handle of an operation, which goes on: its callback may run now, and is called unless it was before. To be
+/// sure that it is not called any more, call sst_operation_close() before.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_operation_free(operation: *mut sst_operation) {
     boundary::run(|| drop(handle::free::<Begun>(operation)));

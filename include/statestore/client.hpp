@@ -15,7 +15,8 @@ inline namespace STATESTORE_VARIANT {
 
 /// A client: one connection, any number of requests at a time, from any number of threads.
 ///
-/// Owner: can be moved, not copied. When it is destroyed it is closed in the background, once nothing that was made from it is left.
+/// Owner: can be moved, not copied. It is closed when it is destroyed, as by `close`: no function of it runs any more then, and what was
+/// made from it and still exists fails with SST_CLOSED. In a function that this client calls, it is closed in the background.
 ///
 /// Blocking: each call says so, and has a twin `_async`, which gives a function its result: exactly once if the call itself did not
 /// fail; `with_lock` has none, since its work runs on the thread of the caller. Calls that block fail with SST_WRONG_THREAD on
@@ -432,7 +433,7 @@ class [[nodiscard]] client {
         [&] { return statestore::guard(guard); });
   }
 
-  detail::owned<sst_client, sst_client_free> raw_;
+  detail::closing<sst_client, sst_client_close, sst_client_free> raw_;
 };
 
 }  // namespace STATESTORE_VARIANT

@@ -21,7 +21,8 @@ constexpr bool owns = std::is_move_constructible_v<Owner> && std::is_move_assign
                       !std::is_copy_assignable_v<Owner>;
 static_assert(owns<statestore::client> && owns<statestore::entry> && owns<statestore::observer> && owns<statestore::observation>);
 static_assert(owns<statestore::scan> && owns<statestore::lease> && owns<statestore::guard> && owns<statestore::election>);
-static_assert(owns<statestore::leadership> && owns<statestore::operation> && owns<statestore::subscription>);
+static_assert(owns<statestore::leadership> && owns<statestore::operation> && owns<statestore::subscription> &&
+              owns<statestore::scoped_operation>);
 static_assert(std::is_copy_constructible_v<statestore::hlc> && std::is_copy_assignable_v<statestore::error>);
 
 void views() {
@@ -212,7 +213,13 @@ void errors(statestore::client& client) {
     CHECK(dynamic_cast<const statestore::error*>(&error) != nullptr);
     const statestore::error copy = dynamic_cast<const statestore::error&>(error);
     CHECK(std::string(copy.name()) == "InvalidArgument" && copy.outcome() == SST_NOT_DONE && !copy.is_retryable());
-    CHECK(copy.mqtt_reason() == -1);
+    CHECK(copy.mqtt_reason() == -1 && !copy.os_error());
+  }
+  try {
+    (void)statestore::client::connect("mqtt://127.0.0.1:1");
+    CHECK(false);
+  } catch (const statestore::error& error) {
+    CHECK(error.status() == SST_UNREACHABLE && error.os_error() == std::errc::connection_refused);
   }
   statestore::client moved = std::move(client);
   CHECK(status_of([&] { client.get("key"); }) == SST_INVALID_ARGUMENT);
