@@ -17,7 +17,7 @@ export class StateStoreError extends Error {
   readonly operation?: number;
 }
 
-/** An argument is not valid: an empty key, an expiry of 0 ms, NULL in C. */
+/** An argument is not valid: an empty or overlong key, an expiry of 0 ms, NULL in C. */
 export class InvalidArgumentError extends StateStoreError {
   readonly code: "InvalidArgument";
 }
@@ -37,7 +37,10 @@ export class WrongThreadError extends StateStoreError {
 export class InternalError extends StateStoreError {
   readonly code: "Internal";
 }
-/** The broker could not be reached: name not found, connection refused, or no response. */
+/**
+ * The broker could not be reached: name not found, connection refused, or no response. With `fail_fast` also during
+ * an outage.
+ */
 export class UnreachableError extends StateStoreError {
   readonly code: "Unreachable";
 }

@@ -33,12 +33,13 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// An argument is not valid: an empty key, an expiry of 0 ms, NULL in C.
+    /// An argument is not valid: an empty or overlong key, an expiry of 0 ms, NULL in C.
     InvalidArgument = 1,
     /// The connection settings contradict each other, cannot be parsed, or name an unusable file.
     InvalidSettings = 2,
     // 3 to 5, 16 and 25 are of the bindings to other languages.
-    /// The broker could not be reached: name not found, connection refused, or no response.
+    /// The broker could not be reached: name not found, connection refused, or no response. With `fail_fast` also
+    /// during an outage.
     Unreachable = 10,
     /// The broker rejected the CONNECT or the SUBSCRIBE.
     ConnectionRefused = 11,
@@ -155,6 +156,8 @@ impl From<&ServiceError> for ErrorKind {
             ServiceError::MissingTimestamp => Self::MissingTimestamp,
             ServiceError::MalformedTimestamp => Self::MalformedTimestamp,
             ServiceError::EmptyKey => Self::EmptyKey,
+            // As the client itself refuses keys that cannot be.
+            error if error.is_too_long() => Self::InvalidArgument,
             _ => Self::OtherRefusal,
         }
     }
@@ -250,6 +253,13 @@ impl Error {
 
     pub(crate) fn with_operation(mut self, operation: usize) -> Self {
         Arc::make_mut(&mut self.0).operation = Some(operation);
+        self
+    }
+
+    /// The same of what it was done for.
+    pub(crate) fn with_action(mut self, action: String, reason: String) -> Self {
+        let inner = Arc::make_mut(&mut self.0);
+        (inner.action, inner.reason) = (action, reason);
         self
     }
 

@@ -11,7 +11,7 @@ use std::ffi::{CStr, c_char};
 pub enum sst_status {
     /// It succeeded. An absent key and a condition that is not met are successes.
     SST_OK = 0,
-    /// An argument is not valid: an empty key, an expiry of 0 ms, NULL in C.
+    /// An argument is not valid: an empty or overlong key, an expiry of 0 ms, NULL in C.
     SST_INVALID_ARGUMENT = 1,
     /// The connection settings contradict each other, cannot be parsed, or name an unusable file.
     SST_INVALID_SETTINGS = 2,
@@ -21,7 +21,8 @@ pub enum sst_status {
     SST_WRONG_THREAD = 4,
     /// The library detected a bug in itself, or the system provides no thread.
     SST_INTERNAL = 5,
-    /// The broker could not be reached: name not found, connection refused, or no response.
+    /// The broker could not be reached: name not found, connection refused, or no response. With `fail_fast` also
+    /// during an outage.
     SST_UNREACHABLE = 10,
     /// The broker rejected the CONNECT or the SUBSCRIBE.
     SST_CONNECTION_REFUSED = 11,

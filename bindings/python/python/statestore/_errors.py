@@ -89,7 +89,7 @@ class StateStoreError(Exception):
 
 
 class InvalidArgumentError(StateStoreError, ValueError):
-    """An argument is not valid: an empty key, an expiry of 0 ms, NULL in C."""
+    """An argument is not valid: an empty or overlong key, an expiry of 0 ms, NULL in C."""
 
     kind = "InvalidArgument"
     code = 1
@@ -124,7 +124,9 @@ class InternalError(StateStoreError, RuntimeError):
 
 
 class UnreachableError(StateStoreError, ConnectionError):
-    """The broker could not be reached: name not found, connection refused, or no response."""
+    """The broker could not be reached: name not found, connection refused, or no response. With `fail_fast` also
+    during an outage.
+    """
 
     kind = "Unreachable"
     code = 10
