@@ -82,5 +82,6 @@ pub use statestore_protocol::{
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/start.md")]
 #[doc = include_str!("../../docs/connecting.md")]
+#[doc = include_str!("../../docs/rust.md")]
 #[doc = include_str!("../README.md")]
 struct Readme;
