@@ -69,7 +69,12 @@
 // call may overtake them. sst_operation_cancel() ends one early.
 //
 // Ending. Three words: cancel ends an operation or a subscription and waits for nothing; close waits until nothing of it
-// is called any more; free gives a handle back, and what it stands for goes on.
+// is called any more; free gives a handle back, and what it stands for goes on. So no function ending in _free waits for a
+// callback: one that runs goes on, and further ones may be called, with their contexts. Before the program destroys what a
+// callback uses, it calls sst_subscription_close(), sst_operation_close() or sst_client_close(): each waits while the
+// callback runs on another thread (in the callback itself the first two wait for nothing, and the last one is refused), and
+// nothing is called afterwards. Guards, leases, elections, scans and observers call nothing themselves: the operations and
+// subscriptions that were made from them do.
 //
 // Callbacks. A callback is a struct of a context, a function to call, and a function to drop the context, which both get
 // the context. They are called on the thread of the callbacks of the client, one after the other: never on the thread that

@@ -69,7 +69,12 @@
 // call may overtake them. sst_operation_cancel() ends one early.
 //
 // Ending. Three words: cancel ends an operation or a subscription and waits for nothing; close waits until nothing of it
-// is called any more; free gives a handle back, and what it stands for goes on.
+// is called any more; free gives a handle back, and what it stands for goes on. So no function ending in _free waits for a
+// callback: one that runs goes on, and further ones may be called, with their contexts. Before the program destroys what a
+// callback uses, it calls sst_subscription_close(), sst_operation_close() or sst_client_close(): each waits while the
+// callback runs on another thread (in the callback itself the first two wait for nothing, and the last one is refused), and
+// nothing is called afterwards. Guards, leases, elections, scans and observers call nothing themselves: the operations and
+// subscriptions that were made from them do.
 //
 // Callbacks. A callback is a struct of a context, a function to call, and a function to drop the context, which both get
 // the context. They are called on the thread of the callbacks of the client, one after the other: never on the thread that
@@ -116,6 +121,9 @@
 // A time without an end.
 #define SST_FOREVER UINT64_MAX
 
+// A remaining time that is not known. See sst_entry_expires_in_ms().
+#define SST_UNKNOWN_TIME (UINT64_MAX - 1)
+
 // As many as there are.
 #define SST_ALL SIZE_MAX
 
@@ -126,8 +134,8 @@
 typedef enum sst_status {
     // It succeeded. An absent key and a condition that is not met are successes.
     SST_OK = 0,
-    // An argument cannot be used: an empty key, an expiry of 0 ms, a name that no lock can have. In C also NULL where
-    // that is not allowed, and options of another version.
+    // An argument cannot be used: an empty key, a key or pattern that is longer than the store takes, an expiry of 0
+    // ms, a name that no lock can have. In C also NULL where that is not allowed, and options of another version.
     SST_INVALID_ARGUMENT = 1,
     // The connection settings contradict each other, cannot be parsed, or name a file that cannot be used.
     SST_INVALID_SETTINGS = 2,
@@ -522,8 +530,10 @@ typedef struct sst_settings {
     // Whether credentials may be sent over plain TCP, where everybody on the way can read them, an sst_choice (default:
     // no: a service account token is refused there, and a password for another machine makes a warning in the log).
     uint32_t allow_plaintext_credentials;
-    // Zero.
-    uint32_t reserved;
+    // Whether a call that begins while the connection is lost ends at once with SST_UNREACHABLE, an sst_choice (default: no, it waits
+    // for the connection until its time-out). Such a call is not executed. Calls that are under way when the connection is lost go on
+    // to their time-outs.
+    uint32_t fail_fast;
 } sst_settings;
 
 // Is called with a new client.
@@ -998,6 +1008,10 @@ bool sst_error_is_retryable(const struct sst_error *error);
 // The reason code of the MQTT packet that brought the failure, -1 if none did.
 int32_t sst_error_mqtt_reason(const struct sst_error *error);
 
+// The number of the error of the system behind the failure, as in errno: ECONNREFUSED if nothing listens there, ENOENT for
+// a file that is missing. 0 if there is none.
+int32_t sst_error_os_code(const struct sst_error *error);
+
 // The operation of a transaction that cannot be, or that the store refused, counted from 0; -1 if it is about none.
 int64_t sst_error_operation(const struct sst_error *error);
 
@@ -1058,8 +1072,10 @@ struct sst_slice sst_entry_value(const struct sst_entry *entry);
 // The version that the SET which stored it returned.
 enum sst_status sst_entry_version(const struct sst_entry *entry, struct sst_hlc **version, struct sst_error **error);
 
-// After how many milliseconds the key expires, from when the store answered; SST_FOREVER if it does not, or if the option
-// `remaining` did not ask for it.
+// Remaining time of the key in milliseconds, at least 1, counted from the answer of the store.
+//
+// SST_FOREVER: the key does not expire. SST_UNKNOWN_TIME: the option `remaining` did not ask for the time, or `entry` is not an entry. As
+// `expires_in_ms` of sst_set() or sst_update(), SST_FOREVER keeps the key for ever and SST_UNKNOWN_TIME is refused with SST_INVALID_ARGUMENT.
 uint64_t sst_entry_expires_in_ms(const struct sst_entry *entry);
 
 // Another handle of the same entry, for keeping one that is borrowed. The value is not copied.
@@ -1140,8 +1156,11 @@ enum sst_status sst_connect_async(const char *url,
 // time. Errors: SST_WRONG_THREAD in a callback of this client, or of one with the same queue, and nothing happens.
 enum sst_status sst_client_close(const struct sst_client *client, struct sst_error **error);
 
-// Closes a client as sst_client_close() does, and waits for that for `timeout_ms`. If the time is over, which only callbacks can make happen, closing goes on by
-// itself.
+// Finishes the operations and blocking calls under way and closes the client, within `timeout_ms`.
+//
+// New calls give SST_CLOSED at once. Without a connection, nothing is waited for. What is under way when the time is over ends with
+// SST_CLOSED, whose outcome is unknown if the request was sent, and closing goes on by itself. What waits for an event, as an
+// observation, ends with the client. With a time-out of 0 this is sst_client_close() without a wait.
 //
 // Thread: any but that of the callbacks. Blocks: at most for the time-out, and while callbacks of its queue run on
 // this thread. Errors: SST_TIMED_OUT, and SST_WRONG_THREAD as there.
@@ -1180,7 +1199,8 @@ enum sst_status sst_client_close_async(const struct sst_client *client,
                                        struct sst_error **error);
 
 // Frees a client. Unless it was closed, it is closed in the background as soon as nothing that was made from it is
-// left. Operations that are under way do not keep it open: they end as they do at sst_client_close().
+// left. Operations that are under way do not keep it open: they end as they do at sst_client_close(). Callbacks may run
+// during this call and after it. To be sure that none does any more, call sst_client_close() before.
 void sst_client_free(struct sst_client *client);
 
 // The MQTT client id, as UTF-8.
@@ -1255,7 +1275,8 @@ enum sst_status sst_operation_close(const struct sst_operation *operation, struc
 // operation gives true.
 bool sst_operation_has_ended(const struct sst_operation *operation);
 
-// Frees the handle of an operation, which goes on.
+// Frees the handle of an operation, which goes on: its callback may run now, and is called unless it was before. To be
+// sure that it is not called any more, call sst_operation_close() before.
 void sst_operation_free(struct sst_operation *operation);
 
 // Ends a subscription. A call that runs at this moment is the last one; this does not wait for it. Then the context is
@@ -1271,7 +1292,8 @@ enum sst_status sst_subscription_cancel(const struct sst_subscription *subscript
 // Thread: any; the context is dropped on this one. Blocks: while the callback runs on another thread.
 enum sst_status sst_subscription_close(const struct sst_subscription *subscription, struct sst_error **error);
 
-// Frees the handle of a subscription, which goes on.
+// Frees the handle of a subscription, which goes on until its client is closed: its callback may run now, and is called
+// again. To be sure that it is not called any more, call sst_subscription_close() before.
 void sst_subscription_free(struct sst_subscription *subscription);
 
 // Reads a key. `*entry` is NULL if it is absent.
@@ -1712,7 +1734,8 @@ enum sst_status sst_observer_fd(const struct sst_observer *observer, int *fd, st
 // the last observer of the key. Closing again does nothing.
 enum sst_status sst_observer_close(const struct sst_observer *observer, struct sst_error **error);
 
-// Frees an observer. The watch at the store ends with the last observer of the key.
+// Frees an observer. The watch at the store ends with the last observer of the key. A subscription goes on, and keeps the
+// watch.
 void sst_observer_free(struct sst_observer *observer);
 
 // The fencing token: the version that the lease got when it was taken. Each later holder gets a higher one. It can be
@@ -1799,7 +1822,8 @@ enum sst_status sst_guard_leave_async(const struct sst_guard *guard,
                                       struct sst_operation **operation,
                                       struct sst_error **error);
 
-// Frees a guard, and gives its lease back in the background unless that was done or the lease was left.
+// Frees a guard, and gives its lease back in the background unless that was done or the lease was left. The callback of
+// sst_guard_wait_lost_async() is called then.
 void sst_guard_free(struct sst_guard *guard);
 
 // Stores a value and protects the key: from now on it is written and deleted only with this guard's token or a higher

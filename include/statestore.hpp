@@ -11,8 +11,10 @@
 // `statestore::expected<T>` instead. An absent key, a condition that is not met, and a value that does not match are results.
 //
 // Threads. Everything may be used on any thread; that a `const` call is made at the same time by several is fine. Functions that are
-// handed over are called one after the other on one thread of the client, or where the program runs its `queue`; they may block, but
-// must not throw.
+// handed over are called one after the other on one thread of the client, or where the program runs its `queue`; they may block. An
+// exception that leaves one is printed and ends the program by `std::terminate`. Destroying a `client`, a `subscription` or a
+// `scoped_operation` waits for its function that runs on another thread; destroying an `operation` does not, and its function is still
+// called.
 //
 // A moved-from object may only be destroyed or assigned to; calls of it fail with SST_INVALID_ARGUMENT. Calls that cannot fail give
 // nothing then: no bytes, no time, false.

@@ -1,4 +1,4 @@
-"""docs/performance.md: its pictures and tables, from the results that are kept."""
+"""docs/performance.md and notes/measurements.md: their pictures and tables, from the results that are kept."""
 
 import sys
 from pathlib import Path
@@ -10,11 +10,16 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 KEPT = ROOT / "benchmarks/results"
 PAGE = ROOT / "docs/performance.md"
 PICTURES = ROOT / "docs/images/figures"
+MEASUREMENTS = ROOT / "notes/measurements.md"
+HEAD = """# Measurements
+
+All numbers behind the pictures of [Performance](../docs/performance.md), which explains how to read them. `scripts/bench --keep` writes this page.
+"""
 
 
 def written() -> dict[Path, str]:
     """Each file, and what has to be in it."""
-    files, page = {}, PAGE.read_text(encoding="utf-8")
+    files, page, drawn = {}, PAGE.read_text(encoding="utf-8"), []
     for figure in FIGURES:
         kept = KEPT / f"{figure.part}.jsonl"
         if not kept.exists():
@@ -22,21 +27,36 @@ def written() -> dict[Path, str]:
         results = Results.read(kept)
         files[PICTURES / f"{figure.name}.svg"] = figure.draw(results)
         page = placed(page, figure, results)
-    return {**files, PAGE: page}
+        drawn.append((figure, results))
+    return {**files, PAGE: page, MEASUREMENTS: measurements(drawn)}
+
+
+def measurements(drawn: list[tuple[Figure, Results]]) -> str:
+    """The page of the pictures that have several tables."""
+    parts = [HEAD]
+    for figure, results in drawn:
+        tables = shown_tables(figure, results)
+        if len(tables) > 1:
+            parts += [f"## {figure.title}\n", *(f"{table.title}:\n\n{table.markdown()}\n" for table in tables)]
+    return "\n".join(parts)
+
+
+def shown_tables(figure: Figure, results: Results) -> list:
+    return figure.tables(results) if figure.has_tables else []
 
 
 def placed(page: str, figure: Figure, results: Results) -> str:
-    """The page with a picture and its tables between the comments that name it."""
+    """The page with a picture and its table between the comments that name it."""
     begin, end = f"<!-- scripts/bench: {figure.name} -->\n", "<!-- scripts/bench: end -->"
     before, has_begin, rest = page.partition(begin)
     old, has_end, after = rest.partition(end)
     if not has_begin or not has_end:
         sys.exit(f"{PAGE.name} has no place for {figure.name}: {begin.strip()} and {end}")
     parts = [f"![{figure.title}]({PICTURES.relative_to(PAGE.parent)}/{figure.name}.svg)"]
-    tables = figure.tables(results) if figure.has_tables else []
-    shown = [part for table in tables for part in (f"{table.title}:", table.markdown())]
-    # Several tables are folded.
-    parts += ["<details><summary>Tables</summary>", *shown, "</details>"] if len(tables) > 1 else shown
+    tables = shown_tables(figure, results)
+    # Several tables are on a page of their own.
+    if len(tables) == 1:
+        parts += [f"{tables[0].title}:", tables[0].markdown()]
     return before + begin + "\n".join(["", *("\n\n".join(parts)).splitlines(), "", end]) + after
 
 

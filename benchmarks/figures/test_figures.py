@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 from figure import FIGURES
-from page import placed
+from page import measurements, placed
 from results import Results, Spread
 
 FIXTURE = Results.read(Path(__file__).with_name("fixture.jsonl"))
@@ -134,13 +134,16 @@ class Figures(unittest.TestCase):
         self.assertNotIn("old", new)
         self.assertEqual(placed(new, figure("memory"), FIXTURE), new)
 
-    def test_several_tables_are_folded_and_not_repeated(self):
+    def test_several_tables_are_on_a_page_of_their_own_once(self):
         place = "<!-- scripts/bench: {} -->\n<!-- scripts/bench: end -->\n"
-        folded = placed(place.format("latency"), figure("latency"), FIXTURE)
-        self.assertRegex(folded, r"(?s)<details><summary>Tables</summary>\n\n.*\| own client \|.*\n\n</details>\n")
-        repeated = placed(place.format("throughput-clients"), figure("throughput-clients"), FIXTURE)
-        self.assertIn("(images/figures/throughput-clients.svg)", repeated)
+        for name in ["latency", "throughput-clients"]:
+            page = placed(place.format(name), figure(name), FIXTURE)
+            self.assertIn(f"(images/figures/{name}.svg)", page)
+            self.assertNotIn("|", page)
+        self.assertIn("| own client |", measurements([(figure("latency"), FIXTURE)]))
+        repeated = measurements([(figure("throughput-clients"), FIXTURE), (figure("memory"), FIXTURE)])
         self.assertNotIn("|", repeated)
+
 
 
 def spreads(row, column):

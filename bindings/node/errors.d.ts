@@ -18,8 +18,8 @@ export class StateStoreError extends Error {
 }
 
 /**
- * An argument cannot be used: an empty key, an expiry of 0 ms, a name that no lock can have. In C also NULL where
- * that is not allowed, and options of another version.
+ * An argument cannot be used: an empty key, a key or pattern that is longer than the store takes, an expiry of 0 ms,
+ * a name that no lock can have. In C also NULL where that is not allowed, and options of another version.
  */
 export class InvalidArgumentError extends StateStoreError {
   readonly code: "InvalidArgument";

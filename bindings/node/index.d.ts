@@ -60,8 +60,11 @@ export type Pairs = Readonly<Record<string, Data>> | Iterable<readonly [Data, Da
 export interface Entry<V extends Bytes = Buffer> {
   value: V;
   version: Hlc;
-  /** Only if `remaining` was asked for: after how many milliseconds it expires, from when the store answered; `null` if it does not. */
-  expiresIn?: number | null;
+  /**
+   * Remaining time in milliseconds, counted from the answer of the store; `Infinity` if the key does not expire; `"unknown"` unless `remaining`
+   * asked for it. `set` and `update` take the time and `Infinity`, and reject `"unknown"`.
+   */
+  expiresIn: number | "unknown";
 }
 
 /** `version` is that of the key as it is now, whether the set applied or not; `null` if `ifVersion` found no key. */
@@ -429,11 +432,17 @@ export interface Client<V extends Bytes = Buffer> extends EventEmitter, AsyncDis
   clientId(): string;
   counters(): Counters;
   state(): ConnectionState;
-  /** Ends the connection and all calls under way, which reject with {@link ClosedError}. Closing again does nothing. */
-  close(): Promise<void>;
+  /**
+   * Finishes the calls under way, for `timeout` at most (5,000 ms unless given), and closes the connection. New calls reject with
+   * {@link ClosedError} at once; so do those under way when the time is over, or when there is no connection. Closing again does nothing.
+   */
+  close(options?: { timeout?: number | undefined }): Promise<void>;
   /** Keeps the process alive, as it is by default. */
   ref(): this;
-  /** Lets the process end with this client open. */
+  /**
+   * Lets the process end with this client open, also while calls are under way: a top-level `await` of such a call then ends the process
+   * with code 13, as Node does for any promise that nothing can settle. Await the calls before, or call `ref()`.
+   */
   unref(): this;
   /** Each later state of the connection. */
   on(event: "state", listener: (state: ConnectionState) => void): this;

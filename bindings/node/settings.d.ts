@@ -48,6 +48,11 @@ export interface Settings {
   connectLimit?: number | undefined;
   /** How long a call may take unless it says otherwise (default: 10 s). */
   requestTimeout?: number | undefined;
+  /**
+   * Whether a call that begins while the connection is lost rejects at once with {@link UnreachableError}, not executed; `false` unless
+   * given: it waits for the connection until its time-out.
+   */
+  failFast?: boolean | undefined;
   /** Most requests that are sent and not yet answered; further ones queue (default: 65,536). */
   maxInFlight?: number | undefined;
   /** Most requests that queue; further ones fail with {@link QueueFullError} (default: 65,536). */

@@ -6,7 +6,7 @@ use crate::{
     failure::Failure,
     key,
     output::{Output, tell},
-    record::Record,
+    record::{Record, RemainingTime},
     value::is_standard,
 };
 use clap::Args;
@@ -65,8 +65,11 @@ impl Get {
         let mut stdout = Output::stdout();
         let mut record = Record::of_key(&key)
             .result("found")
-            .version(Some(&entry.version))
-            .expires_in(entry.expires_in);
+            .version(Some(&entry.version));
+        let left = RemainingTime::from(entry.expires_in);
+        if self.remaining {
+            record = record.expires_in(left);
+        }
         let output = self.output.filter(|path| !is_standard(path));
         if let Some(path) = &output {
             tokio::fs::write(path, &entry.value)
@@ -78,8 +81,6 @@ impl Get {
         if global.json {
             stdout.print(&record.line()).await?;
         } else if self.remaining {
-            let left = entry.expires_in.map(|left| left.as_millis().to_string());
-            let left = left.as_deref().unwrap_or("never");
             stdout.print(format!("{left}\n").as_bytes()).await?;
         } else if output.is_none() {
             stdout.write(&entry.value).await?;

@@ -4,7 +4,8 @@ use crate::escape::steers_terminal;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Serialize;
 use serde_json::{Serializer, ser::Formatter};
-use std::{borrow::Cow, io, time::Duration};
+use statestore::Expiry;
+use std::{borrow::Cow, fmt, io};
 
 /// One line of `--json` output. `docs/cli.md` describes the fields.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -28,12 +29,38 @@ pub(crate) struct Record<'a> {
     version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     missed: Option<u64>,
-    /// Milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
-    expires_in: Option<u128>,
+    expires_in: Option<RemainingTime>,
     /// Which one of a transaction, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     operation: Option<usize>,
+}
+
+/// The remaining time of a key, as it is printed.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(untagged)]
+pub(crate) enum RemainingTime {
+    Milliseconds(u128),
+    Word(&'static str),
+}
+
+impl From<Expiry> for RemainingTime {
+    fn from(expiry: Expiry) -> Self {
+        match expiry {
+            Expiry::Never => Self::Word("never"),
+            Expiry::After(time) => Self::Milliseconds(time.as_millis()),
+            _ => Self::Word("unknown"),
+        }
+    }
+}
+
+impl fmt::Display for RemainingTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Milliseconds(ms) => ms.fmt(f),
+            Self::Word(word) => f.write_str(word),
+        }
+    }
 }
 
 impl<'a> Record<'a> {
@@ -97,10 +124,10 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// With the time after which the key expires, if it does.
-    pub(crate) fn expires_in(self, expires_in: Option<Duration>) -> Self {
+    /// With the remaining time of the key.
+    pub(crate) fn expires_in(self, expires_in: RemainingTime) -> Self {
         Self {
-            expires_in: expires_in.map(|left| left.as_millis()),
+            expires_in: Some(expires_in),
             ..self
         }
     }

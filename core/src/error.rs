@@ -33,8 +33,8 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// An argument cannot be used: an empty key, an expiry of 0 ms, a name that no lock can have. In C also NULL where
-    /// that is not allowed, and options of another version.
+    /// An argument cannot be used: an empty key, a key or pattern that is longer than the store takes, an expiry of 0
+    /// ms, a name that no lock can have. In C also NULL where that is not allowed, and options of another version.
     InvalidArgument = 1,
     /// The connection settings contradict each other, cannot be parsed, or name a file that cannot be used.
     InvalidSettings = 2,
@@ -159,6 +159,8 @@ impl From<&ServiceError> for ErrorKind {
             ServiceError::MissingTimestamp => Self::MissingTimestamp,
             ServiceError::MalformedTimestamp => Self::MalformedTimestamp,
             ServiceError::EmptyKey => Self::EmptyKey,
+            // As the client itself refuses keys that cannot be.
+            error if error.is_too_long() => Self::InvalidArgument,
             _ => Self::OtherRefusal,
         }
     }
@@ -254,6 +256,13 @@ impl Error {
 
     pub(crate) fn with_operation(mut self, operation: usize) -> Self {
         Arc::make_mut(&mut self.0).operation = Some(operation);
+        self
+    }
+
+    /// The same of what it was done for.
+    pub(crate) fn with_action(mut self, action: String, reason: String) -> Self {
+        let inner = Arc::make_mut(&mut self.0);
+        (inner.action, inner.reason) = (action, reason);
         self
     }
 

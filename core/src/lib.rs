@@ -41,14 +41,43 @@
 //! tracing_subscriber::registry().with(printer.with_filter(requests)).init();
 //! ```
 //!
+//! # Tests
+//! The crate `statestored` is the server as a library: each test can have an empty one of its own, in its process and in memory, which ends
+//! when it is dropped.
+//!
+//! ```
+//! use statestore::{Client, Settings};
+//! use statestored::{RunningServer, config::Config};
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let server = RunningServer::start(Config::in_memory())?;
+//!     let client = Client::connect(Settings::from_url(&server.url())?).await?;
+//!     client.set("greeting", "hello").await?;
+//!     assert!(client.get("greeting").await?.is_some());
+//!     client.close().await;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! For a paused clock, see [`Platform`](platform::Platform#paused-time).
+//!
 //! # Features
 //! - `ring` (on by default): `mqtts` connections with the cryptography of ring. It includes `tls`.
 //! - `tls`: `mqtts` connections with the cryptography that the program installs or [configures](Settings::rustls_config); a
 //!   program that must not contain ring takes this one alone. [`rustls`] is the version that fits.
 //! - `ws`: MQTT over WebSocket, `ws` and `wss`.
 //! - `serde`: [`Hlc`] (as text) and [`Entry`] are values of serde.
+//!
+//! # Compatibility
+//! Until version 1.0, a change of the first or second number of the version may break programs. A later version may add kinds of errors,
+//! observations, options, capabilities, counters, and fields of [`Entry`], [`Holding`] and [`Leader`], which are `#[non_exhaustive]`.
+//! The outcomes of calls ([`SetOutcome`], [`DelOutcome`], [`VdelOutcome`], [`UpdateOutcome`], [`TransactionOutcome`], [`Acquisition`],
+//! [`Release`]) are not: a program that matches all of them stays complete, and another outcome needs a version that may break programs.
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod as_bytes;
 mod client;
 mod error;
 pub mod intents;
@@ -59,10 +88,14 @@ mod request;
 mod settings;
 mod transport;
 
+pub use as_bytes::AsBytes;
+/// The version of `bytes` whose types are in the signatures of this crate.
+pub use bytes;
 pub use client::{
-    Abandoned, Client, ConnectionState, Counters, DelOptions, DelOutcome, Entry, GetOptions,
-    Observation, ObserveOptions, Observer, Overflow, Retry, Scan, ScanOptions, ScanStream,
-    SetOptions, SetOutcome, TransactOptions, Transaction, TransactionOutcome, VdelOutcome,
+    Abandoned, Client, ConnectionState, Counters, DelOptions, DelOutcome, Entry, Expiry,
+    GetOptions, Observation, ObserveOptions, Observer, Overflow, Retry, Scan, ScanOptions,
+    ScanStream, SetOptions, SetOutcome, TransactOptions, Transaction, TransactionOutcome,
+    VdelOutcome,
 };
 pub use error::{Error, ErrorKind, Outcome};
 pub use lock::{
@@ -77,6 +110,9 @@ pub use settings::Settings;
 pub use statestore_protocol::{
     Capabilities, Condition, Hlc, HlcError, ServiceError, Version, mqtt::ReasonCode,
 };
+/// The version of `tokio` whose types are in the signatures of this crate: [`sync::watch::Receiver`](tokio::sync::watch::Receiver) and
+/// [`time::Instant`](tokio::time::Instant).
+pub use tokio;
 
 /// The programs in Rust of these pages, so that they are compiled with the examples of this documentation.
 #[cfg(doctest)]

@@ -24,7 +24,12 @@ pub type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Duplex>>> +
 pub type BlockingWork = Box<dyn FnOnce() + Send>;
 
 /// Where a client gets its wall clock, its random numbers, its tasks and its network from. Other times are those of
-/// tokio, which can be [paused](tokio::time). Methods that are added later have a default.
+/// tokio. Methods that are added later have a default.
+///
+/// # Paused time
+/// With a paused clock (`#[tokio::test(start_paused = true)]`), tokio advances the clock as soon as all tasks wait, and so also while a
+/// response is on its way through a real socket: requests time out at once. Such tests need a [transport](Self::connect) whose other end
+/// is a task of the same runtime, such as one end of [`tokio::io::duplex`].
 pub trait Platform: fmt::Debug + Send + Sync {
     /// Milliseconds since the Unix epoch. May jump.
     fn wall_ms(&self) -> u64;

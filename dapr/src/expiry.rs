@@ -1,4 +1,5 @@
 //! Dapr's time to live, as metadata of requests and answers.
+use statestore::Expiry;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
@@ -42,8 +43,11 @@ pub(crate) fn expires_in(metadata: &HashMap<String, String>) -> Result<Option<Du
 }
 
 /// The metadata of an answer whose value ends after this time.
-pub(crate) fn told(expires_in: Option<Duration>) -> HashMap<String, String> {
-    let at = expires_in.and_then(|after| SystemTime::now().checked_add(after));
+pub(crate) fn told(expires_in: Expiry) -> HashMap<String, String> {
+    let at = match expires_in {
+        Expiry::After(time) => SystemTime::now().checked_add(time),
+        _ => None,
+    };
     at.and_then(written)
         .map(|text| (EXPIRY.to_owned(), text))
         .into_iter()
@@ -91,11 +95,16 @@ mod tests {
 
     #[test]
     fn an_end_is_written_if_it_can_be() {
-        assert_eq!(told(None), HashMap::new());
-        assert_eq!(told(Some(Duration::MAX)), HashMap::new());
-        assert_eq!(told(Some(Duration::from_secs(1 << 40))), HashMap::new());
+        for endless in [
+            Expiry::Unknown,
+            Expiry::Never,
+            Expiry::After(Duration::MAX),
+            Expiry::After(Duration::from_secs(1 << 40)),
+        ] {
+            assert_eq!(told(endless), HashMap::new());
+        }
         let at = SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_250);
         assert_eq!(written(at).unwrap(), "2023-11-14T22:13:20.250Z");
-        assert!(told(Some(Duration::from_secs(9)))[EXPIRY].ends_with('Z'));
+        assert!(told(Expiry::After(Duration::from_secs(9)))[EXPIRY].ends_with('Z'));
     }
 }

@@ -3,8 +3,10 @@
 //     gateway PREFIX FILE [URL]
 //
 // Changes come through the descriptors of observers in one epoll loop. The store tells of changes of keys that it is asked to watch, so
-// keys that are new are found by a scan every second. The file is replaced as a whole: who reads it never sees half of it.
+// keys that are new are found by a scan every second. The file is replaced as a whole: a reader never sees half of it. While the store
+// is away, the file stays as it is, and each attempt that fails is reported.
 #include <signal.h>
+#include <stdbool.h>
 #include <statestore.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,16 +22,23 @@ typedef struct mirrored {
   size_t key_len;
   sst_observer *observer;
   sst_entry *entry;
+  // It changed, and was not read since.
+  bool is_unread;
 } mirrored;
 
 static mirrored keys[MAX_KEYS];
 static int key_count = 0;
+static bool is_written = false;
 
+// Whether a call succeeded. A failure is reported; it ends the program unless the next attempt may succeed, as when the store is away.
 // Reads the error only now: the order in which arguments are evaluated is not fixed.
-static void check(sst_status status, sst_error **error) {
-  if (status == SST_OK) return;
+static bool succeeded(sst_status status, sst_error **error) {
+  if (status == SST_OK) return true;
   fprintf(stderr, "%s: %s\n", sst_status_name(status), sst_error_message(*error));
-  exit(1);
+  if (!sst_error_is_retryable(*error)) exit(1);
+  sst_error_free(*error);
+  *error = NULL;
+  return false;
 }
 
 static void watch(int loop, int fd, int index) {
@@ -40,61 +49,68 @@ static void watch(int loop, int fd, int index) {
   }
 }
 
-// Reads what the key holds now. It is asked instead of taken from the observation, so that a change that was missed does no harm.
-static void refresh(const sst_client *client, mirrored *mirrored) {
-  sst_error *error = NULL;
-  sst_entry_free(mirrored->entry);
-  check(sst_get(client, mirrored->key, mirrored->key_len, NULL, &mirrored->entry, &error), &error);
-}
-
-static int is_known(sst_slice key) {
+static bool is_known(sst_slice key) {
   for (int i = 0; i < key_count; ++i) {
-    if (keys[i].key_len == key.len && memcmp(keys[i].key, key.data, key.len) == 0) return 1;
+    if (keys[i].key_len == key.len && memcmp(keys[i].key, key.data, key.len) == 0) return true;
   }
-  return 0;
+  return false;
 }
 
-// Finds keys that are new, follows them, and reads them; how many there were.
-static int find(const sst_client *client, const char *pattern, int loop) {
+// Follows one key more; false if the store is away.
+static bool follow(const sst_client *client, sst_slice key, int loop) {
+  sst_error *error = NULL;
+  mirrored *mirrored = &keys[key_count];
+  int fd = -1;
+  if (!succeeded(sst_observe(client, key.data, key.len, NULL, &mirrored->observer, &error), &error)) return false;
+  if (!succeeded(sst_observer_fd(mirrored->observer, &fd, &error), &error)) abort();
+  mirrored->key = malloc(key.len);
+  if (mirrored->key == NULL) abort();
+  mirrored->key_len = key.len;
+  memcpy(mirrored->key, key.data, key.len);
+  mirrored->is_unread = true;
+  watch(loop, fd, key_count++);
+  return true;
+}
+
+// Finds keys that are new and follows them. What is not found because the store is away is found by the next scan.
+static void find(const sst_client *client, const char *pattern, int loop) {
   sst_scan *scan = NULL;
   sst_bytes *found = NULL;
   sst_error *error = NULL;
-  int before = key_count, fd = -1;
-  check(sst_scan_new(client, pattern, strlen(pattern), NULL, &scan, &error), &error);
-  for (;;) {
-    check(sst_scan_next(scan, &found, &error), &error);
-    if (found == NULL) break;
-    sst_slice key = sst_bytes_slice(found);
-    if (!is_known(key) && key_count < MAX_KEYS) {
-      mirrored *mirrored = &keys[key_count];
-      mirrored->key = malloc(key.len);
-      if (mirrored->key == NULL) abort();
-      mirrored->key_len = key.len;
-      memcpy(mirrored->key, key.data, key.len);
-      check(sst_observe(client, key.data, key.len, NULL, &mirrored->observer, &error), &error);
-      check(sst_observer_fd(mirrored->observer, &fd, &error), &error);
-      watch(loop, fd, key_count++);
-      refresh(client, mirrored);
-    }
+  bool goes_on = succeeded(sst_scan_new(client, pattern, strlen(pattern), NULL, &scan, &error), &error);
+  while (goes_on && succeeded(sst_scan_next(scan, &found, &error), &error) && found != NULL) {
+    if (!is_known(sst_bytes_slice(found)) && key_count < MAX_KEYS) goes_on = follow(client, sst_bytes_slice(found), loop);
     sst_bytes_free(found);
   }
   sst_scan_free(scan);
-  return key_count - before;
 }
 
-// Takes the observations of a key; whether there were any.
-static int take(const mirrored *mirrored) {
+// Takes the observations of a key, which is read then: a change that was missed does no harm so.
+static void take(mirrored *mirrored) {
   sst_observation *observation = NULL;
   sst_error *error = NULL;
   sst_status status;
-  int taken = 0;
   while ((status = sst_observer_next(mirrored->observer, 0, &observation, &error)) == SST_OK) {
     sst_observation_free(observation);
-    taken = 1;
+    mirrored->is_unread = true;
   }
-  if (status != SST_TIMED_OUT) check(status, &error);
+  // That nothing happened is no failure.
+  if (status != SST_TIMED_OUT) succeeded(status, &error);
   sst_error_free(error);
-  return taken;
+}
+
+// Reads the keys that changed. The first failure ends that until the next attempt.
+static void read_changed(const sst_client *client) {
+  for (int i = 0; i < key_count; ++i) {
+    sst_entry *entry = NULL;
+    sst_error *error = NULL;
+    if (!keys[i].is_unread) continue;
+    if (!succeeded(sst_get(client, keys[i].key, keys[i].key_len, NULL, &entry, &error), &error)) return;
+    sst_entry_free(keys[i].entry);
+    keys[i].entry = entry;
+    keys[i].is_unread = false;
+    is_written = false;
+  }
 }
 
 static void write_file(const char *path) {
@@ -117,6 +133,7 @@ static void write_file(const char *path) {
     perror(path);
     exit(1);
   }
+  is_written = true;
 }
 
 int main(int count, char **arguments) {
@@ -138,30 +155,27 @@ int main(int count, char **arguments) {
   const int loop = epoll_create1(0), signals = signalfd(-1, &ending, 0);
   watch(loop, signals, MAX_KEYS);
 
-  check(sst_connect(count > 3 ? arguments[3] : "mqtt://127.0.0.1:1883", NULL, &client, &error), &error);
+  if (!succeeded(sst_connect(count > 3 ? arguments[3] : "mqtt://127.0.0.1:1883", NULL, &client, &error), &error)) return 1;
   find(client, pattern, loop);
+  read_changed(client);
   write_file(arguments[2]);
   printf("mirroring %s to %s\n", pattern, arguments[2]);
   fflush(stdout);
   for (;;) {
     struct epoll_event event;
     const int ready = epoll_wait(loop, &event, 1, SCAN_EVERY_MS);
-    int is_changed = 0;
     if (ready == 1 && event.data.u32 == MAX_KEYS) break;
-    if (ready == 1 && take(&keys[event.data.u32])) {
-      refresh(client, &keys[event.data.u32]);
-      is_changed = 1;
-    } else if (ready == 0) {
-      is_changed = find(client, pattern, loop) > 0;
-    }
-    if (is_changed) write_file(arguments[2]);
+    if (ready == 1) take(&keys[event.data.u32]);
+    if (ready == 0) find(client, pattern, loop);
+    read_changed(client);
+    if (!is_written) write_file(arguments[2]);
   }
   for (int i = 0; i < key_count; ++i) {
     sst_observer_free(keys[i].observer);
     sst_entry_free(keys[i].entry);
     free(keys[i].key);
   }
-  check(sst_client_close(client, &error), &error);
+  succeeded(sst_client_close(client, &error), &error);
   sst_client_free(client);
   close(signals);
   close(loop);

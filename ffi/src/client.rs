@@ -5,7 +5,7 @@ use crate::callback::{Callback, closure};
 use crate::completion;
 use crate::error::{self, sst_error};
 use crate::handle::{self, object};
-use crate::input::{self, deadline};
+use crate::input::{self, deadline, limit};
 use crate::operation::{begin, begin_to_close, event, sst_operation, wait, wait_for_event};
 use crate::output::{self, Out};
 use crate::settings::{self, sst_settings};
@@ -15,6 +15,7 @@ use statestore_embed::{Client, Error, ErrorKind, Wait};
 use std::ffi::{c_char, c_void};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
+use std::time::Duration;
 
 const DRAINING: &str = "draining the client";
 
@@ -171,8 +172,11 @@ pub extern "C" fn sst_client_close(
     })
 }
 
-/// Closes a client as sst_client_close() does, and waits for that for `timeout_ms`. If the time is over, which only callbacks can make happen, closing goes on by
-/// itself.
+/// Finishes the operations and blocking calls under way and closes the client, within `timeout_ms`.
+///
+/// New calls give SST_CLOSED at once. Without a connection, nothing is waited for. What is under way when the time is over ends with
+/// SST_CLOSED, whose outcome is unknown if the request was sent, and closing goes on by itself. What waits for an event, as an
+/// observation, ends with the client. With a time-out of 0 this is sst_client_close() without a wait.
 ///
 /// Thread: any but that of the callbacks. Blocks: at most for the time-out, and while callbacks of its queue run on
 /// this thread. Errors: SST_TIMED_OUT, and SST_WRONG_THREAD as there.
@@ -183,10 +187,14 @@ pub extern "C" fn sst_client_close_within(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     boundary::with_client(error, client, |client| {
-        let closed = client.close(Wait {
-            deadline: deadline(timeout_ms)?,
+        let deadline = deadline(timeout_ms)?;
+        let wait = || Wait {
+            deadline,
             ..Wait::default()
-        });
+        };
+        let timeout = limit(timeout_ms)?.unwrap_or(Duration::MAX);
+        let finished = client.finish(timeout, wait());
+        let closed = finished.and_then(|()| client.close(wait()));
         closed.map_err(|stopped| stopped.into_error("closing the client"))
     })
 }
@@ -254,7 +262,8 @@ pub extern "C" fn sst_client_close_async(
 }
 
 /// Frees a client. Unless it was closed, it is closed in the background as soon as nothing that was made from it is
-/// left. Operations that are under way do not keep it open: they end as they do at sst_client_close().
+/// left. Operations that are under way do not keep it open: they end as they do at sst_client_close(). Callbacks may run
+/// during this call and after it. To be sure that none does any more, call sst_client_close() before.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_client_free(client: *mut sst_client) {
     boundary::run(|| drop(handle::free::<Client>(client)));

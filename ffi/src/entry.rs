@@ -4,10 +4,10 @@ use crate::bytes::sst_slice;
 use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::hlc::{Timestamp, sst_hlc};
-use crate::input::{self, FOREVER};
+use crate::input::{self, FOREVER, UNKNOWN};
 use crate::output::Out;
 use crate::status::sst_status;
-use statestore_core::Entry;
+use statestore_core::{Entry, Expiry};
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::Arc;
@@ -40,15 +40,18 @@ pub extern "C" fn sst_entry_version(
     })
 }
 
-/// After how many milliseconds the key expires, from when the store answered; SST_FOREVER if it does not, or if the option
-/// `remaining` did not ask for it.
+/// Remaining time of the key in milliseconds, at least 1, counted from the answer of the store.
+///
+/// SST_FOREVER: the key does not expire. SST_UNKNOWN_TIME: the option `remaining` did not ask for the time, or `entry` is not an entry. As
+/// `expires_in_ms` of sst_set() or sst_update(), SST_FOREVER keeps the key for ever and SST_UNKNOWN_TIME is refused with SST_INVALID_ARGUMENT.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entry_expires_in_ms(entry: *const sst_entry) -> u64 {
-    boundary::value(0, || {
-        let left = handle::get::<Stored>(entry)?.0.expires_in;
-        Ok(left.map_or(FOREVER, |left| {
-            u64::try_from(left.as_millis()).unwrap_or(FOREVER)
-        }))
+    boundary::value(UNKNOWN, || {
+        Ok(match handle::get::<Stored>(entry)?.0.expires_in {
+            Expiry::Never => FOREVER,
+            Expiry::After(left) => u64::try_from(left.as_millis()).map_or(FOREVER, |ms| ms.max(1)),
+            _ => UNKNOWN,
+        })
     })
 }
 

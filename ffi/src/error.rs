@@ -136,6 +136,16 @@ pub extern "C" fn sst_error_mqtt_reason(error: *const sst_error) -> i32 {
     })
 }
 
+/// The number of the error of the system behind the failure, as in errno: ECONNREFUSED if nothing listens there, ENOENT for
+/// a file that is missing. 0 if there is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_error_os_code(error: *const sst_error) -> i32 {
+    boundary::value(0, || {
+        let failure = handle::get::<Failure>(error)?;
+        Ok(failure.error.os_error().unwrap_or(0))
+    })
+}
+
 /// The operation of a transaction that cannot be, or that the store refused, counted from 0; -1 if it is about none.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_operation(error: *const sst_error) -> i64 {

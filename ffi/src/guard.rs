@@ -336,7 +336,8 @@ pub extern "C" fn sst_guard_leave_async(
     })
 }
 
-/// Frees a guard, and gives its lease back in the background unless that was done or the lease was left.
+/// Frees a guard, and gives its lease back in the background unless that was done or the lease was left. The callback of
+/// sst_guard_wait_lost_async() is called then.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_free(guard: *mut sst_guard) {
     boundary::run(|| drop(handle::free::<Guarded>(guard)));

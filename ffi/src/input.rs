@@ -173,6 +173,9 @@ pub(crate) unsafe fn options<T: Sized_>(options: *const T) -> Result<T, Error> {
 /// `SST_FOREVER` of the header: a time without an end.
 pub(crate) const FOREVER: u64 = u64::MAX;
 
+/// `SST_UNKNOWN_TIME` of the header: a remaining time that is not known.
+pub(crate) const UNKNOWN: u64 = u64::MAX - 1;
+
 /// A time of options; `None` for zero, which means the default. That without an end is longer than anything lasts.
 pub(crate) fn milliseconds(ms: u64, name: &str) -> Result<Option<Duration>, Error> {
     let time = time(ms, name)?;

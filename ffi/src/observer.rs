@@ -341,7 +341,8 @@ pub extern "C" fn sst_observer_close(
     boundary::status(error, || handle::get::<Observer>(observer)?.feed.stop())
 }
 
-/// Frees an observer. The watch at the store ends with the last observer of the key.
+/// Frees an observer. The watch at the store ends with the last observer of the key. A subscription goes on, and keeps the
+/// watch.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observer_free(observer: *mut sst_observer) {
     boundary::run(|| drop(handle::free::<Observer>(observer)));

@@ -10,7 +10,7 @@ use crate::told::Told;
 use statestore_embed::{Client, Error, Job, Operation, Wait};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// An operation that an _async function began. Opaque.
 ///
@@ -70,7 +70,8 @@ pub extern "C" fn sst_operation_has_ended(operation: *const sst_operation) -> bo
     })
 }
 
-/// Frees the handle of an operation, which goes on.
+/// Frees the handle of an operation, which goes on: its callback may run now, and is called unless it was before. To be
+/// sure that it is not called any more, call sst_operation_close() before.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_operation_free(operation: *mut sst_operation) {
     boundary::run(|| drop(handle::free::<Begun>(operation)));
@@ -172,7 +173,9 @@ pub(crate) fn begin_to_close<C: Closure + 'static>(
     let (told, revocable) = Told::of(callback, operation.is_some());
     output::begin(operation, || {
         let callbacks = client.callbacks_to_close()?;
-        let operation = client.submit_close(&callbacks, |result| told.job(complete, result))?;
+        let operation = client.submit_close(Duration::ZERO, &callbacks, |result| {
+            told.job(complete, result)
+        })?;
         let callbacks = revocable.into_iter().collect();
         Ok(Begun {
             operation,

@@ -92,11 +92,13 @@ pub struct sst_settings {
     /// Whether credentials may be sent over plain TCP, where everybody on the way can read them, an sst_choice (default:
     /// no: a service account token is refused there, and a password for another machine makes a warning in the log).
     pub allow_plaintext_credentials: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Whether a call that begins while the connection is lost ends at once with SST_UNREACHABLE, an sst_choice (default: no, it waits
+    /// for the connection until its time-out). Such a call is not executed. Calls that are under way when the connection is lost go on
+    /// to their time-outs.
+    pub fail_fast: u32,
 }
 
-sized!(sst_settings, reserved: u32);
+sized!(sst_settings, fail_fast: u32);
 
 /// A choice; `None` for the default.
 fn choice(value: u32, name: &str) -> Result<Option<bool>, Error> {
@@ -201,6 +203,9 @@ fn limit(mut settings: Settings, given: &sst_settings) -> Result<Settings, Error
     }
     if let Some(timeout) = milliseconds(given.request_timeout_ms, "request_timeout_ms")? {
         settings = settings.request_timeout(timeout);
+    }
+    if let Some(fail_fast) = choice(given.fail_fast, "fail_fast")? {
+        settings = settings.fail_fast(fail_fast);
     }
     if given.max_in_flight > 0 {
         settings = settings.max_in_flight(given.max_in_flight);

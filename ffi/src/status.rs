@@ -11,8 +11,8 @@ use std::ffi::{CStr, c_char};
 pub enum sst_status {
     /// It succeeded. An absent key and a condition that is not met are successes.
     SST_OK = 0,
-    /// An argument cannot be used: an empty key, an expiry of 0 ms, a name that no lock can have. In C also NULL where
-    /// that is not allowed, and options of another version.
+    /// An argument cannot be used: an empty key, a key or pattern that is longer than the store takes, an expiry of 0
+    /// ms, a name that no lock can have. In C also NULL where that is not allowed, and options of another version.
     SST_INVALID_ARGUMENT = 1,
     /// The connection settings contradict each other, cannot be parsed, or name a file that cannot be used.
     SST_INVALID_SETTINGS = 2,

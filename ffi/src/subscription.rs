@@ -105,7 +105,8 @@ pub(crate) fn tell<T: Send + 'static>(
     }
 }
 
-/// Frees the handle of a subscription, which goes on.
+/// Frees the handle of a subscription, which goes on until its client is closed: its callback may run now, and is called
+/// again. To be sure that it is not called any more, call sst_subscription_close() before.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_subscription_free(subscription: *mut sst_subscription) {
     boundary::run(|| drop(handle::free::<Subscription>(subscription)));

@@ -13,6 +13,7 @@ fn header() -> String {
          \n// Grows with the version, for #if. See sst_version_number().\n\
          #define SST_VERSION_NUMBER (SST_VERSION_MAJOR * 1000000 + SST_VERSION_MINOR * 1000 + SST_VERSION_PATCH)\n\
          \n// A time without an end.\n#define SST_FOREVER UINT64_MAX\n\
+         \n// A remaining time that is not known. See sst_entry_expires_in_ms().\n#define SST_UNKNOWN_TIME (UINT64_MAX - 1)\n\
          \n// As many as there are.\n#define SST_ALL SIZE_MAX\n",
         env!("CARGO_PKG_VERSION_MAJOR"),
         env!("CARGO_PKG_VERSION_MINOR"),

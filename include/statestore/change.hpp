@@ -38,15 +38,17 @@ inline sst_changer changer(change function) {
   if (!function) return made;
   made.context = new change(std::move(function));
   made.call = [](void* context, const sst_entry* borrowed, sst_bytes** value) noexcept -> std::uint32_t {
-    // It is only lent, and given up before the end.
-    std::optional<entry> old = detail::take(const_cast<sst_entry*>(borrowed));
-    const std::optional<std::string> changed = (*static_cast<change*>(context))(old ? &*old : nullptr);
-    if (old) old->release();
-    if (!changed) return SST_KEEP;
-    sst_bytes_new(changed->data(), changed->size(), value, nullptr);
-    return SST_STORE;
+    return contain([&]() -> std::uint32_t {
+      // It is only lent, and given up before the end.
+      std::optional<entry> old = detail::take(const_cast<sst_entry*>(borrowed));
+      const std::optional<std::string> changed = (*static_cast<change*>(context))(old ? &*old : nullptr);
+      if (old) old->release();
+      if (!changed) return SST_KEEP;
+      sst_bytes_new(changed->data(), changed->size(), value, nullptr);
+      return SST_STORE;
+    });
   };
-  made.drop = [](void* context) noexcept { delete static_cast<change*>(context); };
+  made.drop = drop<change>;
   return made;
 }
 

@@ -15,7 +15,8 @@ inline namespace STATESTORE_VARIANT {
 
 /// A client: one connection, any number of requests at a time, from any number of threads.
 ///
-/// Owner: can be moved, not copied. When it is destroyed it is closed in the background, once nothing that was made from it is left.
+/// Owner: can be moved, not copied. It is closed when it is destroyed, as by `close`: no function of it runs any more then, and what was
+/// made from it and still exists fails with SST_CLOSED. In a function that this client calls, it is closed in the background.
 ///
 /// Blocking: each call says so, and has a twin `_async`, which gives a function its result: exactly once if the call itself did not
 /// fail; `with_lock` has none, since its work runs on the thread of the caller. Calls that block fail with SST_WRONG_THREAD on
@@ -53,7 +54,9 @@ class [[nodiscard]] client {
     return detail::give([&](sst_error** failure) { return sst_client_close(raw(), failure); });
   }
 
-  /// Closes it, and waits for that at most this long; whether it was done in time. Otherwise it goes on by itself.
+  /// Finishes what is under way and closes the client, within this time; whether it was done in time. New calls are refused at once.
+  /// What is under way when the time is over ends with SST_CLOSED, and closing goes on by itself. Without a connection, nothing is
+  /// waited for.
   ///
   /// Blocks: at most for the time, unless its `queue` runs functions. Errors: those of `close`.
   result<bool> close_within(milliseconds timeout) const {
@@ -430,7 +433,7 @@ class [[nodiscard]] client {
         [&] { return statestore::guard(guard); });
   }
 
-  detail::owned<sst_client, sst_client_free> raw_;
+  detail::closing<sst_client, sst_client_close, sst_client_free> raw_;
 };
 
 }  // namespace STATESTORE_VARIANT

@@ -11,6 +11,7 @@
 #include <exception>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <variant>
 
@@ -59,6 +60,7 @@ class error : public std::exception {
         outcome_(sst_error_outcome(borrowed)),
         is_retryable_(sst_error_is_retryable(borrowed)),
         mqtt_reason_(sst_error_mqtt_reason(borrowed)),
+        os_code_(sst_error_os_code(borrowed)),
         operation_(sst_error_operation(borrowed)),
         lost_reason_(detail::reason_of(sst_error_lost_reason(borrowed))),
         message_(borrowed != nullptr ? sst_error_message(borrowed) : sst_status_name(status)) {}
@@ -77,6 +79,9 @@ class error : public std::exception {
   bool is_retryable() const noexcept { return is_retryable_; }
   /// The reason code of the MQTT packet that brought the failure, -1 if none did.
   std::int32_t mqtt_reason() const noexcept { return mqtt_reason_; }
+  /// The error of the system behind the failure, to be compared with `std::errc`: `std::errc::connection_refused` if nothing
+  /// listens there, `std::errc::no_such_file_or_directory` for a file that is missing. False if there is none.
+  std::error_code os_error() const noexcept { return {os_code_, std::system_category()}; }
   /// The operation of a transaction that cannot be, or that the store refused, counted from 0.
   std::optional<std::size_t> operation() const noexcept {
     return operation_ >= 0 ? std::optional<std::size_t>(static_cast<std::size_t>(operation_)) : std::nullopt;
@@ -93,6 +98,8 @@ class error : public std::exception {
   sst_outcome outcome_;
   bool is_retryable_;
   std::int32_t mqtt_reason_;
+  /// 0 if there is none.
+  std::int32_t os_code_ = 0;
   /// -1 if it is about none.
   std::int64_t operation_ = -1;
   std::optional<statestore::lost_reason> lost_reason_;

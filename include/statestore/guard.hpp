@@ -48,7 +48,7 @@ class [[nodiscard]] guard {
     return detail::unwrap(std::move(lost));
   }
 
-  /// Has a function called as soon as the lease is not certainly held any more. Blocks: no.
+  /// Has a function called as soon as the lease is not certainly held any more, also when this is destroyed. Blocks: no.
   result<operation> wait_lost_async(completion<void> done) const {
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_guard_wait_lost_async(raw_.get(), detail::on_done(std::move(done)), operation, failure);

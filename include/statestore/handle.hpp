@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "error.hpp"
+#include "callback.hpp"
 
 namespace statestore {
 inline namespace STATESTORE_VARIANT {
@@ -20,6 +20,18 @@ struct freer {
 /// Owns a handle of the C interface.
 template <class Raw, void (*Free)(Raw*)>
 using owned = std::unique_ptr<Raw, freer<Raw, Free>>;
+
+template <class Raw, sst_status (*Close)(const Raw*, sst_error**), void (*Free)(Raw*)>
+struct closer {
+  void operator()(Raw* handle) const noexcept {
+    Close(handle, nullptr);
+    Free(handle);
+  }
+};
+
+/// Owns a handle that is closed before it is freed: a function that it calls on another thread is waited for, and called no more.
+template <class Raw, sst_status (*Close)(const Raw*, sst_error**), void (*Free)(Raw*)>
+using closing = std::unique_ptr<Raw, closer<Raw, Close, Free>>;
 
 /// What borrows a handle gets one of its own; none for null.
 template <class T, class Raw>
@@ -43,11 +55,10 @@ template <class Closure, class Function, class... Results>
 Closure closure(Function function, void (*Closure::*)(void*, sst_status, const sst_error*, Results...)) {
   Closure made{};
   made.context = new Function(std::move(function));
-  // An exception must not reach the library: it would end in std::terminate().
   made.call = [](void* context, sst_status status, const sst_error* failure, Results... results) noexcept {
-    (*static_cast<Function*>(context))(status, failure, results...);
+    contain([&] { (*static_cast<Function*>(context))(status, failure, results...); });
   };
-  made.drop = [](void* context) noexcept { delete static_cast<Function*>(context); };
+  made.drop = drop<Function>;
   return made;
 }
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "error.hpp"
+#include "callback.hpp"
 
 namespace statestore {
 inline namespace STATESTORE_VARIANT {
@@ -21,9 +21,9 @@ inline result<void> log_set(sst_level level,
   if (!function) return detail::give([&](sst_error** failure) { return sst_log_set(level, callback, failure); });
   callback.context = new function_type(std::move(function));
   callback.call = [](void* context, sst_level record, const char* target, const char* message) noexcept {
-    (*static_cast<function_type*>(context))(record, target, message);
+    detail::contain([&] { (*static_cast<function_type*>(context))(record, target, message); });
   };
-  callback.drop = [](void* context) noexcept { delete static_cast<function_type*>(context); };
+  callback.drop = detail::drop<function_type>;
   return detail::give([&](sst_error** failure) { return sst_log_set(level, callback, failure); });
 }
 

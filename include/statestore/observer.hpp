@@ -13,7 +13,8 @@ inline namespace STATESTORE_VARIANT {
 
 /// Follows one key over reconnects. What it learns is asked for with `next`, or told to one function with `subscribe`.
 ///
-/// Thread: any. The watch at the store ends with the last observer of the key.
+/// Thread: any. The watch at the store ends with the last observer of the key. Functions belong to the subscription and the operations,
+/// not to this: destroying it ends none of them.
 class [[nodiscard]] observer {
  public:
   /// Takes a handle over.

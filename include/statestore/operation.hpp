@@ -11,12 +11,14 @@ inline namespace STATESTORE_VARIANT {
 
 /// Called once with the result of an operation, on the thread of the callbacks of the client.
 ///
-/// It may call everything of this library, also what blocks, but must not close its own client, nor throw, nor may its destructor:
-/// that ends the program. One that is empty is told nothing, and what it would have got is given back.
+/// It may call everything of this library, also what blocks, but must not close its own client. An exception that leaves it, or its
+/// destructor, is printed and ends the program by `std::terminate`. An empty function is not called, and what it would have got is
+/// given back.
 template <class T>
 using completion = std::function<void(expected<T>)>;
 
-/// An operation that an `_async` function began. It goes on when this is destroyed.
+/// An operation that an `_async` function began. It goes on when this is destroyed, and its function is still called: keep a
+/// `scoped_operation` where the function refers to something that may be destroyed before.
 ///
 /// Thread: any. Blocks: never, but for `close`.
 class operation {
@@ -33,26 +35,38 @@ class operation {
   bool has_ended() const noexcept { return sst_operation_has_ended(raw_.get()); }
 
  private:
+  friend class scoped_operation;
   detail::owned<sst_operation, sst_operation_free> raw_;
 };
 
-/// A function that is called again and again on the thread of the callbacks of the client. The subscription ends when this is
+/// An operation that is closed when this is destroyed: its function is not called any more, and was destroyed.
+///
+/// Blocks: the destructor, while the function runs on another thread, so hold no lock then that the function needs.
+class [[nodiscard]] scoped_operation {
+ public:
+  /// Takes an operation over.
+  explicit scoped_operation(operation begun) noexcept : raw_(begun.raw_.release()) {}
+
+  /// As `operation::cancel`. Blocks: no.
+  void cancel() const noexcept { sst_operation_cancel(raw_.get(), nullptr); }
+  /// As `operation::has_ended`. Blocks: no.
+  bool has_ended() const noexcept { return sst_operation_has_ended(raw_.get()); }
+
+ private:
+  detail::closing<sst_operation, sst_operation_close, sst_operation_free> raw_;
+};
+
+/// A function that is called again and again on the thread of the callbacks of the client. The subscription is closed when this is
 /// destroyed, unless it was detached.
 ///
-/// Thread: any. Blocks: never, but for `close`; a call that runs at the end is not waited for.
+/// Thread: any. Blocks: `close` and the destructor, while the function runs on another thread, so hold no lock then that the function
+/// needs.
 class [[nodiscard]] subscription {
  public:
   /// Takes a handle over.
   explicit subscription(sst_subscription* raw) noexcept : raw_(raw) {}
-  subscription(subscription&&) noexcept = default;
-  subscription& operator=(subscription&& other) noexcept {
-    cancel();
-    raw_ = std::move(other.raw_);
-    return *this;
-  }
-  ~subscription() { cancel(); }
 
-  /// Ends it. The function is destroyed on the thread of the callbacks, after its last call.
+  /// Ends it, without waiting for a call that runs. The function is destroyed on the thread of the callbacks, after its last call.
   void cancel() const noexcept {
     if (raw_) sst_subscription_cancel(raw_.get(), nullptr);
   }
@@ -62,10 +76,10 @@ class [[nodiscard]] subscription {
     if (raw_) sst_subscription_close(raw_.get(), nullptr);
   }
   /// Lets it go on until the client is closed or there is nothing more to tell.
-  void detach() noexcept { raw_.reset(); }
+  void detach() noexcept { sst_subscription_free(raw_.release()); }
 
  private:
-  detail::owned<sst_subscription, sst_subscription_free> raw_;
+  detail::closing<sst_subscription, sst_subscription_close, sst_subscription_free> raw_;
 };
 
 namespace detail {

@@ -168,6 +168,9 @@ struct settings {
   milliseconds reconnect_limit{0};
   /// Whether credentials may be sent over plain TCP, where everybody on the way can read them; no by default.
   std::optional<bool> allow_plaintext_credentials;
+  /// Whether a call that begins while the connection is lost ends at once with SST_UNREACHABLE, not executed (default: no, it waits for the
+  /// connection until its time-out). Calls under way when the connection is lost go on to their time-outs.
+  std::optional<bool> fail_fast;
   /// What calls the functions of the client; by default it has a thread for them. Borrowed for the call.
   const statestore::queue* queue = nullptr;
 };
@@ -281,7 +284,7 @@ inline sst_set_options raw(const set_options& options) noexcept {
   made.retry = options.retry;
   made.persist = options.persist;
   made.coalesce = options.coalesce;
-  made.expires_in_ms = ms(options.expires_in);
+  made.expires_in_ms = options.expires_in == milliseconds::max() ? SST_FOREVER : ms(options.expires_in);
   made.fencing_token = raw(options.fencing_token);
   made.timeout_ms = ms(options.timeout);
   return made;
@@ -387,6 +390,7 @@ inline sst_settings raw(const settings& from) noexcept {
   made.connect_limit_ms = ms(from.connect_limit);
   made.reconnect_limit_ms = ms(from.reconnect_limit);
   made.allow_plaintext_credentials = choice(from.allow_plaintext_credentials);
+  made.fail_fast = choice(from.fail_fast);
   if (from.queue != nullptr) made.queue = from.queue->raw();
   return made;
 }

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "namespace.hpp"
+#include "callback.hpp"
 
 namespace statestore {
 inline namespace STATESTORE_VARIANT {
@@ -19,8 +19,10 @@ inline void thread_set(std::function<void(std::string_view name)> function) {
   sst_on_thread callback{};
   if (function) {
     callback.context = new function_type(std::move(function));
-    callback.call = [](void* context, const char* name) noexcept { (*static_cast<function_type*>(context))(name); };
-    callback.drop = [](void* context) noexcept { delete static_cast<function_type*>(context); };
+    callback.call = [](void* context, const char* name) noexcept {
+      detail::contain([&] { (*static_cast<function_type*>(context))(name); });
+    };
+    callback.drop = detail::drop<function_type>;
   }
   sst_thread_set(callback);
 }

@@ -87,6 +87,31 @@ expected<hlc> its_version(sst_status (*get)(const Raw*, sst_hlc**, sst_error**),
 
 }  // namespace detail
 
+/// The remaining time of a key, as far as it is known, counted from the answer of the store.
+class expiry {
+ public:
+  /// Takes what sst_entry_expires_in_ms() returns.
+  explicit expiry(std::uint64_t ms) noexcept : ms_(ms) {}
+
+  /// Whether the store was asked for it and reported it.
+  bool is_known() const noexcept { return ms_ != SST_UNKNOWN_TIME; }
+  /// Whether the key is known not to expire.
+  bool is_never() const noexcept { return ms_ == SST_FOREVER; }
+  /// The remaining time; `milliseconds::max()` for never, -1 ms if it is unknown. `set_options::expires_in` and
+  /// `update_options::expires_in` take the first two and are refused with the third.
+  std::chrono::milliseconds time() const noexcept {
+    if (!is_known()) return std::chrono::milliseconds(-1);
+    constexpr auto most = std::chrono::milliseconds::max();
+    return ms_ < static_cast<std::uint64_t>(most.count()) ? std::chrono::milliseconds(ms_) : most;
+  }
+
+  friend bool operator==(const expiry& one, const expiry& other) noexcept { return one.ms_ == other.ms_; }
+  friend bool operator!=(const expiry& one, const expiry& other) noexcept { return !(one == other); }
+
+ private:
+  std::uint64_t ms_;
+};
+
 /// A stored value with its version.
 ///
 /// Owner: the value belongs to the entry and lives as long as it. Thread: any. Blocks: never.
@@ -98,12 +123,8 @@ class entry {
   bytes_view value() const noexcept { return sst_entry_value(raw_.get()); }
   /// The version that the SET which stored it returned. Errors: SST_INVALID_ARGUMENT if it was moved from, SST_FORKED.
   result<hlc> version() const { return detail::unwrap(detail::its_version(sst_entry_version, raw())); }
-  /// After what time the key expires, from when the store answered; none if it does not, or if `get_options::remaining` did not ask.
-  std::optional<std::chrono::milliseconds> expires_in() const noexcept {
-    const std::uint64_t left = sst_entry_expires_in_ms(raw_.get());
-    if (left == SST_FOREVER) return std::nullopt;
-    return std::chrono::milliseconds(left);
-  }
+  /// The remaining time of the key, unknown unless `get_options::remaining` asked for it.
+  statestore::expiry expires_in() const noexcept { return statestore::expiry(sst_entry_expires_in_ms(raw_.get())); }
   const sst_entry* raw() const noexcept { return raw_.get(); }
   /// Gives the handle up to the caller, who frees it.
   sst_entry* release() noexcept { return raw_.release(); }

@@ -107,6 +107,7 @@ step_release() {
   against "$CARGO_TARGET_DIR/release"
   scripts/install --prefix "$CARGO_TARGET_DIR/release-prefix" --features test-panic
   STATESTORED_BIN="$CARGO_TARGET_DIR/release/statestored" tests/c/run suites "$CARGO_TARGET_DIR/release-prefix"
+  STATESTORED_BIN="$CARGO_TARGET_DIR/release/statestored" tests/c/run memcheck
 }
 
 step_trained() {

@@ -9,8 +9,8 @@ use crate::driver::Driver;
 use crate::error::ServerError;
 use crate::hub::{Hub, HubConfig};
 use crate::listeners::{
-    Accepted, AnonymousAudience, Bound, Handshakes, InForce, Listeners, Listening, Places, Rules,
-    open_door,
+    Accepted, AnonymousAudience, Bound, HandshakeLimits, Handshakes, InForce, Listeners, Listening,
+    Places, Rules, open_door,
 };
 use crate::loading::open_and_load;
 use crate::service::Service;
@@ -53,13 +53,11 @@ impl Server {
         let rules = Rules {
             places: Places::new(config.limits.max_connections),
             deadline: Duration::from_millis(config.limits.connect_timeout_ms),
-            max_connections: config.limits.max_connections,
-            max_session_bytes: config.limits.max_session_bytes,
+            limits: HandshakeLimits::new(&config.limits),
             tls: InForce::new(config.doors.tls),
             web_origins: config.doors.web_origins,
             trusted_proxies: config.doors.trusted_proxies,
             ends: EndCounts::default(),
-            audit: config.limits.audit.clone(),
         };
         let origin = match config.source {
             Some(source) => {
@@ -176,6 +174,7 @@ impl Server {
         let (accepted, streams) = tokio_mpsc::channel(64);
         let mut acceptors = JoinSet::new();
         let (tls, places) = (self.rules.tls.clone(), self.rules.places.clone());
+        let limits = self.rules.limits.clone();
         let has_proxies = !self.rules.trusted_proxies.is_empty();
         let with_handshake = self.listeners.take_with_handshake(has_proxies);
         let with_handshake = with_handshake.map_err(ServerError::Runtime)?;
@@ -198,6 +197,7 @@ impl Server {
             unix_mode: self.unix_mode,
             tls,
             places,
+            limits,
             attach: self.attach,
         };
         let admin = self.admin;
@@ -222,6 +222,7 @@ struct Arrivals<S> {
     unix_mode: u32,
     tls: InForce,
     places: Places,
+    limits: HandshakeLimits,
     attach: Option<AttachConfig>,
 }
 
@@ -275,6 +276,7 @@ async fn serve_all<S: AsyncRead + AsyncWrite + Unpin + 'static>(
                         }
                         if let Some((limits, _)) = &change.limits {
                             arrivals.places.set_most(limits.max_connections);
+                            arrivals.limits.set(limits);
                         }
                     }
                     driver.obey(command);
@@ -319,6 +321,7 @@ fn sound(ended: Result<(), JoinError>) -> Result<(), ServerError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hub::HubLimits;
     use crate::listeners::Arrival;
     use crate::service::ServiceConfig;
     use crate::storage::MemoryStorage;
@@ -420,6 +423,7 @@ mod tests {
             unix_mode: 0,
             tls: InForce::new(None),
             places: places.clone(),
+            limits: HandshakeLimits::new(&HubLimits::default()),
             attach: None,
         };
         let server = Box::pin(serve_all(

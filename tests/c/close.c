@@ -81,6 +81,60 @@ static void while_disconnected(void) {
   sst_client_free(client);
 }
 
+// The server stands still for a while: what was begun is finished, what comes later is refused.
+static void finishing_what_is_under_way(void) {
+  enum { COUNT = 20 };
+  sst_error *error = NULL;
+  sst_client *client = new_client(), *other = new_client();
+  sst_entry *entry = NULL;
+  latch latches[COUNT];
+  int i;
+  for (i = 0; i < COUNT; ++i) {
+    const sst_on_set callback = {&latches[i], on_set, latch_drop};
+    latch_init(&latches[i]);
+    EXPECT(SST_OK, sst_set_async(client, TEXT("close/begun"), TEXT("v"), NULL, callback, NULL, &error));
+  }
+  EXPECT(SST_OK, sst_client_close_within(client, 60000, &error));
+  for (i = 0; i < COUNT; ++i) {
+    pthread_mutex_lock(&latches[i].mutex);
+    CHECK(latches[i].calls == 1 && latches[i].drops == 1 && latches[i].status == SST_OK);
+    pthread_mutex_unlock(&latches[i].mutex);
+    latch_destroy(&latches[i]);
+  }
+  EXPECT(SST_OK, sst_get(other, TEXT("close/begun"), NULL, &entry, &error));
+  CHECK(holds(sst_entry_value(entry), "v"));
+  sst_entry_free(entry);
+  sst_client_free(client);
+  end_client(other);
+}
+
+// While the connection is lost, calls end at once if the settings say so, and were not done.
+static void failing_fast(void) {
+  sst_error *error = NULL;
+  sst_client *client = NULL;
+  sst_entry *entry = NULL;
+  sst_guard *guard = NULL;
+  sst_settings settings;
+  sst_state state = SST_CONNECTED;
+  memset(&settings, 0, sizeof settings);
+  settings.size = sizeof settings;
+  settings.fail_fast = SST_YES;
+  settings.request_timeout_ms = SST_FOREVER;
+  EXPECT(SST_OK, sst_connect(server_url(), &settings, &client, &error));
+  server_end();
+  while (state == SST_CONNECTED) EXPECT(SST_OK, sst_client_state(client, &state, &error));
+  EXPECT(SST_UNREACHABLE, sst_get(client, TEXT("close"), NULL, &entry, &error));
+  CHECK(entry == NULL);
+  CHECK(sst_set(client, TEXT("close"), TEXT("v"), NULL, NULL, NULL, &error) == SST_UNREACHABLE);
+  CHECK(sst_error_outcome(error) == SST_NOT_DONE && sst_error_is_retryable(error));
+  CHECK(strstr(sst_error_message(error), "fail_fast is set and the connection was lost") != NULL);
+  sst_error_free(error);
+  error = NULL;
+  EXPECT(SST_UNREACHABLE, sst_lock(client, TEXT("close/lock"), NULL, &guard, &error));
+  CHECK(guard == NULL);
+  end_client(client);
+}
+
 // What was made from the client is over with it, and says so; what is data stays.
 static void used_afterwards(void) {
   sst_error *error = NULL;
@@ -252,9 +306,11 @@ static void with_a_queue_that_is_freed(void) {
 
 void suite_close(void) {
   with_operations_in_flight();
+  finishing_what_is_under_way();
   used_afterwards();
   in_a_callback();
   while_disconnected();
+  failing_fast();
   with_a_context_that_is_dropped();
   with_a_queue_that_is_freed();
 }

@@ -145,9 +145,12 @@ static void remaining_time(sst_client *client) {
   left = sst_entry_expires_in_ms(entry);
   CHECK(left > 0 && left <= 60000 && holds(sst_entry_value(entry), "x"));
   sst_entry_free(entry);
-  CHECK(sst_entry_expires_in_ms(entry) == 0);
+  CHECK(sst_entry_expires_in_ms(entry) == SST_UNKNOWN_TIME);
   EXPECT(SST_OK, sst_get(client, TEXT("ext/minute"), NULL, &entry, &error));
-  CHECK(sst_entry_expires_in_ms(entry) == SST_FOREVER);
+  // Written back, it does not make the key permanent.
+  minute.expires_in_ms = sst_entry_expires_in_ms(entry);
+  CHECK(minute.expires_in_ms == SST_UNKNOWN_TIME);
+  EXPECT(SST_INVALID_ARGUMENT, sst_set(client, TEXT("ext/minute"), TEXT("x"), &minute, NULL, NULL, &error));
   sst_entry_free(entry);
   EXPECT(SST_OK, sst_get_many(client, keys, 3, &ask, &entries, &error));
   EXPECT(SST_OK, sst_entries_at(entries, 0, &entry, &error));

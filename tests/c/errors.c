@@ -2,6 +2,7 @@
 #include "harness.h"
 #include "tables.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,47 @@ static void of_arguments(sst_client *client) {
   SAYS(SST_INVALID_HANDLE, SST_NOT_DONE, "client", sst_get((sst_client *)(void *)&entry, TEXT("key"), NULL, &entry, &error));
   SAYS(SST_INVALID_SETTINGS, SST_NOT_DONE, "mqtts://", sst_connect("http://host", NULL, &none, &error));
   SAYS(SST_UNREACHABLE, SST_NOT_DONE, "127.0.0.1:1", sst_connect("mqtt://127.0.0.1:1", NULL, &none, &error));
+}
+
+// The system's error behind a failure.
+static void of_the_system(void) {
+  sst_error *error = NULL;
+  sst_client *none = NULL;
+  sst_settings settings;
+  memset(&settings, 0, sizeof settings);
+  settings.size = sizeof settings;
+  settings.ca_file = "/no/such/file";
+  CHECK(sst_connect("mqtt://127.0.0.1:1", NULL, &none, &error) == SST_UNREACHABLE && sst_error_os_code(error) == ECONNREFUSED);
+  sst_error_free(error);
+  CHECK(sst_connect("unix:///no/such/socket", NULL, &none, &error) == SST_UNREACHABLE && sst_error_os_code(error) == ENOENT);
+  sst_error_free(error);
+  CHECK(sst_connect("mqtts://127.0.0.1:1", &settings, &none, &error) == SST_INVALID_SETTINGS && sst_error_os_code(error) == ENOENT);
+  sst_error_free(error);
+  CHECK(sst_connect("nonsense", NULL, &none, &error) == SST_INVALID_SETTINGS && sst_error_os_code(error) == 0);
+  sst_error_free(error);
+  CHECK(sst_error_os_code(NULL) == 0);
+}
+
+// A request that ends while the client is away has the reason for that behind it.
+static void of_the_system_while_away(void) {
+  sst_error *error = NULL;
+  sst_client *client = NULL;
+  sst_entry *entry = NULL;
+  sst_get_options soon;
+  int code = 0;
+  memset(&soon, 0, sizeof soon);
+  soon.size = sizeof soon;
+  soon.timeout_ms = 300;
+  EXPECT(SST_OK, sst_connect(server_url(), NULL, &client, &error));
+  server_end();
+  // The first one may still be sent on the old connection.
+  while (code != ECONNREFUSED) {
+    const sst_status status = sst_get(client, TEXT("errors/away"), &soon, &entry, &error);
+    CHECK(status == SST_TIMED_OUT || status == SST_SESSION_LOST);
+    code = sst_error_os_code(error);
+    sst_error_free(error);
+  }
+  end_client(client);
 }
 
 // Said by the store.
@@ -222,10 +264,12 @@ static void results(sst_client *client) {
 void suite_errors(void) {
   sst_client *client = new_client();
   of_arguments(client);
+  of_the_system();
   of_the_store(client);
   of_the_connection();
   of_no_thread(client);
   results(client);
   end_client(client);
   of_the_broker();
+  of_the_system_while_away();
 }

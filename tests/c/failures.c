@@ -119,7 +119,7 @@ void expect_nothing(const things *of) {
   CHECK(sst_hlc_clone(of->hlc) == NULL);
   CHECK(sst_entry_value(of->entry).data == NULL && sst_entry_value(of->entry).len == 0 && sst_entry_clone(of->entry) == NULL);
   CHECK(sst_entries_len(of->entries) == 0);
-  CHECK(sst_entry_expires_in_ms(of->entry) == 0 && sst_error_operation(of->error) == -1);
+  CHECK(sst_entry_expires_in_ms(of->entry) == SST_UNKNOWN_TIME && sst_error_operation(of->error) == -1);
   CHECK(sst_transaction_len(of->transaction) == 0 && !sst_transaction_outcome_is_applied(of->outcome));
   CHECK(sst_transaction_outcome_len(of->outcome) == 0 && sst_transaction_outcome_operation(of->outcome) == -1);
   CHECK(sst_results_len(of->sets) == 0 && sst_results_failed(of->dels) == 0);

@@ -249,6 +249,39 @@ void guards(const statestore::client& client) {
   CHECK(wait_for<void>([&](auto done) { return second->leave_async(done); }).has_value() && !second->is_valid());
 }
 
+/// While the store does not answer, giving something back ends with its time-out, however long the lease still is.
+void bounded_returns(const statestore::client& client) {
+  statestore::lock_options options;
+  options.lease.duration = 60s;
+  const auto lock = [&](const char* name) { return client.lock(name, options); };
+  const auto released = lock("cxx/bounded/a"), finished = lock("cxx/bounded/b"), told = lock("cxx/bounded/c"), done = lock("cxx/bounded/d");
+  const auto election = client.election("cxx/bounded/chief", options), other = client.election("cxx/bounded/other", options);
+  const auto resigned = election.campaign("ann"), told_lead = other.campaign("ann");
+  {
+    const silence silence;
+    try {
+      released.release(50ms);
+      CHECK(false);
+    } catch (const statestore::error& error) {
+      CHECK(error.status() == SST_TIMED_OUT && error.outcome() == SST_UNKNOWN);
+    }
+    CHECK(status_of([&] { resigned.resign(50ms); }) == SST_TIMED_OUT);
+    // The lock goes back in the background, and work that succeeded stays so.
+    CHECK(status_of([&] { finished.finish(50ms); }) == SST_OK);
+    CHECK(wait_for<void>([&](auto done_) { return done.finish_async(done_, 50ms); }).has_value());
+    const auto release = wait_for<release_outcome>([&](auto done_) { return told.release_async(done_, 50ms); });
+    CHECK(status_in(release) == SST_TIMED_OUT && release.error().outcome() == SST_UNKNOWN);
+    CHECK(status_in(wait_for<release_outcome>([&](auto done_) { return told_lead.resign_async(done_, 50ms); })) == SST_TIMED_OUT);
+    // None of them writes under its lease any more.
+    for (const auto* guard : {&released, &finished, &told, &done}) CHECK(!guard->is_valid());
+    CHECK(!resigned.guard().is_valid() && !told_lead.guard().is_valid());
+  }
+  // It goes on by itself, long before the leases end.
+  for (const char* name : {"a", "b", "c", "d", "chief", "other"}) {
+    client.lock("cxx/bounded/" + std::string(name)).release();
+  }
+}
+
 void leases(const statestore::client& client, const statestore::client& other) {
   statestore::lease_options named;
   named.holder = "ann";
@@ -399,6 +432,7 @@ int main() {
   transactions(client);
   scans(client);
   guards(client);
+  bounded_returns(client);
   leases(client, other);
   elections(client, other);
   moved_from(client);

@@ -54,7 +54,7 @@ json as_json(const std::optional<statestore::entry>& entry) {
   const auto left = entry->expires_in();
   return {{"value", as_json(entry->value())},
           {"version", as_json(std::optional(entry->version()))},
-          {"expires_in", left ? json(left->count()) : json({{"absent", true}})}};
+          {"expires_in", !left.is_known() ? json("unknown") : left.is_never() ? json("never") : json(left.time().count())}};
 }
 
 json as_json(const statestore::set_outcome& outcome) {

@@ -21,7 +21,8 @@ constexpr bool owns = std::is_move_constructible_v<Owner> && std::is_move_assign
                       !std::is_copy_assignable_v<Owner>;
 static_assert(owns<statestore::client> && owns<statestore::entry> && owns<statestore::observer> && owns<statestore::observation>);
 static_assert(owns<statestore::scan> && owns<statestore::lease> && owns<statestore::guard> && owns<statestore::election>);
-static_assert(owns<statestore::leadership> && owns<statestore::operation> && owns<statestore::subscription>);
+static_assert(owns<statestore::leadership> && owns<statestore::operation> && owns<statestore::subscription> &&
+              owns<statestore::scoped_operation>);
 static_assert(std::is_copy_constructible_v<statestore::hlc> && std::is_copy_assignable_v<statestore::error>);
 
 void views() {
@@ -136,7 +137,16 @@ void extensions(statestore::client& client) {
   ask.remaining = true;
   ask.eventual = true;
   const auto left = client.get("cxx/ext", ask)->expires_in();
-  CHECK(left && *left > 0ms && *left <= 60s && !client.get("cxx/ext")->expires_in());
+  CHECK(left.is_known() && !left.is_never() && left.time() > 0ms && left.time() <= 60s);
+  client.set("cxx/ext/stays", "x");
+  const auto never = client.get("cxx/ext/stays", ask)->expires_in(), unknown = client.get("cxx/ext/stays")->expires_in();
+  CHECK(never.is_known() && never.is_never() && never.time() == milliseconds::max() && never != unknown && !unknown.is_known());
+  // Written back, it does not make the key permanent; a time without an end does.
+  statestore::set_options same;
+  same.expires_in = unknown.time();
+  CHECK(status_of([&] { client.set("cxx/ext/stays", "y", same); }) == SST_INVALID_ARGUMENT);
+  same.expires_in = never.time();
+  CHECK(client.set("cxx/ext/stays", "y", same).applied);
   statestore::del_options stale;
   stale.if_version = one;
   const auto mismatch = client.del("cxx/ext", stale), absent = client.del("cxx/ext/none", stale);
@@ -203,7 +213,13 @@ void errors(statestore::client& client) {
     CHECK(dynamic_cast<const statestore::error*>(&error) != nullptr);
     const statestore::error copy = dynamic_cast<const statestore::error&>(error);
     CHECK(std::string(copy.name()) == "InvalidArgument" && copy.outcome() == SST_NOT_DONE && !copy.is_retryable());
-    CHECK(copy.mqtt_reason() == -1);
+    CHECK(copy.mqtt_reason() == -1 && !copy.os_error());
+  }
+  try {
+    (void)statestore::client::connect("mqtt://127.0.0.1:1");
+    CHECK(false);
+  } catch (const statestore::error& error) {
+    CHECK(error.status() == SST_UNREACHABLE && error.os_error() == std::errc::connection_refused);
   }
   statestore::client moved = std::move(client);
   CHECK(status_of([&] { client.get("key"); }) == SST_INVALID_ARGUMENT);

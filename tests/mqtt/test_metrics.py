@@ -320,6 +320,7 @@ def test_a_broker_and_an_engine_are_shown(tmp_path):
             "attached_unwanted_total": 1,
             "attached_refused_total": 0,
             "attached_unproven_total": 0,
+            "attached_lost_probes_total": 0,
             "attached_waiting": 0,
             "engine_requests_under_way": 0,
             "engine_remembered_total": 1,

@@ -1,4 +1,5 @@
 //! One client, as a foreign language has it.
+use crate::action::Action;
 use crate::admission::Permit;
 use crate::batch;
 use crate::blocking::{self, Awaited, Stopped, Wait};
@@ -20,6 +21,7 @@ use statestore::{ConnectionState, LostReason, Outcome, Settings};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Duration;
 use tokio::sync::Mutex as AsyncMutex;
 
 /// A client of the state store that brings its own runtime.
@@ -56,7 +58,7 @@ struct Open {
 pub(crate) struct Inner {
     settings: Mutex<Option<Settings>>,
     /// Present from when it is connected.
-    core: OnceLock<statestore::Client>,
+    pub(crate) core: OnceLock<statestore::Client>,
     pub(crate) home: Arc<Home>,
     /// Present until it is closed.
     share: Mutex<Option<Share>>,
@@ -146,7 +148,7 @@ impl Client {
                 Ok(core) => match inner.keep(|| core) {
                     None => Ok(()),
                     Some(core) => {
-                        core.close().await;
+                        core.close_within(Duration::ZERO).await;
                         Err(closed())
                     }
                 },
@@ -200,6 +202,15 @@ impl Client {
     }
 
     pub(crate) fn usable(&self) -> Result<&Arc<Inner>, Error> {
+        let inner = self.running()?;
+        if inner.home.is_closing() {
+            return Err(closed());
+        }
+        Ok(inner)
+    }
+
+    /// The client, also while operations under way are finished before it closes.
+    pub(crate) fn running(&self) -> Result<&Arc<Inner>, Error> {
         let inner = self.open.inner.get()?;
         inner.check()?;
         if inner.home.is_closed() {
@@ -245,7 +256,7 @@ impl Client {
     /// results nobody took.
     pub fn submit<T, M>(
         &self,
-        action: &'static str,
+        action: impl Into<Action>,
         future: impl Future<Output = Result<T, Error>> + Send + 'static,
         mailbox: &Arc<Mailbox<M>>,
         complete: impl FnOnce(Result<T, Error>) -> M + Send + 'static,
@@ -254,7 +265,8 @@ impl Client {
         T: Send + 'static,
         M: Send + 'static,
     {
-        self.submit_as(Kind::Request, action, future, mailbox, complete)
+        let Action { name, kind } = action.into();
+        self.submit_as(kind, name, future, mailbox, complete)
     }
 
     /// [`submit`](Self::submit) for what waits for an event, which may take any time to come: nothing to be
@@ -304,7 +316,7 @@ impl Client {
         action: &'static str,
         body: &mut dyn FnMut(Permit, Reason) -> Option<Body>,
     ) -> Result<Operation, Error> {
-        let home = &self.usable()?.home;
+        let home = &self.admitting(kind)?.home;
         let permit = home.admission.permit(action)?;
         Ok(Operation::begin(home, kind, |reason| body(permit, reason)))
     }
@@ -415,7 +427,7 @@ impl Inner {
         self.home.is_closed().then_some(core)
     }
 
-    /// Closes it, without waiting for callbacks and threads.
+    /// Closes it, without waiting for operations, callbacks and threads.
     pub(crate) async fn close(&self) {
         self.home.admission.close();
         fence(Ordering::SeqCst);
@@ -425,7 +437,7 @@ impl Inner {
             return;
         }
         if let Some(core) = self.core.get() {
-            core.close().await;
+            core.close_within(Duration::ZERO).await;
         }
         self.home.registry.end();
         // Unless this is one of them.

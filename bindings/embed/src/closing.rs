@@ -1,4 +1,5 @@
 //! Closing a client.
+use crate::action::Action;
 use crate::blocking::{Stopped, Wait};
 use crate::cause::wrong_thread;
 use crate::client::{Client, Inner};
@@ -9,8 +10,9 @@ use crate::mailbox::Mailbox;
 use crate::operation::{self, Operation};
 use crate::process::OfProcess;
 use crate::registry::Kind;
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const CLOSING: &str = "closing the client";
 
@@ -21,6 +23,23 @@ impl Drop for Closing {
     fn drop(&mut self) {
         if let Ok(inner) = self.0.get() {
             inner.close_in_background();
+        }
+    }
+}
+
+impl Inner {
+    /// Refuses new operations and waits for those under way, for `timeout` at most and only while there is a connection.
+    pub(crate) async fn finish_begun(&self, timeout: Duration) {
+        if timeout.is_zero() || self.home.is_closed() || self.home.is_poisoned() {
+            return;
+        }
+        self.home.begin_closing();
+        let Some(core) = self.core.get() else { return };
+        let mut state = core.state();
+        tokio::select! {
+            () = self.home.registry.drained() => {}
+            _ = state.wait_for(|state| !state.is_connected()) => {}
+            () = tokio::time::sleep(timeout) => {}
         }
     }
 }
@@ -46,16 +65,32 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::Forked`].
     pub fn close_async(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
+        self.finish_async(Duration::ZERO)
+    }
+
+    /// [`close_async`](Self::close_async), after the operations under way were finished: for `timeout` at most and only while there
+    /// is a connection. New ones are refused meanwhile. Dropping the future ends that and closes the client in the background.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`].
+    pub fn finish_async(
+        &self,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
         let inner = self.inner().cloned();
+        // From here on, also if the future is polled later.
+        let inner = inner.inspect(|inner| inner.home.begin_closing());
         let closing = inner.map(|inner| Closing(OfProcess::new(inner)));
         async move {
             let closing = closing?;
-            closing.0.get()?.close().await;
+            let inner = closing.0.get()?;
+            inner.finish_begun(timeout).await;
+            inner.close().await;
             Ok(())
         }
     }
 
-    /// Begins to close, as an operation: [`submit`](Self::submit) with [`close_async`](Self::close_async), except that it does
+    /// Begins to close, as an operation: [`submit`](Self::submit) with [`finish_async`](Self::finish_async), except that it does
     /// not fail because somebody else closes the client at the same time, nor because it is unusable after a panic, nor because
     /// too many operations are under way.
     ///
@@ -63,14 +98,16 @@ impl Client {
     /// [`ErrorKind::Forked`]; [`ErrorKind::Closed`] if it is closed already.
     pub fn submit_close<M: Send + 'static>(
         &self,
+        timeout: Duration,
         mailbox: &Arc<Mailbox<M>>,
         complete: impl FnOnce(Result<(), Error>) -> M + Send + 'static,
     ) -> Result<Operation, Error> {
         let home = &self.inner()?.home;
         let permit = home.admission.permit_to_end()?;
-        let (close, mailbox) = (self.close_async(), Arc::clone(mailbox));
+        let (close, mailbox) = (self.finish_async(timeout), Arc::clone(mailbox));
         let complete = |result| complete(Self::or_closed(result));
-        Ok(Operation::begin(home, Kind::Request, |reason| {
+        // Finishing the operations under way does not wait for itself.
+        Ok(Operation::begin(home, Kind::Event, |reason| {
             let body = operation::body_of_end(CLOSING, close, mailbox, complete, permit, reason);
             Some(body)
         }))
@@ -83,16 +120,17 @@ impl Client {
     /// As [`submit`](Self::submit), but for [`ErrorKind::QueueFull`].
     pub fn submit_return<T: Send + 'static, M: Send + 'static>(
         &self,
-        action: &'static str,
+        action: impl Into<Action>,
         future: impl Future<Output = Result<T, Error>> + Send + 'static,
         mailbox: &Arc<Mailbox<M>>,
         complete: impl FnOnce(Result<T, Error>) -> M + Send + 'static,
     ) -> Result<Operation, Error> {
-        let home = &self.usable()?.home;
+        let Action { name, kind } = action.into();
+        let home = &self.running()?.home;
         let permit = home.admission.permit_to_end()?;
         let mailbox = Arc::clone(mailbox);
-        Ok(Operation::begin(home, Kind::Request, |reason| {
-            let body = operation::body_of_end(action, future, mailbox, complete, permit, reason);
+        Ok(Operation::begin(home, kind, |reason| {
+            let body = operation::body_of_end(name, future, mailbox, complete, permit, reason);
             Some(body)
         }))
     }
@@ -108,6 +146,75 @@ impl Client {
         })
     }
 
+    /// Refuses new operations, and waits for the operations and blocking calls under way: for `timeout` at most and only while there is
+    /// a connection. Then the client is to be [closed](Self::close); it is closed in the background if the wait is interrupted.
+    ///
+    /// # Errors
+    /// As [`close`](Self::close).
+    pub fn finish(&self, timeout: Duration, mut wait: Wait<'_>) -> Result<(), Stopped> {
+        self.check_may_close()?;
+        let inner = Arc::clone(self.inner()?);
+        match self.finish_or_stop(&inner, timeout, &mut wait) {
+            Ok(()) | Err(Stopped::TimedOut) => Ok(()),
+            stopped => {
+                inner.close_in_background();
+                stopped
+            }
+        }
+    }
+
+    /// The client, if it takes operations of this kind: the loss of a lock is also noticed while requests under way are finished.
+    pub(crate) fn admitting(&self, kind: Kind) -> Result<&Arc<Inner>, Error> {
+        match kind {
+            Kind::Event => self.running(),
+            Kind::Request => self.usable(),
+        }
+    }
+
+    /// Refuses to close on the thread whose callbacks closing waits for.
+    fn check_may_close(&self) -> Result<(), Error> {
+        if self.is_in_callback() {
+            let reason = "a callback of the client cannot wait for the callbacks; close it from another thread";
+            return Err(wrong_thread(CLOSING, reason));
+        }
+        Ok(())
+    }
+
+    /// Waits for what is under way, and runs meanwhile the callbacks that wait in its lane.
+    fn finish_or_stop(
+        &self,
+        inner: &Arc<Inner>,
+        timeout: Duration,
+        wait: &mut Wait<'_>,
+    ) -> Result<(), Stopped> {
+        let mut finishing = pin!(inner.finish_begun(timeout));
+        loop {
+            let finished = async {
+                let Some(lane) = &inner.lane else {
+                    finishing.as_mut().await;
+                    return Ok(true);
+                };
+                Ok(tokio::select! {
+                    biased;
+                    () = finishing.as_mut() => true,
+                    () = lane.changed() => false,
+                })
+            };
+            let wait_here = Wait {
+                // This thread is none of those that are waited for.
+                for_event: true,
+                ..wait.again()
+            };
+            if self.wait_for_end(CLOSING, finished, wait_here)? {
+                return Ok(());
+            }
+            if let Some(lane) = &inner.lane {
+                let turn = lane.lanes().turn(wait.deadline);
+                turn.ok_or(Stopped::TimedOut)?.drain(lane)?;
+            }
+        }
+    }
+
     /// Closes it, and waits until the last callback has returned and the threads have ended. What waits in its
     /// [queue](crate::Queue) is run here. If that is given up, closing goes on by itself.
     ///
@@ -115,10 +222,7 @@ impl Client {
     /// [`ErrorKind::Forked`]; [`ErrorKind::WrongThread`] in a callback of this client, or of one with the same queue, where
     /// nothing happens then.
     pub fn close(&self, wait: Wait<'_>) -> Result<(), Stopped> {
-        if self.is_in_callback() {
-            let reason = "a callback of the client cannot wait for the callbacks; close it from another thread";
-            return Err(wrong_thread(CLOSING, reason).into());
-        }
+        self.check_may_close()?;
         let inner = Arc::clone(self.inner()?);
         let closed = self.close_or_stop(&inner, wait);
         if closed.is_err() {
@@ -142,7 +246,7 @@ impl Client {
             wait.again(),
         )?;
         if let Some(lane) = &inner.lane {
-            self.finish(lane, &mut wait)?;
+            self.finish_lane(lane, &mut wait)?;
         }
         if let Some(dispatcher) = inner.dispatcher.get() {
             dispatcher.join();
@@ -155,7 +259,7 @@ impl Client {
     }
 
     /// Runs what is left in its lane, until nothing can come any more.
-    fn finish(&self, lane: &Lane, wait: &mut Wait<'_>) -> Result<(), Stopped> {
+    fn finish_lane(&self, lane: &Lane, wait: &mut Wait<'_>) -> Result<(), Stopped> {
         while !lane.is_over() {
             let turn = lane.lanes().turn(wait.deadline);
             turn.ok_or(Stopped::TimedOut)?.drain(lane)?;

@@ -20,6 +20,8 @@ pub(crate) struct Home {
     /// Threads that wait now are to give up.
     pub(crate) interrupted: Notify,
     is_poisoned: AtomicBool,
+    /// New operations are refused; those under way are being finished.
+    is_closing: AtomicBool,
 }
 
 impl Home {
@@ -32,6 +34,7 @@ impl Home {
             registry: Registry::default(),
             interrupted: Notify::new(),
             is_poisoned: AtomicBool::new(false),
+            is_closing: AtomicBool::new(false),
         }
     }
 
@@ -42,6 +45,16 @@ impl Home {
 
     pub(crate) fn is_closed(&self) -> bool {
         self.admission.is_closed()
+    }
+
+    /// Refuses new operations.
+    pub(crate) fn begin_closing(&self) {
+        self.is_closing.store(true, Ordering::SeqCst);
+    }
+
+    /// Returns whether new operations are refused.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::SeqCst) || self.is_closed()
     }
 
     pub(crate) fn is_poisoned(&self) -> bool {

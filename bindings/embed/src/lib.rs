@@ -121,6 +121,7 @@
 #![deny(unsafe_code)]
 
 // From the top down, as in the picture; `tests/layers.rs` holds the files to it.
+mod action;
 mod lock;
 mod queue;
 mod verbs;
@@ -183,6 +184,7 @@ mod sync;
 
 mod error;
 
+pub use action::Action;
 pub use blocking::{Stopped, Wait};
 pub use client::{Client, WeakClient};
 pub use dispatcher::Job;

@@ -15,7 +15,7 @@ const KEY = "service/configuration";
 const client = await connect(process.env.STATESTORE_URL ?? "mqtt://127.0.0.1:1883");
 
 // From when this resolves every change is told, so what is read next misses nothing.
-let cached: Entry | null = null;
+let cached: Pick<Entry, "value" | "version"> | null = null;
 const observer = await client.observe(KEY, (observation) => {
   if (observation.is === "set") {
     cached = observation;

@@ -2,11 +2,13 @@
  * Checks of what a caller passes: a wrong type is a `TypeError`, a bad value an `InvalidArgumentError` (a `RangeError`), both
  * with the argument's name.
  */
+import { Buffer } from "node:buffer";
 import type { Retry, StateStoreError } from "../index.js";
 import { InvalidArgumentError } from "./errors.js";
 import { Hlc } from "./hlc.js";
 import { KNOWN, known, type Call } from "./known.js";
 import type { DelInput, LockInput, SetInput, TransactInput, UpdateInput } from "./native.js";
+import { isAbortSignal, isUint8Array } from "./realm.js";
 
 /** Words of conditions and retries as they are in every language. */
 const CONDITIONS = ["always", "if_absent", "if_absent_or_equal"];
@@ -37,7 +39,7 @@ export function data(name: string, value: unknown): Uint8Array {
     }
     return Buffer.from(value);
   }
-  if (value instanceof Uint8Array) {
+  if (isUint8Array(value)) {
     return value;
   }
   throw wrongType(name, "a string, a Buffer or a Uint8Array", value);
@@ -45,12 +47,12 @@ export function data(name: string, value: unknown): Uint8Array {
 
 /** A key, a name or a pattern in messages. */
 export function quoted(value: unknown): string {
-  return typeof value === "string" || value instanceof Uint8Array ? JSON.stringify(Buffer.from(value as string).toString()) : "an argument";
+  return typeof value === "string" || isUint8Array(value) ? JSON.stringify(Buffer.from(value as string).toString()) : "an argument";
 }
 
 export function manyData(name: string, value: unknown): Uint8Array[] {
   // A string can be iterated over, but nobody means its characters.
-  if (typeof value === "string" || value instanceof Uint8Array || typeof (value as Iterable<unknown> | null)?.[Symbol.iterator] !== "function") {
+  if (typeof value === "string" || isUint8Array(value) || typeof (value as Iterable<unknown> | null)?.[Symbol.iterator] !== "function") {
     throw wrongType(name, "an iterable of strings, Buffers or Uint8Arrays", value);
   }
   return Array.from(value as Iterable<unknown>, (item, index) => data(`${name}[${index}]`, item));
@@ -59,7 +61,7 @@ export function manyData(name: string, value: unknown): Uint8Array[] {
 /** Keys and values: of a map, of pairs, or the members of an object. */
 export function pairs(name: string, value: unknown): [Uint8Array[], Uint8Array[]] {
   const isIterable = typeof (value as Iterable<unknown> | null | undefined)?.[Symbol.iterator] === "function";
-  if (typeof value !== "object" || value === null || value instanceof Uint8Array) {
+  if (typeof value !== "object" || value === null || isUint8Array(value)) {
     throw wrongType(name, "an object, a map or an iterable of pairs", value);
   }
   const [keys, contents]: [Uint8Array[], Uint8Array[]] = [[], []];
@@ -181,7 +183,7 @@ export function signal(from: Options): AbortSignal | undefined {
   if (isAbsent(value)) {
     return undefined;
   }
-  if (!(value instanceof AbortSignal)) {
+  if (!isAbortSignal(value)) {
     throw wrongType("signal", "an AbortSignal", value);
   }
   return value;
@@ -220,7 +222,7 @@ function present<T extends object>(input: { [Name in keyof T]: T[Name] | undefin
 export function setInput(from: Options): SetInput {
   return present<SetInput>({
     ...condition(from),
-    expiresIn: time(from, "expiresIn"),
+    expiresIn: limit(from, "expiresIn"),
     fencingToken: hlc(from, "fencingToken"),
     persist: flag(from, "persist"),
     coalesce: flag(from, "coalesce"),

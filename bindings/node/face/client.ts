@@ -1,4 +1,5 @@
 /** The client. */
+import { Buffer } from "node:buffer";
 import { EventEmitter } from "node:events";
 import type {
   CallOptions,
@@ -275,14 +276,20 @@ export class Client extends EventEmitter implements Declared {
     return results.state(state.is, state) as ConnectionState;
   }
 
-  close(): Promise<void> {
-    this.#closing ??= this.#close();
+  close(options?: object): Promise<void> {
+    let timeout: number | undefined;
+    try {
+      timeout = args.limit(args.options("close", options), "timeout");
+    } catch (error) {
+      return Promise.reject(error);
+    }
+    this.#closing ??= this.#close(timeout);
     return this.#closing;
   }
 
-  async #close(): Promise<void> {
+  async #close(timeout: number | undefined): Promise<void> {
     try {
-      await this.#operations.run("close", undefined, () => this.#native.close(), results.nothing);
+      await this.#operations.run("close", undefined, () => this.#native.close(timeout), results.nothing);
     } finally {
       this.#operations.end();
     }

@@ -3,6 +3,7 @@ import type { Client as Declared, Settings } from "../index.js";
 import * as args from "./arguments.js";
 import { Client } from "./client.js";
 import { known } from "./known.js";
+import { isUrl } from "./realm.js";
 
 const TEXTS = [
   "url",
@@ -17,7 +18,7 @@ const TEXTS = [
   "keyPasswordFile",
   "serverName",
 ];
-const FLAGS = ["env", "cleanStart", "tls", "allowPlaintextCredentials"];
+const FLAGS = ["env", "cleanStart", "tls", "allowPlaintextCredentials", "failFast"];
 const TIMES = [
   "sessionExpiry",
   "keepAlive",
@@ -52,7 +53,7 @@ export async function connect(first: string | URL | Settings, second?: Settings)
 }
 
 function settings(first: unknown, second: unknown): Record<string, unknown> {
-  const url = first instanceof URL ? first.href : first;
+  const url = isUrl(first) ? first.href : first;
   if (typeof url === "string") {
     return { ...args.members("settings", second), url };
   }
@@ -60,7 +61,7 @@ function settings(first: unknown, second: unknown): Record<string, unknown> {
     throw args.wrongType("url", "a string, a URL, or an object with settings that nothing follows", url);
   }
   const from = args.members("url", url);
-  return from.url instanceof URL ? { ...from, url: from.url.href } : from;
+  return isUrl(from.url) ? { ...from, url: from.url.href } : from;
 }
 
 /** What the native half takes. */

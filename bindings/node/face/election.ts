@@ -1,4 +1,5 @@
 /** Elections. */
+import { Buffer } from "node:buffer";
 import type { CallOptions, Data, Election as Declared, Follower as DeclaredFollower, Leader, Leadership as DeclaredLeadership } from "../index.js";
 import { data } from "./arguments.js";
 import { Follower } from "./follower.js";

@@ -1,6 +1,7 @@
 /** Errors: a class for each kind. */
 import type { ErrorCode, Outcome } from "../index.js";
 import type { Failure } from "./native.js";
+import { isError } from "./realm.js";
 
 interface Details {
   outcome?: Outcome;
@@ -172,7 +173,7 @@ export function failed(failure: Failure): StateStoreError {
     // As errors of Node have them. The module is loaded with the first such error.
     const { getSystemErrorName } = require("node:util") as typeof import("node:util");
     const system = { errno: -failure.errno, code: getSystemErrorName(-failure.errno) };
-    for (let at: unknown = cause; at instanceof Error; at = at.cause) {
+    for (let at: unknown = cause; isError(at); at = at.cause) {
       Object.assign(at, system);
     }
   }
@@ -215,6 +216,6 @@ export function direct<T>(call: () => T): T {
     return call();
   } catch (thrown) {
     // What it throws is no error, but a failure; anything else is a bug.
-    throw thrown instanceof Error ? thrown : failed(thrown as Failure);
+    throw isError(thrown) ? thrown : failed(thrown as Failure);
   }
 }

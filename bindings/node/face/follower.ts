@@ -7,6 +7,7 @@ import { inspected, shown, type Inspect, type InspectOptions } from "./inspectio
 import { Iteration } from "./iteration.js";
 import type { NativeFeed } from "./native.js";
 import type { Operations, Read, Subject } from "./operations.js";
+import { isPromise } from "./realm.js";
 import * as results from "./results.js";
 import { setImmediate, setTimeout } from "./timers.js";
 
@@ -156,7 +157,7 @@ export async function tell<T>(follower: Follower<T>, listener: (item: T) => unkn
     }
     try {
       const returned = listener(item);
-      if (returned instanceof Promise) {
+      if (isPromise(returned)) {
         await returned.catch((error: unknown) => void Promise.reject(error));
       }
     } catch (error) {

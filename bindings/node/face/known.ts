@@ -16,7 +16,7 @@ const without = (names: string[], name: string) => names.filter((other) => other
 /** The options of each call, as index.d.ts and testing.d.ts declare them. */
 export const KNOWN = {
   connect: CALL,
-  close: [],
+  close: ["timeout"],
   get: GET,
   getMany: GET,
   capabilities: CALL,

@@ -1,4 +1,5 @@
 /** Leases. */
+import { Buffer } from "node:buffer";
 import type { Acquisition, CallOptions, Follower as DeclaredFollower, Holding, Lease as Declared, Release } from "../index.js";
 import { Follower } from "./follower.js";
 import { Guard } from "./guard.js";

@@ -128,7 +128,7 @@ export interface NativeClient {
   answer(operation: number, value?: Uint8Array): void;
   keepAlive(yes: boolean): void;
   connect(): Begun;
-  close(): Begun;
+  close(timeout?: number): Begun;
   release(): void;
   clientId(): string;
   counters(): Record<string, number>;

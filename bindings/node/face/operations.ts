@@ -4,6 +4,7 @@ import { options, signal, type Options } from "./arguments.js";
 import { CallSite, CancelledError, failed } from "./errors.js";
 import type { Call } from "./known.js";
 import type { Begun, Failure, NativeClient } from "./native.js";
+import { isError, isUint8Array, TextDecoder } from "./realm.js";
 import { Signals } from "./signals.js";
 import { setImmediate } from "./timers.js";
 
@@ -83,7 +84,7 @@ export class Operations {
     if (!this.#asText) {
       return value;
     }
-    if (value instanceof Uint8Array) {
+    if (isUint8Array(value)) {
       return text(value, subject());
     }
     return Array.isArray(value) ? value.map((item, index) => this.#item(item, subject, index)) : value;
@@ -127,7 +128,7 @@ export class Operations {
       });
       return read(this.shown(a, subject), this.shown(b, subject));
     } catch (thrown) {
-      if (thrown instanceof Error) {
+      if (isError(thrown)) {
         throw site?.mark(thrown) ?? thrown;
       }
       const failure = thrown as Failure;

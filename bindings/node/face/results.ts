@@ -22,7 +22,7 @@ import type { Failure, NativeHolder, NativeState } from "./native.js";
 export function nothing(): void {}
 
 export function entry(value: unknown, version: unknown): Entry | null {
-  return value === null ? null : { value: value as Buffer, version: hlc(version) };
+  return value === null ? null : { value: value as Buffer, version: hlc(version), expiresIn: "unknown" };
 }
 
 /** Two places for each entry. */
@@ -48,8 +48,8 @@ export function remaining(found: unknown, version: unknown): Entry | null {
   if (found === null) {
     return null;
   }
-  const [value, expiresIn] = found as [Buffer, number | null | undefined];
-  return { value, version: hlc(version), expiresIn: expiresIn ?? null };
+  const [value, expiresIn] = found as [Buffer, number | "unknown"];
+  return { value, version: hlc(version), expiresIn };
 }
 
 export function capabilities(list: unknown): Capabilities {

@@ -14,7 +14,7 @@ use napi::bindgen_prelude::{Array, Either, Function, Uint8Array};
 use napi::{CleanupEnvHook, Env, Result};
 use napi_derive::napi;
 use statestore::{ScanOptions, Transaction};
-use statestore_embed::{Client, Error};
+use statestore_embed::{Action, Client, Error};
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
@@ -118,8 +118,9 @@ impl NativeClient {
     }
 
     #[napi]
-    pub fn close(&self) -> Begun {
-        self.desk.close_client()
+    pub fn close(&self, timeout: Option<f64>) -> Begun {
+        let timeout = timeout.map_or(statestore::Client::CLOSE_TIMEOUT, options::time);
+        self.desk.close_client(timeout)
     }
 
     /// Lets go of the event loop; to be called last of all.
@@ -366,7 +367,8 @@ impl NativeClient {
             .desk
             .client
             .lock(Bytes::copy_from_slice(name), options::lock(options));
-        self.desk.submit("locking", lock, Reply::Guard)
+        self.desk
+            .submit(Action::event("locking"), lock, Reply::Guard)
     }
 
     #[napi]

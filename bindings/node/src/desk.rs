@@ -7,7 +7,7 @@ use napi::bindgen_prelude::{Array, Either};
 use napi::{Env, Result};
 use slab::Slab;
 use statestore::{Entry, UpdateOutcome};
-use statestore_embed::{Client, Error, Guard, Mailbox, Operation};
+use statestore_embed::{Action, Client, Error, Guard, Mailbox, Operation};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -69,7 +69,7 @@ impl Desk {
     /// Begins an operation, whose result becomes a reply.
     pub(crate) fn submit<T: Send + 'static>(
         &self,
-        action: &'static str,
+        action: impl Into<Action>,
         future: impl Future<Output = std::result::Result<T, Error>> + Send + 'static,
         reply: impl FnOnce(T) -> Reply + Send + 'static,
     ) -> Begun {
@@ -79,7 +79,7 @@ impl Desk {
     /// [`submit`](Self::submit) for what everything that is held has one of, as giving it back, however many operations are under way.
     pub(crate) fn submit_return<T: Send + 'static>(
         &self,
-        action: &'static str,
+        action: impl Into<Action>,
         future: impl Future<Output = std::result::Result<T, Error>> + Send + 'static,
         reply: impl FnOnce(T) -> Reply + Send + 'static,
     ) -> Begun {
@@ -115,17 +115,17 @@ impl Desk {
         self.begin("updating", update, Reply::Update)
     }
 
-    /// Begins to close the client.
-    pub(crate) fn close_client(&self) -> Begun {
+    /// Begins to finish the calls under way, for `timeout` at most, and to close the client.
+    pub(crate) fn close_client(&self, timeout: Duration) -> Begun {
         self.enter(|operation| {
             self.client
-                .submit_close(&self.mailbox, completion(operation, Reply::Done))
+                .submit_close(timeout, &self.mailbox, completion(operation, Reply::Done))
         })
     }
 
     fn begin<T, F>(
         &self,
-        action: &'static str,
+        action: impl Into<Action>,
         future: impl FnOnce(usize) -> F,
         reply: impl FnOnce(T) -> Reply + Send + 'static,
     ) -> Begun

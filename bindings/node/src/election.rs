@@ -4,7 +4,7 @@ use crate::feed::Source;
 use crate::reply::Reply;
 use bytes::Bytes;
 use napi_derive::napi;
-use statestore_embed::Election;
+use statestore_embed::{Action, Election};
 use std::rc::Rc;
 
 /// An election by its name.
@@ -25,7 +25,8 @@ impl NativeElection {
     #[napi]
     pub fn campaign(&self, value: &[u8]) -> Begun {
         let campaign = self.election.campaign(Bytes::copy_from_slice(value));
-        self.desk.submit("campaigning", campaign, Reply::Guard)
+        self.desk
+            .submit(Action::event("campaigning"), campaign, Reply::Guard)
     }
 
     #[napi]

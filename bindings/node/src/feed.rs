@@ -5,7 +5,7 @@ use crate::options::time;
 use crate::reply::Reply;
 use napi_derive::napi;
 use statestore::{ConnectionState, Holding, Leader, LostReason, Observation, Outcome};
-use statestore_embed::{Error, ErrorKind, Feed};
+use statestore_embed::{Action, Error, ErrorKind, Feed};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ impl NativeFeed {
         reply: impl FnOnce(T) -> Reply + Send + 'static,
     ) -> Begun {
         let Some(timeout) = timeout else {
-            return self.desk.submit(WAITING, next, reply);
+            return self.desk.submit(Action::event(WAITING), next, reply);
         };
         // An item that comes later is for the next call.
         let in_time = async move {
@@ -53,7 +53,7 @@ impl NativeFeed {
             };
             item
         };
-        self.desk.submit(WAITING, in_time, reply)
+        self.desk.submit(Action::event(WAITING), in_time, reply)
     }
 }
 

@@ -8,7 +8,7 @@ use napi::bindgen_prelude::{Array, Either};
 use napi::{Env, Result};
 use napi_derive::napi;
 use statestore::LostReason;
-use statestore_embed::{Guard, Work};
+use statestore_embed::{Action, Guard, Work};
 use std::rc::Rc;
 
 const WAITING_FOR_THE_END: &str = "waiting for the end of a lease";
@@ -80,15 +80,21 @@ impl NativeGuard {
     /// Begins to wait until it is not valid any more.
     #[napi]
     pub fn lost(&self) -> Begun {
-        self.desk
-            .submit(WAITING_FOR_THE_END, self.guard.lost(), Reply::Lost)
+        self.desk.submit(
+            Action::event(WAITING_FOR_THE_END),
+            self.guard.lost(),
+            Reply::Lost,
+        )
     }
 
     /// [`lost`](Self::lost), once for each guard, however many operations are under way.
     #[napi]
     pub fn watch(&self) -> Begun {
-        self.desk
-            .submit_return(WAITING_FOR_THE_END, self.guard.lost(), Reply::Lost)
+        self.desk.submit_return(
+            Action::event(WAITING_FOR_THE_END),
+            self.guard.lost(),
+            Reply::Lost,
+        )
     }
 
     #[napi]

@@ -9,8 +9,8 @@ use napi::bindgen_prelude::{Array, BufferSlice, JavaScriptClassExt, Null, ToNapi
 use napi::{Env, Result};
 use napi_derive::napi;
 use statestore::{
-    Capabilities, ConnectionState, DelOutcome, Entry, Hlc, Holder, Holding, Leader, LostReason,
-    Observation, Release, SetOutcome, TransactionOutcome, UpdateOutcome, VdelOutcome,
+    Capabilities, ConnectionState, DelOutcome, Entry, Expiry, Hlc, Holder, Holding, Leader,
+    LostReason, Observation, Release, SetOutcome, TransactionOutcome, UpdateOutcome, VdelOutcome,
 };
 use statestore_embed::{Acquisition, Error, Guard, Many};
 use std::rc::Rc;
@@ -270,12 +270,15 @@ fn leader(env: &Env, leader: Option<Leader>) -> Result<Option<Array<'_>>> {
     Ok(Some(parts))
 }
 
-/// The value of an entry, and after how many milliseconds it expires.
+/// The value of an entry and its remaining time in milliseconds.
 fn remaining<'env>(env: &'env Env, entry: &Entry) -> Result<Array<'env>> {
     let mut parts = env.create_array(2)?;
     parts.set(0, buffer(env, &entry.value)?)?;
-    let left = entry.expires_in.map(|left| left.as_secs_f64() * 1000.0);
-    parts.set(1, left)?;
+    match entry.expires_in {
+        Expiry::Never => parts.set(1, f64::INFINITY)?,
+        Expiry::After(left) => parts.set(1, left.as_secs_f64() * 1000.0)?,
+        _ => parts.set(1, "unknown")?,
+    }
     Ok(parts)
 }
 

@@ -25,6 +25,7 @@ pub struct SettingsInput {
     pub max_queued: Option<u32>,
     pub max_buffered_bytes: Option<f64>,
     pub max_packet_bytes: Option<u32>,
+    pub fail_fast: Option<bool>,
     pub max_value_bytes: Option<f64>,
     pub reconnect_delay_min: Option<f64>,
     pub reconnect_delay_max: Option<f64>,
@@ -84,6 +85,7 @@ impl SettingsInput {
             self.request_timeout.map(time),
             Settings::request_timeout,
         );
+        let to = with(to, self.fail_fast, Settings::fail_fast);
         let to = with(to, self.max_in_flight, Settings::max_in_flight);
         let to = with(to, self.max_queued, Settings::max_queued);
         let to = with(

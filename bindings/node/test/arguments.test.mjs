@@ -70,6 +70,7 @@ test("an option that does not exist is refused, with the name of the nearest one
   const [lease, election] = [client.lease("lease"), client.election("election")];
   const calls = {
     Client: {
+      close: [(options) => client.close(options), "time_out", "timeout"],
       get: [(options) => client.get("k", options), "time_out", "timeout"],
       getMany: [(options) => client.getMany(["k"], options), "timeOut", "timeout"],
       set: [(options) => client.set("k", "v", options), "expires_in", "expiresIn"],

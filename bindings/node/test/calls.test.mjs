@@ -176,7 +176,7 @@ test("closing ends what is under way, and refuses what comes later", async (t) =
   process.kill(server.pid, "SIGSTOP");
   const calls = Promise.allSettled([client.get("key"), client.set("key", "v"), client.lock("door"), client.update("key", () => "x")]);
   const closed = once(client, "state");
-  const closing = client.close();
+  const closing = client.close({ timeout: 0 });
   assert.equal(client.close(), closing);
   await closing;
   for (const { reason } of await calls) {
@@ -286,4 +286,74 @@ test("a call is given up that is aborted while its arguments are read", async (t
   }
   await assert.rejects(client.getMany(keys(), { signal: controller.signal }), ({ code, cause }) => code === "Cancelled" && cause.message === "enough");
   process.kill(server.pid, "SIGCONT");
+});
+
+test("closing finishes the calls that were not awaited", async (t) => {
+  const server = await serverOf(t);
+  const client = await connect(server.url);
+  const observer = await client.observe("key");
+  // What waits for an event is not waited for.
+  const next = observer.next();
+  const keys = Array.from({ length: 100 }, (_, number) => `key-${number}`);
+  const sets = keys.map((key) => client.set(key, "v"));
+  const update = client.update("count", async (old) => String(Number(old?.value ?? 0) + 1));
+  const closing = client.close({ timeout: 60_000 });
+  await assert.rejects(client.get("late"), { code: "Closed", outcome: "not_done" });
+  await closing;
+  assert((await Promise.all(sets)).every(({ applied }) => applied));
+  assert.equal((await update).is, "applied");
+  assert.equal(await next, undefined);
+  const other = await clientOf(t, server);
+  assert((await other.getMany([...keys, "count"])).every((entry) => entry !== null));
+});
+
+test("closing is bounded, and the outcome of what is not finished is unknown", async (t) => {
+  const server = await serverOf(t);
+  const client = await connect(server.url);
+  process.kill(server.pid, "SIGSTOP");
+  const set = client.set("key", "v");
+  set.catch(() => {});
+  while (client.counters().inFlight === 0) await new Promise(setImmediate);
+  await client.close({ timeout: 50 });
+  await assert.rejects(set, { code: "Closed", outcome: "unknown" });
+});
+
+test("a call fails at once while the connection is lost if that is set", async (t) => {
+  const server = await serverOf(t);
+  const client = await clientOf(t, server, { failFast: true, requestTimeout: 3_600_000 });
+  const lost = once(client, "state");
+  await server.kill();
+  await lost;
+  const calls = [
+    () => client.get("key"),
+    () => client.set("key", "v"),
+    () => client.del("key"),
+    () => client.vdel("key", "v"),
+    () => client.getMany(["key"]),
+    () => client.update("key", () => "v"),
+    () => client.lock("lock"),
+    () => client.lease("lock").acquire(),
+    () => client.observe("key"),
+  ];
+  for (const call of calls) {
+    await assert.rejects(call(), (error) => {
+      assert(error instanceof UnreachableError, error);
+      assert.match(error.message, /fail_fast is set and the connection was lost [0-9.]+ s ago: /);
+      assert.deepEqual([error.outcome, error.retryable], ["not_done", true]);
+      assert(error.cause instanceof Error);
+      return true;
+    });
+  }
+});
+
+test("a time-out reports the lost connection", async (t) => {
+  const server = await serverOf(t);
+  const client = await clientOf(t, server);
+  const lost = once(client, "state");
+  await server.kill();
+  await lost;
+  await assert.rejects(client.set("key", "v", { timeout: 50 }), (error) => {
+    assert.match(error.message, /; the connection was lost [0-9.]+ s ago: .*127\.0\.0\.1/);
+    return error instanceof TimedOutError && error.outcome === "not_done";
+  });
 });

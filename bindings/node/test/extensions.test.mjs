@@ -86,12 +86,21 @@ test("an operation that cannot be is named", async () => {
   await assert.rejects(client.get(""), (error) => error.operation === undefined);
 });
 
-test("an entry says when it expires only if that was asked for", async () => {
+test("an unknown remaining time is not taken for one without an end", async () => {
   await client.set("key", "value", { expiresIn: 60_000 });
-  assert.deepEqual(Object.keys(await client.get("key")), ["value", "version"]);
+  const unknown = await client.get("key");
+  assert.equal(unknown.expiresIn, "unknown");
+  await assert.rejects(client.set("key", "value", { expiresIn: unknown.expiresIn }), { name: "TypeError", message: /^expiresIn must be/ });
+  await assert.rejects(client.update("key", () => "x", { expiresIn: unknown.expiresIn }), { name: "TypeError", message: /^expiresIn must be/ });
   const { expiresIn } = await client.get("key", { remaining: true });
   assert(expiresIn > 0 && expiresIn <= 60_000);
   assert.equal(await client.get("none", { remaining: true }), null);
+  // The times of entries go back in as they came out, without an end too.
+  await client.set("key", "value", { expiresIn });
+  await client.set("key", "value", { expiresIn: Infinity });
+  assert.equal((await client.get("key", { remaining: true })).expiresIn, Infinity);
+  await client.transact(client.transaction().set("key", "x", { expiresIn: Infinity }));
+  assert.equal((await client.getMany(["key"], { remaining: true }))[0].expiresIn, Infinity);
 });
 
 test("a guard takes conditions too", async () => {
@@ -110,7 +119,7 @@ test("text comes out where the client has an encoding", async () => {
   try {
     await texts.transact(texts.transaction().set("ä", "ö"));
     const [found] = await texts.getMany(["ä"], { remaining: true });
-    assert.deepEqual([found.value, found.expiresIn], ["ö", null]);
+    assert.deepEqual([found.value, found.expiresIn], ["ö", Infinity]);
   } finally {
     await texts.close();
   }

@@ -132,6 +132,8 @@ export class Player {
       assert(Array.isArray(found), `${where} is a list`);
       assert.equal(found.length, expected.length, `length of ${where}`);
       expected.forEach((item, index) => this.#compare(found[index], item, `${where}[${index}]`));
+    } else if (expected === "never") {
+      assert.equal(found, Infinity, where);
     } else if (expected === null || typeof expected !== "object") {
       assert.equal(found instanceof Buffer ? text(found) : (found ?? null), expected, where);
     } else if ("save" in expected) {

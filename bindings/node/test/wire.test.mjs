@@ -62,7 +62,7 @@ class Player {
       }
       case "get": {
         const entry = await this.#client.get(key);
-        return entry === null ? { is: "absent" } : plain({ is: "value", ...entry });
+        return entry === null ? { is: "absent" } : plain({ is: "value", value: entry.value, version: entry.version });
       }
       case "del":
         return plain(await this.#client.del(key));

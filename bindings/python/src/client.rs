@@ -1,24 +1,22 @@
 //! The client.
-use crate::argument::time;
+use crate::argument::{limit, time};
 use crate::error;
 use crate::event_loop::EventLoop;
 use crate::face::Face;
 use crate::locks::Locks;
 use crate::observer::{check_callback, observer};
-use crate::options;
-use crate::outcome;
 use crate::pipeline::Pipeline;
 use crate::scan::Scan;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::update::{self, Change};
+use crate::{options, outcome};
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::{PyTraverseError, PyVisit};
 use statestore::ScanOptions;
-use statestore_embed::Stopped;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
@@ -26,7 +24,7 @@ type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 #[pyclass(frozen, subclass, extends = Locks, module = "statestore._native")]
 #[derive(Debug)]
 pub(crate) struct Client {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 #[pymethods]
@@ -463,22 +461,21 @@ impl Client {
         update::run(py, &self.shared, None, key, options, change)
     }
 
-    /// Closes the connection, and ends everything that was made from this client: calls that are under way raise
-    /// `ClosedError`, observers end. Closing again does nothing.
+    /// Finishes the calls under way, for ``timeout`` at most (5 s unless given), and closes the connection. New calls raise `ClosedError`
+    /// at once; so do those under way when the time is over, or without a connection. Observers end. Closing again does nothing.
     ///
     /// The blocking client waits for a callback that runs, at most for two seconds; then a `RuntimeWarning` names it.
-    fn close<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.shared.close(py)
+    #[pyo3(signature = (*, timeout=None), text_signature = "($self, *, timeout=5.0)")]
+    fn close<'py>(&self, py: Python<'py>, timeout: Any<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.shared.close(py, limit("timeout", timeout)?)
     }
 
-    /// Closes it from wherever the interpreter ends; whether that was done within so many seconds.
-    fn _close_within(&self, py: Python<'_>, seconds: f64) -> bool {
-        let Ok(patience) = Duration::try_from_secs_f64(seconds) else {
-            return false;
-        };
-        let client = self.shared.client.clone();
-        let closed = py.detach(|| client.close_within(Instant::now() + patience));
-        !matches!(closed, Err(Stopped::TimedOut))
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.shared.callbacks.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.shared.callbacks.clear();
     }
 
     /// The thread that calls the callbacks, if there was a call.

@@ -5,6 +5,7 @@ use crate::observer::{check_callback, observer};
 use crate::outcome;
 use crate::shared::Shared;
 use pyo3::prelude::*;
+use statestore_embed::Action;
 use std::sync::Arc;
 
 /// An election by its name: one leader at a time, who proclaims a value.
@@ -59,11 +60,15 @@ impl Election {
         let value = self.shared.codec.read("value", value)?;
         let shared = Arc::clone(&self.shared);
         let campaign = self.inner.campaign(value);
-        self.shared
-            .run(py, "campaigning", campaign, move |py, _, guard| {
+        self.shared.run(
+            py,
+            Action::event("campaigning"),
+            campaign,
+            move |py, _, guard| {
                 let guard = Guard::new(py, &shared, guard)?;
                 shared.dress(py, "Leadership", Leadership { guard })
-            })
+            },
+        )
     }
 
     /// Who leads: a `Leader`, or ``None``.

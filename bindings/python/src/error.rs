@@ -1,4 +1,5 @@
 //! Errors as exceptions.
+use crate::interpreter::Invoke;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -18,7 +19,7 @@ pub(crate) fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'
         Outcome::Unknown => "unknown",
     };
     let kind = format!("{:?}", error.kind());
-    let made = class(py, &kind)?.call1((error.to_string(), outcome, error.is_retryable()))?;
+    let made = class(py, &kind)?.invoke((error.to_string(), outcome, error.is_retryable()))?;
     if let Some(number) = error.os_error() {
         // Python makes a `ConnectionRefusedError` and the like of the number.
         let text = py.import("os")?.call_method1("strerror", (number,))?;
@@ -35,7 +36,7 @@ pub(crate) fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'
 /// A bad value of an argument, found before anything was tried.
 pub(crate) fn invalid(py: Python<'_>, message: &str) -> PyErr {
     let kind = format!("{:?}", ErrorKind::InvalidArgument);
-    let made = class(py, &kind).and_then(|class| class.call1((message, "not_done", false)));
+    let made = class(py, &kind).and_then(|class| class.invoke((message, "not_done", false)));
     made.map_or_else(|error| error, PyErr::from_value)
 }
 

@@ -1,5 +1,6 @@
 //! Results on their way into an event loop of asyncio.
 use crate::error;
+use crate::interpreter::Invoke;
 use crate::pending::Pending;
 use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError};
 use pyo3::intern;
@@ -7,10 +8,11 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 #[cfg(unix)]
 use statestore_embed::Signal;
-use statestore_embed::{Client, Error, Mailbox, Operation};
+use statestore_embed::{Action, Client, Error, Mailbox, Operation};
 #[cfg(unix)]
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 /// Makes the object of a result, in the event loop.
 pub(crate) type Make = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
@@ -25,6 +27,10 @@ pub(crate) enum Item {
     /// Python is called.
     Call(Box<dyn FnOnce(Python<'_>) + Send>),
 }
+
+/// Under trio or curio there is none.
+const NO_LOOP: &str = "no running event loop of asyncio, which statestore.aio needs; with anyio, choose its backend asyncio; under \
+                       trio, call the blocking client in a worker thread";
 
 /// Most items in one turn of the loop, so that others have theirs.
 const TURN: usize = 1024;
@@ -43,7 +49,7 @@ pub(crate) struct EventLoop {
 impl EventLoop {
     /// For the loop that runs on this thread.
     pub(crate) fn running(py: Python<'_>) -> PyResult<Arc<Self>> {
-        let object = running(py)?;
+        let object = running(py).map_err(|_| PyRuntimeError::new_err(NO_LOOP))?;
         let drain = Py::new(py, Drain::default())?;
         let mailbox = match Self::with_reader(&object, &drain)? {
             Some(mailbox) => mailbox,
@@ -89,7 +95,9 @@ impl EventLoop {
         Mailbox::new(move || {
             Python::try_attach(|py| {
                 // A closed loop wants no results.
-                let _ = object.call_method1(py, intern!(py, "call_soon_threadsafe"), (&drain,));
+                let _ = object
+                    .bind(py)
+                    .invoke_method(intern!(py, "call_soon_threadsafe"), (&drain,));
             });
         })
     }
@@ -112,7 +120,7 @@ impl EventLoop {
         &self,
         py: Python<'py>,
         client: &Client,
-        action: &'static str,
+        action: impl Into<Action>,
         operation: impl Future<Output = Result<T, Error>> + Send + 'static,
         convert: impl FnOnce(Python<'_>, Result<T, Error>) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -126,7 +134,7 @@ impl EventLoop {
         &self,
         py: Python<'py>,
         client: &Client,
-        action: &'static str,
+        action: impl Into<Action>,
         operation: impl Future<Output = Result<T, Error>> + Send + 'static,
         convert: impl FnOnce(Python<'_>, Result<T, Error>) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -140,10 +148,11 @@ impl EventLoop {
         &self,
         py: Python<'py>,
         client: &Client,
+        timeout: Duration,
         convert: impl FnOnce(Python<'_>, Result<(), Error>) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> PyResult<Bound<'py, PyAny>> {
         self.begin(py, convert, |complete| {
-            client.submit_close(&self.mailbox, complete)
+            client.submit_close(timeout, &self.mailbox, complete)
         })
     }
 
@@ -157,7 +166,7 @@ impl EventLoop {
         C: FnOnce(Python<'_>, Result<T, Error>) -> PyResult<Py<PyAny>> + Send + 'static,
     {
         self.check(py)?;
-        let future = self.create_future.call0(py)?;
+        let future = self.create_future.bind(py).invoke(())?.unbind();
         let waiting = future.clone_ref(py);
         let complete = Box::new(move |result| Item::Done {
             future: waiting,
@@ -211,7 +220,7 @@ impl Drain {
         if let Some(mailbox) = this.mailbox.get().and_then(Weak::upgrade) {
             if mailbox.drain(TURN, |item| item.run(py)) {
                 // The hook is not called again before the mailbox was empty.
-                running(py)?.call_method1(intern!(py, "call_soon"), (slf,))?;
+                running(py)?.invoke_method(intern!(py, "call_soon"), (slf,))?;
             }
             return Ok(());
         }
@@ -231,8 +240,12 @@ impl Item {
             Self::Done { future, make } => (future, make),
         };
         let set = match make(py) {
-            Ok(value) => future.call_method1(py, intern!(py, "set_result"), (value,)),
-            Err(error) => future.call_method1(py, intern!(py, "set_exception"), (error,)),
+            Ok(value) => future
+                .bind(py)
+                .invoke_method(intern!(py, "set_result"), (value,)),
+            Err(error) => future
+                .bind(py)
+                .invoke_method(intern!(py, "set_exception"), (error,)),
         };
         // A future that was cancelled takes no result.
         let Err(error) = set else { return };

@@ -4,7 +4,7 @@ use crate::error;
 use crate::event_loop::EventLoop;
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
-use statestore_embed::{Client, Error, ErrorKind, Stopped, Wait};
+use statestore_embed::{Action, Client, Error, ErrorKind, Stopped, Wait};
 use std::ffi::CString;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,10 +31,14 @@ pub(crate) enum Face {
 pub(crate) fn wait<T: Send>(
     py: Python<'_>,
     client: &Client,
-    action: &'static str,
+    action: impl Into<Action>,
     operation: impl Future<Output = Result<T, Error>> + Send,
 ) -> PyResult<Result<T, Error>> {
-    waiting(py, action, |wait| client.wait(action, operation, wait))
+    let action = action.into();
+    let for_event = action.is_event();
+    waiting(py, action.name(), |wait| {
+        client.wait(action.name(), operation, Wait { for_event, ..wait })
+    })
 }
 
 /// Waits without the interpreter. Signal handlers run at least every 50 ms, so Ctrl-C ends it.
@@ -70,12 +74,15 @@ fn waiting<T: Send>(
     }
 }
 
-/// Closes a client, and waits for a callback that runs, at most for [`PATIENCE`]; then it warns.
+/// Finishes the calls under way, for `timeout` at most, closes the client, and waits for a callback that runs, at most for [`PATIENCE`]; then it warns.
 pub(crate) fn close<'py>(
     py: Python<'py>,
     client: &Client,
+    timeout: Duration,
     callbacks: &Callbacks,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let finished = waiting(py, CLOSING, |wait| client.finish(timeout, wait))?;
+    finished.map_err(|error| error::to_python(py, &error))?;
     loop {
         let deadline = Some(Instant::now() + PATIENCE);
         let closed = waiting(py, CLOSING, |wait| client.close(Wait { deadline, ..wait }))?;

@@ -7,6 +7,7 @@ use crate::outcome;
 use crate::shared::Shared;
 use crate::update::{self, Change};
 use pyo3::prelude::*;
+use statestore_embed::Action;
 use statestore_embed::Work;
 use std::sync::Arc;
 
@@ -101,10 +102,12 @@ impl Guard {
                 },
             }
         };
-        self.shared
-            .run(py, "waiting for the loss of a lock", lost, |py, _, lost| {
-                outcome::lost_reason(py, lost)
-            })
+        self.shared.run(
+            py,
+            Action::event("waiting for the loss of a lock"),
+            lost,
+            |py, _, lost| outcome::lost_reason(py, lost),
+        )
     }
 
     /// Why the lock is not certainly held any more, as a word: a `LostReason`; ``None`` while it is held.

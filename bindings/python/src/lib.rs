@@ -3,7 +3,7 @@
 //! Each class here serves both faces of the package, the blocking one and that of asyncio, which derive from it: a method
 //! makes the future of its operation, and the [face](face::Face) of the client either waits for it or lets the event loop
 //! have it. So there is one definition of every call, with its arguments, defaults and documentation.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod argument;
 mod callbacks;
@@ -14,9 +14,11 @@ mod context;
 mod election;
 mod error;
 mod event_loop;
+mod exit;
 mod face;
 mod guard;
 mod hlc;
+mod interpreter;
 mod lease;
 mod locks;
 mod log;
@@ -46,13 +48,15 @@ mod _native {
     #[pymodule_export]
     use crate::election::{Election, Leadership};
     #[pymodule_export]
+    use crate::exit::{close_each, drop_callbacks};
+    #[pymodule_export]
     use crate::guard::Guard;
     #[pymodule_export]
     use crate::hlc::Hlc;
     #[pymodule_export]
-    use crate::lease::Lease;
+    use crate::interpreter::check_interpreter;
     #[pymodule_export]
-    use crate::locks::Locks;
+    use crate::lease::Lease;
     #[pymodule_export]
     use crate::log::{forward_log, stop_log};
     #[pymodule_export]
@@ -67,8 +71,6 @@ mod _native {
     use crate::settings::Settings;
     #[pymodule_export]
     use crate::transaction::Transaction;
-    #[pymodule_export]
-    use crate::transactions::Transactions;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -7,12 +7,19 @@ use crate::options;
 use crate::shared::Shared;
 use crate::transactions::Transactions;
 use pyo3::prelude::*;
+use statestore_embed::Action;
 use std::sync::Arc;
 
 type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
-/// What of a client is about locks. `Client` derives from it.
-#[pyclass(frozen, subclass, extends = Transactions, module = "statestore._native")]
+/// What of a client is about locks. `Client` derives from it, and errors about arguments name that.
+#[pyclass(
+    name = "Client",
+    frozen,
+    subclass,
+    extends = Transactions,
+    module = "statestore._native"
+)]
 #[derive(Debug)]
 pub(crate) struct Locks {
     shared: Arc<Shared>,
@@ -103,10 +110,11 @@ impl Locks {
         let options = options.read_lock(&self.shared.codec, wait)?;
         let shared = Arc::clone(&self.shared);
         let lock = self.shared.client.lock(name, options);
-        self.shared.run(py, "locking", lock, move |py, _, guard| {
-            let guard = Guard::new(py, &shared, guard)?;
-            shared.dress(py, "Guard", guard)
-        })
+        self.shared
+            .run(py, Action::event("locking"), lock, move |py, _, guard| {
+                let guard = Guard::new(py, &shared, guard)?;
+                shared.dress(py, "Guard", guard)
+            })
     }
 
     /// The election of this name, which is a key of the store: an `Election`. Nothing is sent. The options are those of

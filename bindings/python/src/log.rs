@@ -1,13 +1,16 @@
 //! What the library logs, for `logging`.
 use crate::error;
+use crate::interpreter::Invoke;
 use pyo3::prelude::*;
+use statestore_embed::PerProcess;
 use statestore_embed::log::{self, Level, Record};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// Is told when the thread that logs has ended.
-static ENDED: Mutex<Option<Receiver<()>>> = Mutex::new(None);
+/// Disconnected when the thread that logs has ended. A forked child does not have the thread of its parent.
+static ENDED: PerProcess<Mutex<Option<Receiver<()>>>> =
+    PerProcess::new(Mutex::new(None), || Mutex::new(None));
 
 /// How long the end waits for records that are being logged.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -35,7 +38,7 @@ pub(crate) fn forward_log(py: Python<'_>, level: u8, callback: Py<PyAny>) -> PyR
     };
     log::to_callback(least, move |record| teller.tell(&record))
         .map_err(|error| error::to_python(py, &error))?;
-    if let Ok(mut ended) = ENDED.lock() {
+    if let Ok(mut ended) = ENDED.get().lock() {
         *ended = Some(receiver);
     }
     Ok(())
@@ -44,7 +47,7 @@ pub(crate) fn forward_log(py: Python<'_>, level: u8, callback: Py<PyAny>) -> PyR
 /// Logs nothing any more, and waits until what was logged before has been told.
 #[pyfunction]
 pub(crate) fn stop_log(py: Python<'_>) {
-    let ended = ENDED.lock().ok().and_then(|mut ended| ended.take());
+    let ended = ENDED.get().lock().ok().and_then(|mut ended| ended.take());
     log::off();
     if let Some(ended) = ended {
         py.detach(move || {
@@ -72,7 +75,7 @@ impl Teller {
                 ..
             } = record;
             let arguments = (number, target, message, file, line);
-            if let Err(error) = self.callback.call1(py, arguments) {
+            if let Err(error) = self.callback.bind(py).invoke(arguments) {
                 error.write_unraisable(py, Some(self.callback.bind(py)));
             }
         });

@@ -1,6 +1,6 @@
 //! What happens again and again: changes of a key, of the connection, of who holds a lease or leads.
 use crate::argument::{time, wrong_type};
-use crate::callbacks::Callbacks;
+use crate::callbacks::{Callback, Callbacks};
 use crate::codec::Codec;
 use crate::context;
 use crate::error;
@@ -11,11 +11,11 @@ use crate::shared::Shared;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use statestore::{LostReason, Outcome};
-use statestore_embed::{End, Error, ErrorKind, Feed, Subscription};
+use statestore_embed::{Action, End, Error, ErrorKind, Feed};
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -31,8 +31,8 @@ type MakeItem<T> = fn(Python<'_>, &Codec, T) -> PyResult<Py<PyAny>>;
 trait Source: Send + Sync {
     fn ready(&self) -> Ready;
     fn try_next(&self) -> Result<Poll<Option<Make>>, Error>;
-    /// Has a callback called with each item, in a context (`contextvars`).
-    fn tell(&self, callback: Py<PyAny>, context: Py<PyAny>) -> Result<Subscription, Error>;
+    /// Has a callback called with each item.
+    fn tell(&self, callback: &Arc<Callback>) -> Result<(), Error>;
     fn lost_reason(&self) -> Result<Option<LostReason>, Error>;
     fn error(&self) -> Result<Option<Error>, Error>;
     fn stop(&self) -> Result<(), Error>;
@@ -68,12 +68,13 @@ impl<T: Send + 'static> Source for Of<T> {
         Ok(item.map(|item| item.map(self.maker())))
     }
 
-    fn tell(&self, callback: Py<PyAny>, context: Py<PyAny>) -> Result<Subscription, Error> {
+    fn tell(&self, callback: &Arc<Callback>) -> Result<(), Error> {
+        let told = Arc::clone(callback);
         let maker = self.maker();
         let callbacks = Arc::clone(&self.callbacks);
         let end = (!self.tells_its_end).then_some(self.feed.end()?.clone());
         let client = self.feed.client();
-        client.subscribe(&self.feed, move |item| {
+        let subscription = client.subscribe(&self.feed, move |item| {
             let make: Make = match (item, end.as_ref().and_then(End::error)) {
                 (Some(item), _) => maker(item),
                 // Nobody else says that it ended for another reason than that it was closed.
@@ -85,12 +86,17 @@ impl<T: Send + 'static> Source for Of<T> {
             }
             // Nobody is told anything while the interpreter ends.
             Python::try_attach(|py| {
-                let told = callbacks.call(py, &callback, &context, make);
-                if let Err(error) = told {
+                let Some((callback, context)) = told.function(py) else {
+                    return;
+                };
+                let called = callbacks.call(py, &callback, &context, make);
+                if let Err(error) = called {
                     error.write_unraisable(py, Some(callback.bind(py)));
                 }
             });
-        })
+        })?;
+        callback.began(subscription);
+        Ok(())
     }
 
     fn lost_reason(&self) -> Result<Option<LostReason>, Error> {
@@ -126,7 +132,8 @@ pub(crate) struct Observer {
     source: Arc<dyn Source>,
     /// The key or name that is observed, if it is one.
     key: Option<Arc<[u8]>>,
-    subscription: Arc<Mutex<Option<Subscription>>>,
+    /// What is told of them on the thread of the callbacks.
+    callback: Option<Arc<Callback>>,
     /// A callback takes all observations.
     has_callback: bool,
 }
@@ -157,19 +164,20 @@ pub(crate) fn observer<T: Send + 'static>(
         tells_its_end: key.is_none(),
     };
     let has_callback = callback.is_some();
-    let subscription = match (&shared.face, callback) {
-        (Face::Blocking, Some(callback)) => Some(
-            source
-                .tell(callback, context::current(py)?)
-                .map_err(|error| error::to_python(py, &error))?,
-        ),
+    let callback = match (&shared.face, callback) {
+        (Face::Blocking, Some(callback)) => {
+            let callback = shared.callbacks.register(callback, context::current(py)?);
+            let told = source.tell(&callback);
+            told.map_err(|error| error::to_python(py, &error))?;
+            Some(callback)
+        }
         _ => None,
     };
     let observer = Observer {
         shared: Arc::clone(shared),
         source: Arc::new(source),
         key: key.map(Into::into),
-        subscription: Arc::new(Mutex::new(subscription)),
+        callback,
         has_callback,
     };
     shared.dress(py, "Observer", observer)
@@ -272,13 +280,8 @@ impl Observer {
 
     /// Ends it: who waits for an observation gets the end, and a callback that runs is the last one.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let subscription = self
-            .subscription
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        if let Some(subscription) = subscription {
-            subscription.cancel();
+        if let Some(callback) = &self.callback {
+            callback.cancel();
         }
         self.source
             .stop()
@@ -332,12 +335,17 @@ impl Looking {
     fn wait<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let ready = in_time(self.observer.source.ready(), self.timeout, self.until);
         let shared = &self.observer.shared;
-        shared.run_either(py, WAITING, ready, |py, _, ready| match ready {
-            Ok(()) => true.into_py_any(py),
-            // That the client was closed is the end.
-            Err(error) if error.kind() == ErrorKind::Closed => false.into_py_any(py),
-            Err(error) => Err(error::to_python(py, &error)),
-        })
+        shared.run_either(
+            py,
+            Action::event(WAITING),
+            ready,
+            |py, _, ready| match ready {
+                Ok(()) => true.into_py_any(py),
+                // That the client was closed is the end.
+                Err(error) if error.kind() == ErrorKind::Closed => false.into_py_any(py),
+                Err(error) => Err(error::to_python(py, &error)),
+            },
+        )
     }
 }
 

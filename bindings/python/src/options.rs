@@ -39,7 +39,7 @@ impl Set<'_, '_> {
                 Some(Ok(condition)) => Condition::IfVersion(condition.get().version()),
                 _ => word("condition", self.condition, CONDITIONS)?,
             })
-            .expires_in(time("expires_in", self.expires_in)?)
+            .expires_in(limit("expires_in", self.expires_in)?)
             .fencing_token(hlc("fencing_token", self.fencing_token)?)
             .persist(flag("persist", self.persist)?.unwrap_or_default())
             .coalesce(flag("coalesce", self.coalesce)?.unwrap_or_default())

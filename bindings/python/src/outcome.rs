@@ -2,12 +2,14 @@
 use crate::codec::Codec;
 use crate::error;
 use crate::hlc::Hlc;
+use crate::interpreter::Invoke;
 use pyo3::IntoPyObjectExt;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 use statestore::{
-    Capabilities, ConnectionState, Counters, DelOutcome, Entry, Holder, Holding, Leader,
+    Capabilities, ConnectionState, Counters, DelOutcome, Entry, Expiry, Holder, Holding, Leader,
     LostReason, Observation, Release, SetOutcome, TransactionOutcome, UpdateOutcome, VdelOutcome,
 };
 
@@ -31,8 +33,12 @@ fn optional_version(at: Option<&statestore::Hlc>) -> Option<Hlc> {
 
 pub(crate) fn entry(py: Python<'_>, codec: &Codec, entry: &Entry) -> Result {
     let value = codec.write(py, &entry.value)?;
-    let expires_in = entry.expires_in.map(|left| left.as_secs_f64());
-    let made = result!(py, "Entry")?.call1((value, version(&entry.version), expires_in))?;
+    let expires_in = match entry.expires_in {
+        Expiry::Never => f64::INFINITY.into_pyobject(py)?.into_any(),
+        Expiry::After(left) => left.as_secs_f64().into_pyobject(py)?.into_any(),
+        _ => intern!(py, "unknown").clone().into_any(),
+    };
+    let made = result!(py, "Entry")?.invoke((value, version(&entry.version), expires_in))?;
     Ok(made.unbind())
 }
 
@@ -45,7 +51,7 @@ pub(crate) fn optional_entry(py: Python<'_>, codec: &Codec, found: Option<&Entry
 
 pub(crate) fn set(py: Python<'_>, outcome: &SetOutcome) -> Result {
     let arguments = (outcome.is_applied(), optional_version(outcome.version()));
-    Ok(result!(py, "SetOutcome")?.call1(arguments)?.unbind())
+    Ok(result!(py, "SetOutcome")?.invoke(arguments)?.unbind())
 }
 
 pub(crate) fn capabilities(py: Python<'_>, store: Capabilities) -> Result {
@@ -55,7 +61,7 @@ pub(crate) fn capabilities(py: Python<'_>, store: Capabilities) -> Result {
         store.transactions,
         store.eventual,
     );
-    Ok(result!(py, "Capabilities")?.call1(arguments)?.unbind())
+    Ok(result!(py, "Capabilities")?.invoke(arguments)?.unbind())
 }
 
 pub(crate) fn transaction(py: Python<'_>, outcome: &TransactionOutcome) -> Result {
@@ -70,12 +76,12 @@ pub(crate) fn transaction(py: Python<'_>, outcome: &TransactionOutcome) -> Resul
         }
     };
     Ok(result!(py, "TransactionOutcome")?
-        .call1(arguments)?
+        .invoke(arguments)?
         .unbind())
 }
 
 fn deleted(py: Python<'_>, at: Option<&statestore::Hlc>) -> Result {
-    let made = result!(py, "Deleted")?.call1((optional_version(at),))?;
+    let made = result!(py, "Deleted")?.invoke((optional_version(at),))?;
     Ok(made.unbind())
 }
 
@@ -87,7 +93,7 @@ fn mismatch(py: Python<'_>, at: Option<&statestore::Hlc>) -> Result {
     if at.is_none() {
         return Ok(result!(py, "MISMATCH")?.clone().unbind());
     }
-    let made = result!(py, "Mismatch")?.call1((optional_version(at),))?;
+    let made = result!(py, "Mismatch")?.invoke((optional_version(at),))?;
     Ok(made.unbind())
 }
 
@@ -134,7 +140,7 @@ pub(crate) fn vdel(py: Python<'_>, outcome: &VdelOutcome) -> Result {
 pub(crate) fn update(py: Python<'_>, outcome: &UpdateOutcome) -> Result {
     match outcome {
         UpdateOutcome::Applied { version: at } => {
-            Ok(result!(py, "Applied")?.call1((version(at),))?.unbind())
+            Ok(result!(py, "Applied")?.invoke((version(at),))?.unbind())
         }
         UpdateOutcome::Unchanged => Ok(result!(py, "UNCHANGED")?.clone().unbind()),
     }
@@ -152,10 +158,10 @@ pub(crate) fn observation(py: Python<'_>, codec: &Codec, observation: Observatio
     match observation {
         Observation::Set { value, version: at } => {
             let value = codec.write(py, &value)?;
-            Ok(result!(py, "Set")?.call1((value, version(&at)))?.unbind())
+            Ok(result!(py, "Set")?.invoke((value, version(&at)))?.unbind())
         }
         Observation::Deleted { version } => deleted(py, version.as_ref()),
-        Observation::Lagged(count) => Ok(result!(py, "Lagged")?.call1((count,))?.unbind()),
+        Observation::Lagged(count) => Ok(result!(py, "Lagged")?.invoke((count,))?.unbind()),
         // A kind that this version does not know is a reason to look at the key, as a gap is.
         _ => Ok(result!(py, "RESYNC")?.clone().unbind()),
     }
@@ -163,13 +169,13 @@ pub(crate) fn observation(py: Python<'_>, codec: &Codec, observation: Observatio
 
 pub(crate) fn holder(py: Python<'_>, codec: &Codec, holder: &Holder) -> Result {
     let name = codec.write(py, holder.name())?;
-    let made = result!(py, "Holder")?.call1((name, holder.client_id()))?;
+    let made = result!(py, "Holder")?.invoke((name, holder.client_id()))?;
     Ok(made.unbind())
 }
 
 pub(crate) fn holding(py: Python<'_>, codec: &Codec, holding: &Holding) -> Result {
     let holder = holder(py, codec, &holding.holder)?;
-    let made = result!(py, "Holding")?.call1((holder, version(&holding.version)))?;
+    let made = result!(py, "Holding")?.invoke((holder, version(&holding.version)))?;
     Ok(made.unbind())
 }
 
@@ -183,7 +189,7 @@ pub(crate) fn optional_holding(py: Python<'_>, codec: &Codec, found: Option<&Hol
 /// Somebody else has the lease.
 pub(crate) fn held(py: Python<'_>, codec: &Codec, by: Option<&Holding>) -> Result {
     let by = optional_holding(py, codec, by)?;
-    Ok(result!(py, "Held")?.call1((by,))?.unbind())
+    Ok(result!(py, "Held")?.invoke((by,))?.unbind())
 }
 
 pub(crate) fn leader(py: Python<'_>, codec: &Codec, leader: &Leader) -> Result {
@@ -192,7 +198,7 @@ pub(crate) fn leader(py: Python<'_>, codec: &Codec, leader: &Leader) -> Result {
         Some(value) => Some(codec.write(py, value)?),
         None => None,
     };
-    Ok(result!(py, "Leader")?.call1((holder, value))?.unbind())
+    Ok(result!(py, "Leader")?.invoke((holder, value))?.unbind())
 }
 
 /// Nobody holds it, as something that was observed: `None` is the end of the observations.
@@ -212,7 +218,7 @@ pub(crate) fn state(py: Python<'_>, state: &ConnectionState) -> Result {
     let reason = reason
         .map(|reason| error::exception(py, &reason.clone().into()))
         .transpose()?;
-    let made = result!(py, "State")?.call1((kind, reason, lost_reason))?;
+    let made = result!(py, "State")?.invoke((kind, reason, lost_reason))?;
     Ok(made.unbind())
 }
 

@@ -28,12 +28,12 @@ impl Settings {
     #[pyo3(
         signature = (
             url=None, *, env=None, encoding=None, client_id=None, clean_start=None, session_expiry=None, keep_alive=None,
-            ping_timeout=None, connect_timeout=None, connect_limit=None, request_timeout=None, max_in_flight=None, max_queued=None,
+            ping_timeout=None, connect_timeout=None, connect_limit=None, request_timeout=None, fail_fast=None, max_in_flight=None, max_queued=None,
             max_buffered_bytes=None, max_packet_bytes=None, max_value_bytes=None, reconnect_delay_min=None,
             reconnect_delay_max=None, reconnect_limit=None, user_name=None, password=None, password_file=None, sat_file=None,
             allow_plaintext_credentials=None, tls=None, ca_file=None, cert_file=None, key_file=None, key_password_file=None, server_name=None,
         ),
-        text_signature = "(url=None, *, env=False, encoding=None, client_id=None, clean_start=None, session_expiry=None, keep_alive=None, ping_timeout=None, connect_timeout=None, connect_limit=None, request_timeout=None, max_in_flight=None, max_queued=None, max_buffered_bytes=None, max_packet_bytes=None, max_value_bytes=None, reconnect_delay_min=None, reconnect_delay_max=None, reconnect_limit=None, user_name=None, password=None, password_file=None, sat_file=None, allow_plaintext_credentials=None, tls=None, ca_file=None, cert_file=None, key_file=None, key_password_file=None, server_name=None)"
+        text_signature = "(url=None, *, env=False, encoding=None, client_id=None, clean_start=None, session_expiry=None, keep_alive=None, ping_timeout=None, connect_timeout=None, connect_limit=None, request_timeout=None, fail_fast=None, max_in_flight=None, max_queued=None, max_buffered_bytes=None, max_packet_bytes=None, max_value_bytes=None, reconnect_delay_min=None, reconnect_delay_max=None, reconnect_limit=None, user_name=None, password=None, password_file=None, sat_file=None, allow_plaintext_credentials=None, tls=None, ca_file=None, cert_file=None, key_file=None, key_password_file=None, server_name=None)"
     )]
     fn new(
         py: Python<'_>,
@@ -48,6 +48,7 @@ impl Settings {
         connect_timeout: Any<'_, '_>,
         connect_limit: Any<'_, '_>,
         request_timeout: Any<'_, '_>,
+        fail_fast: Any<'_, '_>,
         max_in_flight: Any<'_, '_>,
         max_queued: Any<'_, '_>,
         max_buffered_bytes: Any<'_, '_>,
@@ -100,6 +101,7 @@ impl Settings {
             connect_timeout = time("connect_timeout", connect_timeout)?;
             connect_limit = limit("connect_limit", connect_limit)?;
             request_timeout = time("request_timeout", request_timeout)?;
+            fail_fast = flag("fail_fast", fail_fast)?;
             max_in_flight = number("max_in_flight", max_in_flight)?;
             max_queued = number("max_queued", max_queued)?;
             max_buffered_bytes = number("max_buffered_bytes", max_buffered_bytes)?;

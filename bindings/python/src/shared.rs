@@ -3,9 +3,11 @@ use crate::callbacks::Callbacks;
 use crate::codec::Codec;
 use crate::error;
 use crate::face::{self, Face};
+use crate::interpreter::Invoke;
 use pyo3::prelude::*;
-use statestore_embed::{Client, Error};
+use statestore_embed::{Action, Client, Error};
 use std::sync::Arc;
+use std::time::Duration;
 
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -22,7 +24,7 @@ impl Shared {
     pub(crate) fn run<'py, T: Send + 'static>(
         &self,
         py: Python<'py>,
-        action: &'static str,
+        action: impl Into<Action>,
         operation: impl Future<Output = Result<T, Error>> + Send + 'static,
         convert: impl FnOnce(Python<'_>, &Codec, T) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -36,7 +38,7 @@ impl Shared {
     pub(crate) fn run_either<'py, T: Send + 'static>(
         &self,
         py: Python<'py>,
-        action: &'static str,
+        action: impl Into<Action>,
         operation: impl Future<Output = Result<T, Error>> + Send + 'static,
         convert: impl FnOnce(Python<'_>, &Codec, Result<T, Error>) -> PyResult<Py<PyAny>>
         + Send
@@ -59,7 +61,7 @@ impl Shared {
     pub(crate) fn give_back<'py, T: Send + 'static>(
         &self,
         py: Python<'py>,
-        action: &'static str,
+        action: impl Into<Action>,
         operation: impl Future<Output = Result<T, Error>> + Send + 'static,
         convert: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -77,17 +79,22 @@ impl Shared {
         }
     }
 
-    /// Closes the client as the face has it. Closing again does nothing.
-    pub(crate) fn close<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    /// Finishes the calls under way, for `timeout` at most, and closes the client as the face has it. Closing again does nothing.
+    pub(crate) fn close<'py>(
+        &self,
+        py: Python<'py>,
+        timeout: Option<Duration>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let client = &self.client;
+        let timeout = timeout.unwrap_or(statestore::Client::CLOSE_TIMEOUT);
         let is_closed = client.is_closed();
         if is_closed.map_err(|error| error::to_python(py, &error))? {
             return Ok(py.None().into_bound(py));
         }
         let Face::Asyncio(event_loop) = &self.face else {
-            return face::close(py, client, &self.callbacks);
+            return face::close(py, client, timeout, &self.callbacks);
         };
-        let closing = event_loop.submit_close(py, client, |py, closed| match closed {
+        let closing = event_loop.submit_close(py, client, timeout, |py, closed| match closed {
             Ok(()) => Ok(py.None()),
             Err(error) => Err(error::to_python(py, &error)),
         });
@@ -109,6 +116,6 @@ impl Shared {
     {
         let plain = Py::new(py, thing)?;
         let class = self.module.bind(py).getattr(class)?;
-        Ok(class.call1((plain,))?.unbind())
+        Ok(class.invoke((plain,))?.unbind())
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
 /// The part of a client that needs a store that can do more than all stores.
-#[pyclass(frozen, subclass, module = "statestore._native")]
+#[pyclass(name = "Client", frozen, subclass, module = "statestore._native")]
 #[derive(Debug)]
 pub(crate) struct Transactions {
     shared: Arc<Shared>,

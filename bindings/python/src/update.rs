@@ -5,6 +5,7 @@ use crate::context;
 use crate::error;
 use crate::event_loop::EventLoop;
 use crate::face::{self, Face};
+use crate::interpreter::Invoke;
 use crate::outcome;
 use crate::shared::Shared;
 use bytes::Bytes;
@@ -77,7 +78,7 @@ impl Change {
             let context = Arc::clone(&this.context);
             let asked = Asked(Mutex::new(Some((this, old, sender))));
             let ran = Bound::new(py, asked)
-                .and_then(|asked| context.bind(py).call_method1(intern!(py, "run"), (asked,)));
+                .and_then(|asked| context.bind(py).invoke_method(intern!(py, "run"), (asked,)));
             if let Err(error) = ran {
                 error.write_unraisable(py, None);
             }
@@ -87,7 +88,7 @@ impl Change {
 
     fn call<'py>(&self, py: Python<'py>, old: Option<&Entry>) -> PyResult<Bound<'py, PyAny>> {
         let old = outcome::optional_entry(py, &self.codec, old)?;
-        self.function.bind(py).call1((old,))
+        self.function.bind(py).invoke((old,))
     }
 
     fn answer(
@@ -104,7 +105,7 @@ impl Change {
             }
             let future = py
                 .import("asyncio")?
-                .call_method1("ensure_future", (value,))?;
+                .invoke_method(intern!(py, "ensure_future"), (value,))?;
             Ok(Ok(future))
         });
         match awaited {

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 import statestore
-from statestore import ClosedError, InvalidArgumentError, LockLostError, aio
+from statestore import ClosedError, InvalidArgumentError, LockLostError, _native, aio
 
 WRONG_TYPES = [
     ("get", (1,), {}, "key"),
@@ -328,7 +328,19 @@ def test_the_client_of_another_loop(statestore_server):
     with pytest.raises(RuntimeError, match="is closed"):
         second.run_until_complete(get(client))
     second.close()
-    assert client._close_within(10)
+    assert not _native.close_each([client], 10.0)
+
+
+def test_errors_about_arguments_name_the_class(statestore_client):
+    for call in (statestore_client.lock, statestore_client.lease, statestore_client.transact, statestore_client.get):
+        with pytest.raises(TypeError, match=rf"^Client\.{call.__name__}\(\) missing 1 required positional argument"):
+            call()
+
+
+def test_other_event_loops_than_those_of_asyncio_are_refused(statestore_aio_connect):
+    # As trio runs a coroutine.
+    with pytest.raises(RuntimeError, match=r"which statestore\.aio needs; with anyio, choose its backend asyncio"):
+        statestore_aio_connect().__await__().send(None)
 
 
 def test_no_loop_runs(statestore_server):

@@ -184,7 +184,7 @@ def test_an_update_that_is_given_up_ends_the_function_that_computes(ending, stat
         if ending == "cancelled":
             update.cancel()
         else:
-            await client.close()
+            await client.close(timeout=0)
         for _ in range(10):
             await asyncio.sleep(0)
         # It waits for what it called.

@@ -1,6 +1,7 @@
 """What not every store can do: how Python has it. What it does is in the scenarios."""
 
 import contextlib
+import math
 import pickle
 import socket
 import threading
@@ -110,6 +111,26 @@ def test_text_goes_into_a_transaction_as_the_client_writes_it(face, connect):
     assert face.run(connect().get(b"\xe4")).value == b"\xf6"
 
 
+def test_an_unknown_remaining_time_is_not_taken_for_one_without_an_end(face, connect):
+    client = connect()
+    face.run(client.set("lease", "v", expires_in=60))
+    unknown = face.run(client.get("lease"))
+    assert unknown.expires_in == "unknown"
+    for write in (client.set, client.update):
+        with pytest.raises(TypeError, match="expires_in"):
+            face.run(write("lease", "w" if write == client.set else lambda _: "w", expires_in=unknown.expires_in))
+    known = face.run(client.get("lease", remaining=True))
+    assert known.value == b"v" and 0 < known.expires_in <= 60
+    # The times of entries go back in as they came out, without an end too.
+    assert face.run(client.set("lease", "w", expires_in=known.expires_in))
+    assert face.run(client.set("lease", "w", expires_in=math.inf))
+    assert face.run(client.get("lease", remaining=True)).expires_in == math.inf
+    transaction = client.transaction().set("lease", "x", expires_in=math.inf)
+    assert face.run(client.transact(transaction)).applied
+    (entry,) = face.run(client.get_many(["lease"], remaining=True))
+    assert (entry.value, entry.expires_in) == (b"x", math.inf)
+
+
 def test_a_pipeline_and_a_guard_take_conditions_too(face, connect):
     client = connect()
     version = face.run(client.set("key", "one")).version
@@ -118,7 +139,7 @@ def test_a_pipeline_and_a_guard_take_conditions_too(face, connect):
     pipeline.set("key", "two", condition=if_version(version))
     mismatch, vdel, entry, applied = face.run(pipeline.execute())
     assert mismatch == vdel == Mismatch(version) and not mismatch
-    assert entry.expires_in is None and applied
+    assert entry.expires_in == math.inf and applied
     with_guard = face.run(client.lock("lock"))
     version = face.run(with_guard.set("key", "three", condition=if_version(applied.version))).version
     assert face.run(with_guard.delete("key", if_version=VERSION)) == Mismatch(version)

@@ -112,6 +112,8 @@ class Player:
             assert len(expected) == len(found)
             for item, of in zip(expected, found, strict=True):
                 self.compare(item, of)
+        elif expected == "never":
+            assert found == math.inf
         elif not isinstance(expected, dict):
             assert found == expected
         elif expected == {"absent": True}:

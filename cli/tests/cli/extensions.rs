@@ -63,6 +63,15 @@ fn get_tells_how_much_time_a_key_has_left() {
     assert!(found["expires_in"].as_u64().unwrap() <= 600_000);
     store.ok(["set", "k", "v"]);
     assert_eq!(store.ok(["get", "k", "--remaining"]), "never\n");
+    let endless = store.run(["--json", "get", "k", "--remaining"]).json();
+    assert_eq!(endless["expires_in"], "never");
+    assert!(
+        store
+            .run(["--json", "get", "k"])
+            .json()
+            .get("expires_in")
+            .is_none()
+    );
     let absent = store.run(["get", "none", "--remaining"]);
     absent.assert_error(1, "'none' is absent");
 }

@@ -58,6 +58,9 @@ const KNOWN: [ServiceError; 12] = [
 const FENCING_TOKEN_LOWER_DOCUMENTED: &[u8] =
     b"the request fencing token is a lower version that the fencing token protecting the resource";
 
+/// The middle of the text of [`ServiceError::too_long`].
+const TOO_LONG: &str = " is longer than ";
+
 impl ServiceError {
     /// Recognises what follows `-ERR` in a reply, in every accepted form: a colon and spaces before the text and a
     /// CRLF behind it may be there or not. A text that is not known becomes [`Other`](Self::Other), never an error.
@@ -85,6 +88,32 @@ impl ServiceError {
             .into_iter()
             .find(|known| known.text() == trimmed)
             .unwrap_or_else(|| Self::Other(text.slice_ref(trimmed)))
+    }
+
+    /// The refusal of a key or a pattern (`what`) that is longer than the store takes. The text is one of this implementation: the vendor's
+    /// document has none for it.
+    pub fn too_long(what: &str, max_bytes: usize) -> Self {
+        Self::Other(format!("the {what}{TOO_LONG}{max_bytes} bytes").into())
+    }
+
+    /// Whether this is the refusal of a key or a pattern that is too long.
+    ///
+    /// ```
+    /// use statestore_protocol::ServiceError;
+    ///
+    /// assert!(ServiceError::too_long("key", 16_384).is_too_long());
+    /// assert!(!ServiceError::EmptyKey.is_too_long());
+    /// ```
+    pub fn is_too_long(&self) -> bool {
+        let Self::Other(text) = self else {
+            return false;
+        };
+        let number = ["the key", "the pattern"]
+            .iter()
+            .find_map(|what| text.strip_prefix(what.as_bytes()))
+            .and_then(|text| text.strip_prefix(TOO_LONG.as_bytes()))
+            .and_then(|text| text.strip_suffix(b" bytes"));
+        number.is_some_and(|number| number.iter().all(u8::is_ascii_digit))
     }
 
     /// The text behind `-ERR `.

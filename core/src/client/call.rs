@@ -1,6 +1,6 @@
 //! One request and its response, as a future.
-use super::ConnectionState;
 use super::abandoned;
+use super::deadline::shown;
 use super::shared::Shared;
 use super::trace::Trace;
 use super::transact::refused;
@@ -74,6 +74,9 @@ impl<'a> Call<'a> {
             .saturating_add(timeout_ms)
             .saturating_add(part_ms.into())
             .min(u64::MAX - 1);
+        if !self.request.waits_out_outages {
+            self.shared.check_fail_fast(|| self.action())?;
+        }
         let timestamp = self.shared.tick();
         let mut wakers = Vec::new();
         let (result, nudge) = {
@@ -156,20 +159,21 @@ impl<'a> Call<'a> {
     }
 
     fn failed(&self, failure: Failure) -> Error {
-        let reason = match failure.kind {
-            ErrorKind::TimedOut if !self.timeout.is_zero() => {
-                format!("{} within {:?}", failure.reason, self.timeout)
-            }
-            _ => failure.reason.into_owned(),
-        };
+        let is_late = failure.kind == ErrorKind::TimedOut;
+        let mut reason = failure.reason.into_owned();
+        if is_late && !self.timeout.is_zero() {
+            reason = format!("{reason} within {:?}", shown(self.timeout));
+        }
+        // While there is no connection, the reason for that is the cause.
+        let outage = is_late.then(|| self.shared.outage()).flatten();
+        if let Some(outage) = &outage {
+            reason = format!("{reason}; {outage}");
+        }
         let error = Error::new(failure.kind, failure.outcome, self.action(), reason)
             .with_mqtt_reason(failure.mqtt_reason);
-        // While there is no connection, the reason for that is the cause.
-        match &*self.shared.state.borrow() {
-            ConnectionState::Reconnecting(cause) if failure.kind == ErrorKind::TimedOut => {
-                error.with_source(cause.clone())
-            }
-            _ => error,
+        match outage {
+            Some(outage) => error.with_source(outage.cause),
+            None => error,
         }
     }
 

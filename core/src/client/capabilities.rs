@@ -1,14 +1,13 @@
 //! Asking what a store can do besides the protocol that all stores have.
 use super::Client;
 use super::call::{Call, action};
-use super::deadline::Deadline;
+use super::deadline::{Deadline, shown};
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::request::Outgoing;
 use statestore_protocol::{Capabilities, CommandRef, ServiceError};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::time::timeout;
 
 /// What is known of the store.
 #[derive(Debug, Default)]
@@ -73,7 +72,8 @@ impl Client {
         let command = CommandRef::Capabilities;
         // Who may not wait does not wait for somebody else's answer either.
         let _asking = if waits {
-            let asking = timeout(deadline.left(), known.asking.lock()).await;
+            let timers = &self.shared().timers;
+            let asking = timers.timeout(deadline.left(), known.asking.lock()).await;
             Some(asking.map_err(|_| too_late(command, deadline))?)
         } else {
             None
@@ -106,12 +106,13 @@ impl Client {
 
     /// Makes a call that only some stores know, if what the store can do `permits` it.
     ///
-    /// `call` gets the time that it may take, and what was permitted. It is made a second time if the store does not understand it, so that it is another
+    /// `command` is what the call is for, for errors. `call` gets the time that it may take, and what was permitted. It is made a second time if the store does not understand it, so that it is another
     /// one than the one that was asked.
     pub(super) async fn if_capable<P, T, F: Future<Output = Result<T, Error>>>(
         &self,
         deadline: &Deadline,
         waits: bool,
+        command: CommandRef<'_>,
         permits: impl Fn(&Capabilities) -> Result<P, Error>,
         mut call: impl FnMut(Duration, P) -> F,
     ) -> Result<T, Error> {
@@ -119,8 +120,16 @@ impl Client {
         loop {
             let capabilities = self.capabilities_within(deadline, waits).await;
             // Nothing else was sent so far.
-            let capabilities =
-                capabilities.map_err(|error| error.with_outcome(Outcome::NotDone))?;
+            let capabilities = capabilities.map_err(|error| {
+                let reason = format!(
+                    "{} failed: {}",
+                    action(CommandRef::Capabilities),
+                    error.reason()
+                );
+                error
+                    .with_outcome(Outcome::NotDone)
+                    .with_action(action(command), reason)
+            })?;
             let permitted = permits(&capabilities)?;
             match call(deadline.left(), permitted).await {
                 Err(error) if is_first && is_unknown_form(&error) => {
@@ -168,7 +177,7 @@ pub(super) fn permits_conditions(
 }
 
 fn too_late(command: CommandRef<'_>, deadline: &Deadline) -> Error {
-    let reason = format!("no response within {:?}", deadline.timeout);
+    let reason = format!("no response within {:?}", shown(deadline.timeout));
     Error::new(
         ErrorKind::TimedOut,
         Outcome::NotDone,

@@ -2,6 +2,15 @@
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// A time for messages: in whole milliseconds, since the further digits of what is left of a time-out mean nothing.
+pub(crate) fn shown(time: Duration) -> Duration {
+    let rounded = time.saturating_add(Duration::from_micros(500)).as_millis();
+    match u64::try_from(rounded) {
+        Ok(0) | Err(_) => time,
+        Ok(ms) => Duration::from_millis(ms),
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadline {
     /// How long the call may take.

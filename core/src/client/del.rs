@@ -2,6 +2,7 @@
 use super::call::{Call, Response, invalid_argument};
 use super::capabilities::permits_conditions;
 use super::{Client, Deadline, Retry};
+use crate::AsBytes;
 use crate::error::Error;
 use crate::request::Outgoing;
 use statestore_protocol::{CommandRef, Hlc, Reply, Version};
@@ -25,6 +26,8 @@ pub struct DelOptions {
     /// Whether it fails with [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) if it cannot be sent at once: because there
     /// is no connection, requests wait before it, or the send window or the buffer has no room.
     pub at_once: bool,
+    /// Whether it waits for a lost connection in spite of [`Settings::fail_fast`](crate::Settings::fail_fast).
+    pub(crate) waits_out_outages: bool,
 }
 
 impl DelOptions {
@@ -90,7 +93,7 @@ impl Client {
     /// Deletes a key.
     ///
     /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
-    pub async fn del(&self, key: impl AsRef<[u8]>) -> Result<DelOutcome, Error> {
+    pub async fn del(&self, key: impl AsBytes) -> Result<DelOutcome, Error> {
         self.del_with(key, &DelOptions::default()).await
     }
 
@@ -99,7 +102,7 @@ impl Client {
     /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
     pub async fn del_with(
         &self,
-        key: impl AsRef<[u8]>,
+        key: impl AsBytes,
         options: &DelOptions,
     ) -> Result<DelOutcome, Error> {
         if options.if_version.is_some() {
@@ -125,8 +128,14 @@ impl Client {
         };
         let if_version = options.if_version;
         let permits = permits_conditions(CommandRef::Del { key, if_version });
-        self.if_capable(&deadline, !options.at_once, permits, del)
-            .await
+        self.if_capable(
+            &deadline,
+            !options.at_once,
+            CommandRef::Del { key, if_version },
+            permits,
+            del,
+        )
+        .await
     }
 
     /// `token` is the text of the fencing token in the options.
@@ -145,6 +154,7 @@ impl Client {
             fencing_token: token,
             retry: options.retry,
             waits: !options.at_once,
+            waits_out_outages: options.waits_out_outages,
             ..Outgoing::new(command)
         };
         Ok(Call::new(self.shared(), request, options.timeout))

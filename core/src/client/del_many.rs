@@ -2,6 +2,7 @@
 use super::call::invalid_argument;
 use super::many::{Begun, ONE_VERSION, together};
 use super::{Client, DelOptions, DelOutcome, del};
+use crate::AsBytes;
 use crate::error::Error;
 use statestore_protocol::{CommandRef, Hlc};
 use std::convert::Infallible;
@@ -17,20 +18,23 @@ impl Client {
     /// # Errors
     /// Those of [`del`](Self::del), for each key one of its own.
     #[must_use = "each outcome may be an error"]
-    pub async fn del_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<DelOutcome, Error>> {
+    pub async fn del_many<K: AsBytes>(
+        &self,
+        keys: impl AsRef<[K]>,
+    ) -> Vec<Result<DelOutcome, Error>> {
         self.del_many_with(keys, &DelOptions::default()).await
     }
 
     /// Like [`del_many`](Self::del_many); the options are those of each DEL, its time-out counts from when it is sent. They have no
     /// version, which only one of the keys could have.
     #[must_use = "each outcome may be an error"]
-    pub async fn del_many_with<K: AsRef<[u8]>>(
+    pub async fn del_many_with<K: AsBytes>(
         &self,
-        keys: &[K],
+        keys: impl AsRef<[K]>,
         options: &DelOptions,
     ) -> Vec<Result<DelOutcome, Error>> {
         let token = options.fencing_token.as_ref().map(Hlc::to_string);
-        let dels = keys.iter().map(|key| {
+        let dels = keys.as_ref().iter().map(|key| {
             let key = key.as_ref();
             let del = match options.if_version {
                 Some(_) => {

@@ -9,7 +9,12 @@ use super::ticker::Ticker;
 use crate::LostReason;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::transport;
+use std::any::Any;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -27,7 +32,28 @@ pub(super) async fn run(shared: Arc<Shared>, first: oneshot::Sender<Result<(), E
         shared: &shared,
         reason: None,
     };
-    end.reason = Some(drive(&shared, first).await);
+    let mut first = Some(first);
+    let driven = {
+        let mut driving = pin!(drive(&shared, &mut first));
+        poll_fn(|context| {
+            let polled = catch_unwind(AssertUnwindSafe(|| driving.as_mut().poll(context)));
+            polled.unwrap_or_else(|panic| Poll::Ready(broke(&*panic)))
+        })
+        .await
+    };
+    if let Some(first) = first {
+        // The caller may have given up.
+        let _ = first.send(Err(driven.1.clone()));
+    }
+    end.reason = Some(driven);
+}
+
+/// The runtime lacks something, which tokio says by a panic, or this library has a bug.
+fn broke(panic: &(dyn Any + Send)) -> (LostReason, Error) {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let text = text.unwrap_or("an unknown panic");
+    closed(&format!("its runtime cannot run it: {text}"))
 }
 
 /// Ends the client when the driver ends, even if that is because its runtime shuts down.
@@ -125,8 +151,10 @@ impl ProtocolErrors {
 }
 
 /// Connects, again and again; why that is over.
-async fn drive(shared: &Shared, first: oneshot::Sender<Result<(), Error>>) -> (LostReason, Error) {
-    let mut first = Some(first);
+async fn drive(
+    shared: &Shared,
+    first: &mut Option<oneshot::Sender<Result<(), Error>>>,
+) -> (LostReason, Error) {
     let mut backoff = Backoff::new(
         shared.settings.reconnect_delay_min,
         shared.settings.reconnect_delay_max,
@@ -137,7 +165,7 @@ async fn drive(shared: &Shared, first: oneshot::Sender<Result<(), Error>>) -> (L
     let mut protocol_errors = ProtocolErrors::default();
     let mut reported = Reported::default();
     loop {
-        let (lost, held) = connect_and_run(shared, &mut ticker, &mut addresses, &mut first).await;
+        let (lost, held) = connect_and_run(shared, &mut ticker, &mut addresses, first).await;
         let held_well = held.is_some_and(|since| since.elapsed() >= GOOD);
         let renews = protocol_errors.count(&lost, held_well);
         if renews {
@@ -163,6 +191,7 @@ async fn drive(shared: &Shared, first: oneshot::Sender<Result<(), Error>>) -> (L
             return taken_over(&address, error);
         }
         if held.is_some() {
+            shared.connection_lost();
             lost_at = None;
             reported.clear();
             tracing::warn!(reason = %error, "the connection to the broker is lost");

@@ -1,7 +1,8 @@
 //! GET.
 use super::call::{Call, invalid_argument};
 use super::capabilities::unsupported;
-use super::{Client, Deadline, Shared, detached};
+use super::{Client, Deadline, Expiry, Shared, detached};
+use crate::AsBytes;
 use crate::error::Error;
 use crate::intents;
 use crate::request::Outgoing;
@@ -14,23 +15,24 @@ use std::time::Duration;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Entry {
-    /// The value.
+    /// The value. In formats of serde that people read, such as JSON, it is a string if it is text (UTF-8), and otherwise an object with
+    /// the member `base64`.
+    #[cfg_attr(feature = "serde", serde(with = "super::value_format"))]
     pub value: Bytes,
     /// The version that the SET which stored it returned.
     pub version: Hlc,
-    /// After what time it expires, to the millisecond, counted from when the store answered; `None` if it does not, or if
-    /// [`GetOptions::remaining`] did not ask.
+    /// Remaining time, [`Expiry::Unknown`] unless [`GetOptions::remaining`] asked for it.
     #[cfg_attr(feature = "serde", serde(default))]
-    pub expires_in: Option<Duration>,
+    pub expires_in: Expiry,
 }
 
 impl Entry {
-    /// An entry of which is not known whether it expires.
+    /// An entry whose remaining time is unknown.
     pub fn new(value: impl Into<Bytes>, version: Hlc) -> Self {
         Self {
             value: value.into(),
             version,
-            expires_in: None,
+            expires_in: Expiry::Unknown,
         }
     }
 }
@@ -101,7 +103,7 @@ impl GetOptions {
         Ok(self.clone().eventual(self.eventual && store.eventual))
     }
 
-    fn command<'a>(&self, key: &'a [u8]) -> CommandRef<'a> {
+    pub(super) fn command<'a>(&self, key: &'a [u8]) -> CommandRef<'a> {
         CommandRef::Get {
             key,
             remaining: self.remaining,
@@ -114,7 +116,7 @@ impl Client {
     /// Reads a key; `None` if it is absent.
     ///
     /// Dropping the future takes the request back; nothing is changed by it.
-    pub async fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Entry>, Error> {
+    pub async fn get(&self, key: impl AsBytes) -> Result<Option<Entry>, Error> {
         self.get_with(key, &GetOptions::default()).await
     }
 
@@ -123,7 +125,7 @@ impl Client {
     /// Dropping the future takes the request back; nothing is changed by it.
     pub async fn get_with(
         &self,
-        key: impl AsRef<[u8]>,
+        key: impl AsBytes,
         options: &GetOptions,
     ) -> Result<Option<Entry>, Error> {
         if options.needs_extensions() {
@@ -153,8 +155,14 @@ impl Client {
             async move { self.send_get(key, &options).await }
         };
         let permits = |store: &Capabilities| options.permitted(key, store);
-        self.if_capable(&deadline, !options.at_once, permits, get)
-            .await
+        self.if_capable(
+            &deadline,
+            !options.at_once,
+            options.command(key),
+            permits,
+            get,
+        )
+        .await
     }
 }
 
@@ -215,7 +223,7 @@ pub(super) fn entry(
         (Reply::Value(value), Some(version)) => Ok(Some(Entry {
             value: detached(value),
             version,
-            expires_in: None,
+            expires_in: Expiry::Unknown,
         })),
         (
             Reply::ValueAndTime {
@@ -226,7 +234,8 @@ pub(super) fn entry(
         ) if get.asks_for_remaining_time() => Ok(Some(Entry {
             value: detached(value),
             version,
-            expires_in: expires_in_ms.map(Duration::from_millis),
+            expires_in: expires_in_ms
+                .map_or(Expiry::Never, |ms| Expiry::After(Duration::from_millis(ms))),
         })),
         (Reply::Value(_) | Reply::ValueAndTime { .. }, None) => {
             Err(get.invalid("the response has a value and no version"))

@@ -1,6 +1,7 @@
 //! Many GETs at a time.
 use super::many::{Begun, together};
 use super::{Client, Deadline, Entry, GetOptions, get};
+use crate::AsBytes;
 use crate::error::Error;
 use crate::intents;
 use statestore_protocol::Capabilities;
@@ -8,28 +9,40 @@ use statestore_protocol::Capabilities;
 impl Client {
     /// Reads several keys, in their order; `None` for each that is absent.
     ///
+    /// ```no_run
+    /// # async fn example(client: &statestore::Client) -> Result<(), statestore::Error> {
+    /// let pumps = client.get_many(["pump/1", "pump/2"]).await?;
+    /// assert_eq!(pumps.len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// The protocol has no command for that: these are single GETs, sent without waiting for each other. The result is
     /// **not a snapshot**: a writer may come between any two of them.
     ///
     /// # Errors
     /// The first error of any of them; the others are cancelled.
-    pub async fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Entry>>, Error> {
+    pub async fn get_many<K: AsBytes>(
+        &self,
+        keys: impl AsRef<[K]>,
+    ) -> Result<Vec<Option<Entry>>, Error> {
         self.get_many_with(keys, &GetOptions::default()).await
     }
 
     /// Like [`get_many`](Self::get_many); the time-out is for each GET, from when it is sent.
-    pub async fn get_many_with<K: AsRef<[u8]>>(
+    pub async fn get_many_with<K: AsBytes>(
         &self,
-        keys: &[K],
+        keys: impl AsRef<[K]>,
         options: &GetOptions,
     ) -> Result<Vec<Option<Entry>>, Error> {
+        let keys = keys.as_ref();
         if options.needs_extensions() {
             return Box::pin(self.get_many_extended(keys, options)).await;
         }
         self.send_gets(keys, options).await
     }
 
-    async fn get_many_extended<K: AsRef<[u8]>>(
+    async fn get_many_extended<K: AsBytes>(
         &self,
         keys: &[K],
         options: &GetOptions,
@@ -40,11 +53,17 @@ impl Client {
         let deadline = Deadline::after(options.timeout.unwrap_or(self.shared().request_timeout()));
         let gets = |_, permitted: GetOptions| async move { self.send_gets(keys, &permitted).await };
         let permits = |store: &Capabilities| options.permitted(first.as_ref(), store);
-        self.if_capable(&deadline, !options.at_once, permits, gets)
-            .await
+        self.if_capable(
+            &deadline,
+            !options.at_once,
+            options.command(first.as_ref()),
+            permits,
+            gets,
+        )
+        .await
     }
 
-    async fn send_gets<K: AsRef<[u8]>>(
+    async fn send_gets<K: AsBytes>(
         &self,
         keys: &[K],
         options: &GetOptions,

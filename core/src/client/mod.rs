@@ -10,6 +10,7 @@ mod deadline;
 mod del;
 mod del_many;
 mod driver;
+mod expiry;
 mod foreign_protocol;
 mod get;
 mod get_many;
@@ -18,6 +19,7 @@ mod lost;
 mod many;
 mod observe;
 mod observer;
+mod outage;
 mod output;
 mod retry;
 mod scan;
@@ -27,10 +29,13 @@ mod set_many;
 mod shared;
 mod state;
 mod ticker;
+pub(crate) mod timers;
 mod token;
 mod trace;
 mod transact;
 mod transaction;
+#[cfg(feature = "serde")]
+mod value_format;
 mod vdel;
 mod watches;
 
@@ -39,6 +44,7 @@ pub(crate) use capabilities::is_unknown_form;
 pub use counters::Counters;
 pub(crate) use deadline::Deadline;
 pub use del::{DelOptions, DelOutcome};
+pub use expiry::Expiry;
 pub use get::{Entry, GetOptions};
 pub use observe::ObserveOptions;
 pub use observer::{Observation, Observer, Overflow};
@@ -62,6 +68,7 @@ use statestore_protocol::mqtt::{Connect, Limits, Subscription};
 use statestore_protocol::topic;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
+pub(crate) use timers::Timers;
 use tokio::sync::{oneshot, watch};
 
 /// How long closing takes for giving leases back.
@@ -123,6 +130,9 @@ impl Drop for Closing<'_> {
 }
 
 impl Client {
+    /// Time that [`close`](Self::close) grants the requests under way.
+    pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
     /// Connects, and waits until the broker has accepted the connection and its subscriptions.
     ///
     /// Dropping the future gives up connecting. A session that the broker has begun meanwhile ends after its expiry.
@@ -132,10 +142,11 @@ impl Client {
     /// [`ErrorKind::NotAuthenticated`], [`ErrorKind::Untrusted`], [`ErrorKind::InvalidSettings`]. Only later failures are retried
     /// by themselves, unless [`Settings::connect_limit`] says otherwise.
     ///
-    /// # Panics
-    /// Outside of a tokio runtime with time and I/O.
+    /// Outside of a tokio runtime it is [`ErrorKind::InvalidSettings`], and [`ErrorKind::Closed`] in one without time. Once connected,
+    /// the calls of a client can be awaited outside of tokio too, while that runtime runs.
     pub async fn connect(settings: Settings) -> Result<Self, Error> {
         settings.check()?;
+        let timers = Timers::here().ok_or_else(|| no_runtime(&settings))?;
         settings.warn_of_exposure();
         let exchange = exchange(&settings)?;
         let clock = shared::new_clock(random(&settings)?).map_err(|error| {
@@ -146,7 +157,7 @@ impl Client {
                 error.to_string(),
             )
         })?;
-        let shared = Arc::new(Shared::new(settings, exchange, clock));
+        let shared = Arc::new(Shared::new(settings, exchange, clock, timers));
         let handle = Arc::new(Handle {
             shared: shared.clone(),
         });
@@ -172,24 +183,37 @@ impl Client {
         result.map(|()| Self { handle })
     }
 
-    /// Closes the connection and waits until that is done. Requests that still run fail with [`ErrorKind::Closed`], and
-    /// so does everything that other clones do from now on.
+    /// Closes the client as [`close_within`](Self::close_within) does, within [`CLOSE_TIMEOUT`](Self::CLOSE_TIMEOUT).
+    pub async fn close(&self) {
+        self.close_within(Self::CLOSE_TIMEOUT).await;
+    }
+
+    /// Closes the connection and waits until that is done.
     ///
-    /// Leases that are held are given back before, which may take a second at most; without a connection they end by
+    /// The requests under way are finished first, for `timeout` at most and only while there is a connection. The others fail with
+    /// [`ErrorKind::Closed`], with the outcome [`Unknown`](Outcome::Unknown) if they were sent, and so does everything that other
+    /// clones do from then on. [`Duration::ZERO`] waits for no request. A call of several requests, as [`update`](Self::update), may
+    /// end between two of them.
+    ///
+    /// Leases that are held are given back next, which may take a second at most; without a connection they end by
     /// themselves.
     ///
     /// Dropping the future closes the connection at once; leases that were not given back by then end by themselves.
-    pub async fn close(&self) {
+    pub async fn close_within(&self, timeout: Duration) {
+        let mut state = self.shared().state.subscribe();
         {
             let _closing = Closing(self.shared());
-            let mut state = self.shared().state.subscribe();
+            tokio::select! {
+                () = self.shared().finished() => {}
+                _ = state.wait_for(|state| !state.is_connected()) => {}
+                () = tokio::time::sleep(timeout) => {}
+            }
             tokio::select! {
                 () = self.shared().leases.close() => {}
                 _ = state.wait_for(|state| !state.is_connected()) => {}
-                () = tokio::time::sleep(GIVE_BACK) => {}
+                () = self.shared().timers.sleep(GIVE_BACK) => {}
             }
         }
-        let mut state = self.shared().state.subscribe();
         // The sender lives as long as `self`.
         let _ = state.wait_for(ConnectionState::is_closed).await;
     }
@@ -231,6 +255,15 @@ impl Client {
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.handle.shared
     }
+}
+
+fn no_runtime(settings: &Settings) -> Error {
+    Error::new(
+        ErrorKind::InvalidSettings,
+        Outcome::NotDone,
+        format!("connecting to {}", settings.address()),
+        "there is no tokio runtime here; connect in one with time and I/O, as of `#[tokio::main]` or `Builder::enable_all`",
+    )
 }
 
 /// The state machine of a client with these settings.

@@ -3,12 +3,13 @@ use super::Client;
 use super::call::invalid_argument;
 use super::observer::{Observer, Overflow, Queue};
 use super::shared::after;
+use crate::AsBytes;
 use crate::error::{Error, ErrorKind, Outcome};
 use bytes::Bytes;
 use statestore_protocol::CommandRef;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 /// Options of [`Client::observe_with`].
 #[derive(Debug, Clone, Default)]
@@ -50,7 +51,7 @@ impl Client {
     /// observers of one key share one watch at the store (KEYNOTIFY).
     ///
     /// Dropping the future leaves no observer behind.
-    pub async fn observe(&self, key: impl AsRef<[u8]>) -> Result<Observer, Error> {
+    pub async fn observe(&self, key: impl AsBytes) -> Result<Observer, Error> {
         self.observe_with(key, &ObserveOptions::default()).await
     }
 
@@ -59,13 +60,15 @@ impl Client {
     /// Dropping the future leaves no observer behind.
     pub async fn observe_with(
         &self,
-        key: impl AsRef<[u8]>,
+        key: impl AsBytes,
         options: &ObserveOptions,
     ) -> Result<Observer, Error> {
         let command = CommandRef::Watch { key: key.as_ref() };
         if key.as_ref().is_empty() {
             return Err(invalid_argument(command, "the key is empty"));
         }
+        self.shared()
+            .check_fail_fast(|| super::call::action(command))?;
         let denied = |core: &super::shared::Core| {
             core.exchange
                 .session()
@@ -95,7 +98,7 @@ impl Client {
                 .watches
                 .add(self.handle.clone(), key.clone(), queue.clone(), until);
         let observer = Observer { queue, watching };
-        match timeout_at(until, begun).await {
+        match self.shared().timers.timeout_at(until, begun).await {
             Ok(Ok(Ok(()))) => Ok(observer),
             Ok(Ok(Err(error))) => Err(error),
             // A watch ends with its connection: nothing of it is left.
@@ -109,7 +112,10 @@ impl Client {
                 ErrorKind::TimedOut,
                 Outcome::Unknown,
                 super::call::action(CommandRef::Watch { key: &key }),
-                format!("the watch did not begin within {timeout:?}"),
+                match self.shared().outage() {
+                    Some(outage) => format!("the watch did not begin within {timeout:?}; {outage}"),
+                    None => format!("the watch did not begin within {timeout:?}"),
+                },
             )),
         }
     }

@@ -1,6 +1,7 @@
 //! SCAN.
 use super::call::Call;
 use super::{Client, detached};
+use crate::AsBytes;
 use crate::error::Error;
 use crate::intents;
 use crate::request::Outgoing;
@@ -94,12 +95,12 @@ enum Next {
 
 impl Client {
     /// Looks for keys. The pattern is a glob: `*`, `?`, `[ab]`, `[0-9]`, `[!x]`, and `[*]` for a star.
-    pub fn scan(&self, pattern: impl AsRef<[u8]>) -> Scan {
+    pub fn scan(&self, pattern: impl AsBytes) -> Scan {
         self.scan_with(pattern, ScanOptions::default())
     }
 
     /// Looks for keys.
-    pub fn scan_with(&self, pattern: impl AsRef<[u8]>, options: ScanOptions) -> Scan {
+    pub fn scan_with(&self, pattern: impl AsBytes, options: ScanOptions) -> Scan {
         Scan {
             client: self.clone(),
             pattern: Bytes::copy_from_slice(pattern.as_ref()),

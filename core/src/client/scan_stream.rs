@@ -6,6 +6,7 @@ use futures_core::Stream;
 use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 /// The keys that a [`Scan`] finds. It ends after the last key, and after an error.
@@ -19,8 +20,8 @@ pub struct ScanStream {
 type Page = Pin<Box<dyn Future<Output = (Scan, Result<Option<Vec<Bytes>>, Error>)> + Send>>;
 
 enum Pages {
-    /// The next one is under way.
-    UnderWay(Page),
+    /// The next one is under way. The lock is never contended: it makes the stream `Sync`, which its future is not.
+    UnderWay(Mutex<Page>),
     End,
 }
 
@@ -36,10 +37,11 @@ impl fmt::Debug for Pages {
 impl Pages {
     /// Nothing is requested before the future is polled.
     fn of(mut scan: Scan) -> Self {
-        Self::UnderWay(Box::pin(async move {
+        let page: Page = Box::pin(async move {
             let page = scan.next_page().await;
             (scan, page)
-        }))
+        });
+        Self::UnderWay(Mutex::new(page))
     }
 }
 
@@ -64,6 +66,7 @@ impl Stream for ScanStream {
             let Pages::UnderWay(page) = &mut self.pages else {
                 return Poll::Ready(None);
             };
+            let page = page.get_mut().unwrap_or_else(PoisonError::into_inner);
             let (scan, page) = ready!(page.as_mut().poll(context));
             match page {
                 Ok(Some(keys)) => {

@@ -2,6 +2,7 @@
 use super::call::{Call, Response, check_value, invalid_argument};
 use super::capabilities::permits_conditions;
 use super::{Client, Deadline, Retry, Shared};
+use crate::AsBytes;
 use crate::error::{Error, ErrorKind};
 use crate::lock;
 use crate::request::Outgoing;
@@ -21,12 +22,16 @@ use std::time::Duration;
 /// # assert!(!lease.persist);
 /// ```
 #[derive(Debug, Clone, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of its own"
+)]
 #[non_exhaustive]
 pub struct SetOptions {
     /// When the SET applies.
     pub condition: Condition,
-    /// After what time the key expires, to the millisecond, rounded up; not zero. Without it the key does not expire,
-    /// even if it was to expire before.
+    /// Time after which the key expires, to the millisecond, rounded up; not zero. Without it, or with [`Duration::MAX`], the key does
+    /// not expire, even if it was to expire before.
     pub expires_in: Option<Duration>,
     /// Protects the key: from now on it is written and deleted only with this token or a higher one.
     pub fencing_token: Option<Hlc>,
@@ -44,6 +49,8 @@ pub struct SetOptions {
     /// Whether it fails with [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) if it cannot be sent at once: because there
     /// is no connection, requests wait before it, or the send window or the buffer has no room.
     pub at_once: bool,
+    /// Whether it waits for a lost connection in spite of [`Settings::fail_fast`](crate::Settings::fail_fast).
+    pub(crate) waits_out_outages: bool,
 }
 
 impl SetOptions {
@@ -143,11 +150,7 @@ impl Client {
     /// Stores a value, whatever was there before.
     ///
     /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
-    pub async fn set(
-        &self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-    ) -> Result<SetOutcome, Error> {
+    pub async fn set(&self, key: impl AsBytes, value: impl AsBytes) -> Result<SetOutcome, Error> {
         self.set_with(key, value, &SetOptions::default()).await
     }
 
@@ -156,8 +159,8 @@ impl Client {
     /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
     pub async fn set_with(
         &self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
+        key: impl AsBytes,
+        value: impl AsBytes,
         options: &SetOptions,
     ) -> Result<SetOutcome, Error> {
         if let Condition::IfVersion(version) = options.condition {
@@ -191,7 +194,7 @@ impl Client {
         };
         let permits = permits_conditions(command);
         let result = self
-            .if_capable(&deadline, !options.at_once, permits, set)
+            .if_capable(&deadline, !options.at_once, command, permits, set)
             .await;
         match result {
             Err(error) if error.kind() == ErrorKind::Unsupported => {
@@ -243,6 +246,7 @@ impl Shared {
             retry: options.retry,
             waits: !options.at_once,
             coalesce: options.coalesce,
+            waits_out_outages: options.waits_out_outages,
             ..Outgoing::new(command(expires_in_ms))
         };
         Ok(Call::new(self, request, options.timeout))
@@ -251,11 +255,12 @@ impl Shared {
 
 /// After how many milliseconds a key expires, or why it cannot.
 pub(super) fn expires_in_ms(options: &SetOptions) -> Result<Option<NonZeroU64>, &'static str> {
-    let Some(after) = options.expires_in else {
+    let Some(after) = options.expires_in.filter(|&after| after != Duration::MAX) else {
         return Ok(None);
     };
     let ms = u64::try_from(after.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
-    let ms = NonZeroU64::new(ms).ok_or("a key cannot expire after no time")?;
+    let ms = NonZeroU64::new(ms)
+        .ok_or("the time after which it expires is zero; it is at least one millisecond")?;
     Ok(Some(ms))
 }
 

@@ -2,6 +2,7 @@
 use super::call::invalid_argument;
 use super::many::{Begun, ONE_VERSION, together};
 use super::{Client, SetOptions, SetOutcome, set};
+use crate::AsBytes;
 use crate::error::Error;
 use statestore_protocol::{CommandRef, Condition, Hlc};
 use std::convert::Infallible;
@@ -15,7 +16,7 @@ impl Client {
     ///
     /// ```no_run
     /// # async fn example(client: &statestore::Client) -> Result<(), statestore::Error> {
-    /// for outcome in client.set_many(&[("pump/1", "on"), ("pump/2", "off")]).await {
+    /// for outcome in client.set_many([("pump/1", "on"), ("pump/2", "off")]).await {
     ///     outcome?;
     /// }
     /// # Ok(())
@@ -25,9 +26,9 @@ impl Client {
     /// # Errors
     /// Those of [`set`](Self::set), for each value one of its own.
     #[must_use = "each outcome may be an error"]
-    pub async fn set_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    pub async fn set_many<K: AsBytes, V: AsBytes>(
         &self,
-        values: &[(K, V)],
+        values: impl AsRef<[(K, V)]>,
     ) -> Vec<Result<SetOutcome, Error>> {
         self.set_many_with(values, &SetOptions::default()).await
     }
@@ -35,13 +36,13 @@ impl Client {
     /// Like [`set_many`](Self::set_many); the options are those of each SET, its time-out counts from when it is sent. They have no
     /// condition on a version, which only one of the keys could meet.
     #[must_use = "each outcome may be an error"]
-    pub async fn set_many_with<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    pub async fn set_many_with<K: AsBytes, V: AsBytes>(
         &self,
-        values: &[(K, V)],
+        values: impl AsRef<[(K, V)]>,
         options: &SetOptions,
     ) -> Vec<Result<SetOutcome, Error>> {
         let token = options.fencing_token.as_ref().map(Hlc::to_string);
-        let sets = values.iter().map(|(key, value)| {
+        let sets = values.as_ref().iter().map(|(key, value)| {
             let (key, value) = (key.as_ref(), value.as_ref());
             let set = match options.condition {
                 Condition::IfVersion(_) => {

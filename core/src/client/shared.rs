@@ -1,5 +1,6 @@
 //! What a client's handles, its requests and its tasks share.
 use super::capabilities::Known;
+use super::timers::Timers;
 use super::watches::Watches;
 use super::{ConnectionState, Counters};
 use crate::LostReason;
@@ -9,9 +10,10 @@ use crate::platform::Platform;
 use crate::request::Exchange;
 use smol_str::SmolStr;
 use statestore_protocol::{Clock, Hlc, HlcError};
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -35,10 +37,13 @@ pub(crate) struct Shared {
     /// What is known of the store.
     pub(super) known: Known,
     pub(super) state: watch::Sender<ConnectionState>,
+    /// When the connection was lost last.
+    pub(super) lost_at: Mutex<Option<Instant>>,
     /// Ends the delay before the next attempt to connect.
     pub(super) reconnect: Notify,
     /// Why the client ends, from the moment at which it begins to.
     lost_reason: OnceLock<LostReason>,
+    pub(crate) timers: Timers,
 }
 
 /// The clock for timestamps.
@@ -98,7 +103,12 @@ impl Core {
 }
 
 impl Shared {
-    pub(super) fn new(settings: Settings, exchange: Exchange, clock: Clock) -> Self {
+    pub(super) fn new(
+        settings: Settings,
+        exchange: Exchange,
+        clock: Clock,
+        timers: Timers,
+    ) -> Self {
         Self {
             settings,
             epoch: Instant::now(),
@@ -119,8 +129,10 @@ impl Shared {
             watches: Watches::default(),
             known: Known::default(),
             state: watch::Sender::new(ConnectionState::Connecting),
+            lost_at: Mutex::new(None),
             reconnect: Notify::new(),
             lost_reason: OnceLock::new(),
+            timers,
         }
     }
 
@@ -210,6 +222,19 @@ impl Shared {
         counters.clock_skews = self.clock_skews.load(Ordering::Relaxed);
         self.watches.count(&mut counters);
         counters
+    }
+
+    /// Completes when no request is under way.
+    pub(super) async fn finished(&self) {
+        poll_fn(|context| {
+            let is_idle = self.core().exchange.poll_idle(context.waker());
+            if is_idle {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
     }
 
     /// Why the client ends, if it does.

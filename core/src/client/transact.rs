@@ -151,7 +151,8 @@ impl Client {
             }
             Some(_) => Ok(()),
         };
-        match self.if_capable(&deadline, true, permits, transact).await {
+        let done = self.if_capable(&deadline, true, command, permits, transact);
+        match done.await {
             Err(error) if options.through_intents && error.kind() == ErrorKind::Unsupported => {
                 let store = intents::Local::new(self.shared()).persist(options.persist);
                 Box::pin(intents::transact(&store, transaction, deadline.left())).await

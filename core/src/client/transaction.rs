@@ -1,6 +1,7 @@
 //! What a transaction is to do.
 use super::set::expires_in_ms;
 use super::{DelOptions, SetOptions};
+use crate::AsBytes;
 use bytes::Bytes;
 use statestore_protocol::TransactionOperation;
 
@@ -35,12 +36,7 @@ impl Transaction {
 
     /// Adds a SET.
     #[must_use]
-    pub fn set(
-        mut self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-        options: &SetOptions,
-    ) -> Self {
+    pub fn set(mut self, key: impl AsBytes, value: impl AsBytes, options: &SetOptions) -> Self {
         let key = self.key(key.as_ref());
         let expires_in_ms = expires_in_ms(options).unwrap_or_else(|mistake| {
             self.mistaken(mistake);
@@ -60,7 +56,7 @@ impl Transaction {
 
     /// Adds a DEL. An absent key is no failure, unless the DEL is for a version.
     #[must_use]
-    pub fn del(mut self, key: impl AsRef<[u8]>, options: &DelOptions) -> Self {
+    pub fn del(mut self, key: impl AsBytes, options: &DelOptions) -> Self {
         let key = self.key(key.as_ref());
         self.operations.push(TransactionOperation::Del {
             key,

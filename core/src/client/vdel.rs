@@ -2,6 +2,7 @@
 use super::call::{Call, check_value, invalid_argument};
 use super::capabilities::permits_conditions;
 use super::{Client, Deadline, DelOptions};
+use crate::AsBytes;
 use crate::error::Error;
 use crate::request::Outgoing;
 use statestore_protocol::{CommandRef, Hlc, Reply};
@@ -29,11 +30,7 @@ impl Client {
     /// Deletes a key if it holds this value.
     ///
     /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
-    pub async fn vdel(
-        &self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-    ) -> Result<VdelOutcome, Error> {
+    pub async fn vdel(&self, key: impl AsBytes, value: impl AsBytes) -> Result<VdelOutcome, Error> {
         self.vdel_with(key, value, &DelOptions::default()).await
     }
 
@@ -42,8 +39,8 @@ impl Client {
     /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
     pub async fn vdel_with(
         &self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
+        key: impl AsBytes,
+        value: impl AsBytes,
         options: &DelOptions,
     ) -> Result<VdelOutcome, Error> {
         let (key, value) = (key.as_ref(), value.as_ref());
@@ -72,7 +69,7 @@ impl Client {
             async move { self.send_vdel(key, value, &options).await }
         };
         let permits = permits_conditions(command);
-        self.if_capable(&deadline, !options.at_once, permits, vdel)
+        self.if_capable(&deadline, !options.at_once, command, permits, vdel)
             .await
     }
 
@@ -100,6 +97,7 @@ impl Client {
             fencing_token: token.as_deref(),
             retry: options.retry,
             waits: !options.at_once,
+            waits_out_outages: options.waits_out_outages,
             ..Outgoing::new(command)
         };
         let mut vdel = Call::new(self.shared(), request, options.timeout);

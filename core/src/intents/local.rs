@@ -4,7 +4,7 @@ use crate::client::Shared;
 use crate::error::Error;
 use crate::{Entry, Hlc, SetOptions, SetOutcome};
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 /// The store as a client reaches it.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl Store for Local<'_> {
     }
 
     async fn pause(&self, time: Duration) {
-        sleep(time).await;
+        self.shared.timers.sleep(time).await;
     }
 
     fn now(&self) -> Duration {

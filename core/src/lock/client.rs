@@ -5,6 +5,7 @@ use super::lease::Lease;
 use super::lock;
 use super::options::{LeaseOptions, LockOptions};
 use super::update::{self, UpdateOptions, UpdateOutcome};
+use crate::AsBytes;
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::{Error, Outcome};
@@ -16,7 +17,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] if the name is empty.
-    pub fn lease(&self, name: impl AsRef<[u8]>) -> Result<Lease, Error> {
+    pub fn lease(&self, name: impl AsBytes) -> Result<Lease, Error> {
         self.lease_with(name, &LeaseOptions::default())
     }
 
@@ -24,18 +25,14 @@ impl Client {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] if the name is empty, or the options cannot work.
-    pub fn lease_with(
-        &self,
-        name: impl AsRef<[u8]>,
-        options: &LeaseOptions,
-    ) -> Result<Lease, Error> {
+    pub fn lease_with(&self, name: impl AsBytes, options: &LeaseOptions) -> Result<Lease, Error> {
         Lease::new(self.clone(), name.as_ref(), options)
     }
 
     /// Takes the lock of this name, which is a key of the store, and waits for it without a limit.
     ///
     /// Dropping the future gives up: nothing stays held, nothing goes on renewing.
-    pub async fn lock(&self, name: impl AsRef<[u8]>) -> Result<Guard, Error> {
+    pub async fn lock(&self, name: impl AsBytes) -> Result<Guard, Error> {
         self.lock_with(name, &LockOptions::default()).await
     }
 
@@ -50,7 +47,7 @@ impl Client {
     /// [`ErrorKind::TimedOut`] if the store did not answer.
     pub async fn lock_with(
         &self,
-        name: impl AsRef<[u8]>,
+        name: impl AsBytes,
         options: &LockOptions,
     ) -> Result<Guard, Error> {
         let name = Bytes::copy_from_slice(name.as_ref());
@@ -82,7 +79,7 @@ impl Client {
     /// before it was given back. That the lock could not be given back is no error: its lease ends by itself.
     pub async fn with_lock<T, E: From<Error>>(
         &self,
-        name: impl AsRef<[u8]>,
+        name: impl AsBytes,
         options: &LockOptions,
         work: impl AsyncFnOnce(&Guard) -> Result<T, E>,
     ) -> Result<T, E> {
@@ -110,7 +107,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] if the name is empty.
-    pub fn election(&self, name: impl AsRef<[u8]>) -> Result<Election, Error> {
+    pub fn election(&self, name: impl AsBytes) -> Result<Election, Error> {
         self.election_with(name, &LockOptions::default())
     }
 
@@ -120,7 +117,7 @@ impl Client {
     /// [`ErrorKind::InvalidArgument`] if the name is empty, or the options cannot work.
     pub fn election_with(
         &self,
-        name: impl AsRef<[u8]>,
+        name: impl AsBytes,
         options: &LockOptions,
     ) -> Result<Election, Error> {
         Election::new(self.clone(), name.as_ref(), options)
@@ -157,9 +154,9 @@ impl Client {
     /// pass; [`ErrorKind::TimedOut`] if others changed the key each time; [`ErrorKind::FencingTokenRequired`] if the key is
     /// fenced. On a store without conditions on versions, [`ErrorKind::FencingTokenLower`] if the key is protected with a token
     /// that is ahead of the clock, which passes within a minute. If the outcome is unknown, the change may have been stored.
-    pub async fn update<V: AsRef<[u8]>>(
+    pub async fn update<V: AsBytes>(
         &self,
-        key: impl AsRef<[u8]>,
+        key: impl AsBytes,
         change: impl FnMut(Option<&Entry>) -> Option<V>,
     ) -> Result<UpdateOutcome, Error> {
         self.update_with(key, &UpdateOptions::default(), change)
@@ -169,9 +166,9 @@ impl Client {
     /// Changes a key by what it holds.
     ///
     /// Dropping the future ends it between two steps; a write that has left may still be carried out.
-    pub async fn update_with<V: AsRef<[u8]>>(
+    pub async fn update_with<V: AsBytes>(
         &self,
-        key: impl AsRef<[u8]>,
+        key: impl AsBytes,
         options: &UpdateOptions,
         mut change: impl FnMut(Option<&Entry>) -> Option<V>,
     ) -> Result<UpdateOutcome, Error> {
@@ -185,9 +182,9 @@ impl Client {
     /// faster.
     ///
     /// Dropping the future ends it between two steps; a write that has left may still be carried out.
-    pub async fn update_async<V: AsRef<[u8]>, F: Future<Output = Option<V>>>(
+    pub async fn update_async<V: AsBytes, F: Future<Output = Option<V>>>(
         &self,
-        key: impl AsRef<[u8]>,
+        key: impl AsBytes,
         options: &UpdateOptions,
         change: impl FnMut(Option<Entry>) -> F,
     ) -> Result<UpdateOutcome, Error> {

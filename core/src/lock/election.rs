@@ -4,6 +4,7 @@ use super::holder::Holder;
 use super::lease::{self, Holding};
 use super::lock;
 use super::options::LockOptions;
+use crate::AsBytes;
 use crate::client::Deadline;
 use crate::error::{Error, ErrorKind};
 use crate::{Client, DelOptions, SetOutcome};
@@ -28,6 +29,7 @@ pub struct Election {
 
 /// Who leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Leader {
     /// The holder of the lock.
     pub holder: Holder,
@@ -52,7 +54,7 @@ impl Election {
     ///
     /// # Errors
     /// As [`Client::lock_with`]. If the value cannot be proclaimed, the lead is given back.
-    pub async fn campaign(&self, value: impl AsRef<[u8]>) -> Result<Leadership, Error> {
+    pub async fn campaign(&self, value: impl AsBytes) -> Result<Leadership, Error> {
         let guard = lock::lock(&self.client, &self.name, &self.options).await?;
         let leadership = Leadership {
             guard,
@@ -104,7 +106,7 @@ impl Leadership {
     ///
     /// # Errors
     /// As [`Guard::set`].
-    pub async fn proclaim(&self, value: impl AsRef<[u8]>) -> Result<SetOutcome, Error> {
+    pub async fn proclaim(&self, value: impl AsBytes) -> Result<SetOutcome, Error> {
         let (holder, value) = (self.guard.holder().name(), value.as_ref());
         let mut record = BytesMut::with_capacity(holder.len() + 1 + value.len());
         record.put_slice(holder);

@@ -169,7 +169,7 @@ impl Guard {
             }
             Ok(Release::NotHeld)
         };
-        match tokio::time::timeout(most, release).await {
+        match self.client.shared().timers.timeout(most, release).await {
             Ok(result) => result,
             Err(_) => Err(self.not_given_back(most)),
         }

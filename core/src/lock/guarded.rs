@@ -6,6 +6,7 @@
 //! written the same key.
 use super::Guard;
 use super::update::{self, UpdateOptions, UpdateOutcome};
+use crate::AsBytes;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::{DelOptions, DelOutcome, Entry, Hlc, SetOptions, SetOutcome, VdelOutcome};
 use std::time::Duration;
@@ -20,11 +21,7 @@ impl Guard {
     ///
     /// # Errors
     /// As [`Client::set`](crate::Client::set); [`ErrorKind::LockLost`] if the lease is not certainly held any more.
-    pub async fn set(
-        &self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-    ) -> Result<SetOutcome, Error> {
+    pub async fn set(&self, key: impl AsBytes, value: impl AsBytes) -> Result<SetOutcome, Error> {
         self.set_with(key, value, &SetOptions::default()).await
     }
 
@@ -33,8 +30,8 @@ impl Guard {
     /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
     pub async fn set_with(
         &self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
+        key: impl AsBytes,
+        value: impl AsBytes,
         options: &SetOptions,
     ) -> Result<SetOutcome, Error> {
         let (token, timeout) = self.permit(options.fencing_token.as_ref(), options.timeout)?;
@@ -50,7 +47,7 @@ impl Guard {
     /// Deletes a key, and with it its protection.
     ///
     /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
-    pub async fn del(&self, key: impl AsRef<[u8]>) -> Result<DelOutcome, Error> {
+    pub async fn del(&self, key: impl AsBytes) -> Result<DelOutcome, Error> {
         self.del_with(key, &DelOptions::default()).await
     }
 
@@ -59,7 +56,7 @@ impl Guard {
     /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
     pub async fn del_with(
         &self,
-        key: impl AsRef<[u8]>,
+        key: impl AsBytes,
         options: &DelOptions,
     ) -> Result<DelOutcome, Error> {
         let options = self.permit_deletion(options)?;
@@ -70,11 +67,7 @@ impl Guard {
     /// Deletes a key if it holds this value, and with it its protection.
     ///
     /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
-    pub async fn vdel(
-        &self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-    ) -> Result<VdelOutcome, Error> {
+    pub async fn vdel(&self, key: impl AsBytes, value: impl AsBytes) -> Result<VdelOutcome, Error> {
         self.vdel_with(key, value, &DelOptions::default()).await
     }
 
@@ -83,8 +76,8 @@ impl Guard {
     /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
     pub async fn vdel_with(
         &self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
+        key: impl AsBytes,
+        value: impl AsBytes,
         options: &DelOptions,
     ) -> Result<VdelOutcome, Error> {
         let options = self.permit_deletion(options)?;
@@ -99,9 +92,9 @@ impl Guard {
     /// # Errors
     /// As there; [`ErrorKind::LockLost`] if the lease is not certainly held any more;
     /// [`ErrorKind::FencingTokenLower`] if a newer holder has written the key.
-    pub async fn update<V: AsRef<[u8]>>(
+    pub async fn update<V: AsBytes>(
         &self,
-        key: impl AsRef<[u8]>,
+        key: impl AsBytes,
         change: impl FnMut(Option<&Entry>) -> Option<V>,
     ) -> Result<UpdateOutcome, Error> {
         self.update_with(key, &UpdateOptions::default(), change)
@@ -111,9 +104,9 @@ impl Guard {
     /// Changes a key by what it holds, and protects it with this guard's token.
     ///
     /// Dropping the future ends it between two requests; a write that has left may still be carried out.
-    pub async fn update_with<V: AsRef<[u8]>>(
+    pub async fn update_with<V: AsBytes>(
         &self,
-        key: impl AsRef<[u8]>,
+        key: impl AsBytes,
         options: &UpdateOptions,
         mut change: impl FnMut(Option<&Entry>) -> Option<V>,
     ) -> Result<UpdateOutcome, Error> {
@@ -125,9 +118,9 @@ impl Guard {
     /// guard's token.
     ///
     /// Dropping the future ends it between two requests; a write that has left may still be carried out.
-    pub async fn update_async<V: AsRef<[u8]>, F: Future<Output = Option<V>>>(
+    pub async fn update_async<V: AsBytes, F: Future<Output = Option<V>>>(
         &self,
-        key: impl AsRef<[u8]>,
+        key: impl AsBytes,
         options: &UpdateOptions,
         change: impl FnMut(Option<Entry>) -> F,
     ) -> Result<UpdateOutcome, Error> {

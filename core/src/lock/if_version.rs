@@ -9,6 +9,7 @@ use crate::intents::Local;
 use crate::{Client, Entry, Hlc, SetOptions, SetOutcome};
 use bytes::Bytes;
 use statestore_protocol::Version;
+use std::time::Duration;
 use tokio::time::Instant;
 
 const SETTING: &str = "SET";
@@ -34,6 +35,10 @@ pub(crate) async fn set_if_version(
         let reason = "a key that expires so soon may be gone before it is written";
         return Err(invalid(SETTING, key, reason));
     }
+    let options = &SetOptions {
+        expires_in: options.expires_in.filter(|&after| after != Duration::MAX),
+        ..options.clone()
+    };
     let set = Set {
         client,
         key,

@@ -72,10 +72,10 @@ pub(super) async fn acquire(
         is_unsettled: false,
     };
     let (result, taken) = oneshot::channel();
-    client
-        .shared()
-        .platform()
-        .spawn(Box::pin(keeper.run(result)));
+    let shared = client.shared();
+    shared
+        .timers
+        .spawn(shared.platform(), Box::pin(keeper.run(result)));
     match taken.await {
         // Nobody takes a lease with a token.
         Ok(Err(error)) if error.kind() == ErrorKind::FencingTokenRequired => {
@@ -133,7 +133,7 @@ impl Keeper {
                     let _ = result.send(Err(late));
                     return self.give_back_in_background().await;
                 }
-                let validity = Arc::new(Validity::new(until));
+                let validity = Arc::new(Validity::new(until, self.client.shared().timers.clone()));
                 let (sender, commands) = mpsc::channel(1);
                 let guard = Guard::new(
                     self.client.clone(),
@@ -277,6 +277,7 @@ impl Keeper {
             condition: Condition::IfAbsentOrEqual,
             expires_in: Some(self.options.duration),
             timeout: Some(timeout.min(most)),
+            waits_out_outages: true,
             ..SetOptions::default()
         };
         // So it is if this future is dropped.
@@ -360,6 +361,7 @@ impl Keeper {
             let left = deadline.saturating_duration_since(Instant::now());
             let options = DelOptions {
                 timeout: Some(left.min(self.client.shared().request_timeout())),
+                waits_out_outages: true,
                 ..DelOptions::default()
             };
             let deleted = self

@@ -3,7 +3,7 @@ use super::guard::Guard;
 use super::holder::{self, Holder};
 use super::keeper;
 use super::options::LeaseOptions;
-use super::{invalid, not_a_lock};
+use super::{action, invalid, not_a_lock};
 use crate::client::Client;
 use crate::error::Error;
 use crate::{DelOptions, Entry, Hlc};
@@ -20,6 +20,7 @@ pub struct Lease {
 
 /// Who holds a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Holding {
     /// The holder.
     pub holder: Holder,
@@ -68,6 +69,9 @@ impl Lease {
     /// # Errors
     /// The request failed; or the key holds something else than a lease ([`NotALock`](crate::ErrorKind::NotALock)), which is left alone.
     pub async fn acquire(&self) -> Result<Acquisition, Error> {
+        self.client
+            .shared()
+            .check_fail_fast(|| action("taking the lease", &self.name))?;
         match keeper::acquire(&self.client, &self.name, &self.options).await? {
             Some(guard) => Ok(Acquisition::Acquired(guard)),
             None => self.holder().await.map(Acquisition::Held),

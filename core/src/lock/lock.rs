@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Outcome};
 use crate::{Client, ConnectionState, Entry, Observation, Observer};
 use bytes::Bytes;
 use std::time::Duration;
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::Instant;
 
 /// How long a waiter that lost no round yet holds back when the lock becomes free, so that those who wait longer come
 /// first.
@@ -31,6 +31,9 @@ pub(super) async fn lock(
     name: &Bytes,
     options: &LockOptions,
 ) -> Result<Guard, Error> {
+    client
+        .shared()
+        .check_fail_fast(|| action("locking", name))?;
     let mut contender = Contender {
         client,
         name,
@@ -49,7 +52,8 @@ pub(super) async fn lock(
             let Some(deadline) = now.checked_add(wait) else {
                 return contender.contend().await;
             };
-            match timeout_at(deadline, contender.contend()).await {
+            let timers = &client.shared().timers;
+            match timers.timeout_at(deadline, contender.contend()).await {
                 Ok(result) => result,
                 Err(_) => Err(contender.too_late(wait)),
             }
@@ -85,7 +89,8 @@ impl Contender<'_> {
         }
         // Somebody has it, even if it does not become known who.
         let holding = lease::holding(self.client, self.name, &self.options.lease);
-        match timeout_at(deadline, holding).await {
+        let timers = &self.client.shared().timers;
+        match timers.timeout_at(deadline, holding).await {
             Ok(Ok(holding)) => self.holding = holding,
             Ok(Err(error)) if !is_passing(&error) => return Err(error),
             Ok(Err(_)) | Err(_) => {}
@@ -116,7 +121,8 @@ impl Contender<'_> {
                         tracing::warn!(kind = ?error.kind(), "a lock cannot be asked for; it is tried again");
                     }
                     self.error = Some(error);
-                    sleep(backoff.next(self.random())).await;
+                    let delay = backoff.next(self.random());
+                    self.client.shared().timers.sleep(delay).await;
                 }
                 Err(error) => return Err(error),
             }
@@ -173,7 +179,7 @@ impl Contender<'_> {
             let observation = tokio::select! {
                 biased;
                 observation = changes.next() => observation,
-                () = sleep_until(end) => return Ok(true),
+                () = self.client.shared().timers.sleep_until(end) => return Ok(true),
             };
             match observation {
                 // Renewed, or somebody else was faster.

@@ -4,15 +4,16 @@ use super::guard::Guard;
 use super::guarded::WRITING;
 use super::options::certain;
 use super::{action, invalid, is_passing};
+use crate::AsBytes;
 use crate::client::backoff::Backoff;
 use crate::client::{Deadline, is_unknown_form};
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::intents::{Local, Settled, TOMBSTONE, is_marked};
-use crate::{Client, Condition, Entry, Hlc, SetOptions, SetOutcome};
+use crate::{Client, Condition, Entry, Expiry, Hlc, SetOptions, SetOutcome};
 use bytes::Bytes;
 use std::time::Duration;
 use tokio::sync::MutexGuard;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::Instant;
 
 /// The bounds of the delay after a conflict.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(250));
@@ -73,7 +74,7 @@ pub enum UpdateOutcome {
     Unchanged,
 }
 
-pub(super) async fn update<V: AsRef<[u8]>, F: Future<Output = Option<V>>>(
+pub(super) async fn update<V: AsBytes, F: Future<Output = Option<V>>>(
     client: &Client,
     guard: Option<&Guard>,
     key: &[u8],
@@ -90,6 +91,9 @@ pub(super) async fn update<V: AsRef<[u8]>, F: Future<Output = Option<V>>>(
         let reason = "a key that expires so soon may be gone before it is written";
         return Err(invalid("updating", key, reason));
     }
+    client
+        .shared()
+        .check_fail_fast(|| action("updating", key))?;
     let timeout = options.timeout.unwrap_or(client.shared().request_timeout());
     let update = Update {
         client,
@@ -157,7 +161,7 @@ struct Update<'a> {
 }
 
 impl Update<'_> {
-    async fn run<V: AsRef<[u8]>, F: Future<Output = Option<V>>>(
+    async fn run<V: AsBytes, F: Future<Output = Option<V>>>(
         &self,
         mut change: impl FnMut(Option<Entry>) -> F,
     ) -> Result<UpdateOutcome, Error> {
@@ -204,7 +208,8 @@ impl Update<'_> {
                 Err(error) => return Err(error),
             }
             let random = self.client.shared().platform().random();
-            sleep(backoff.next(random.unwrap_or(u64::MAX))).await;
+            let delay = backoff.next(random.unwrap_or(u64::MAX));
+            self.client.shared().timers.sleep(delay).await;
         }
     }
 
@@ -231,7 +236,10 @@ impl Update<'_> {
         let turn =
             match self.guard {
                 Some(guard) => {
-                    let turn = timeout(deadline.left(), guard.updates().lock()).await;
+                    let timers = &self.client.shared().timers;
+                    let turn = timers
+                        .timeout(deadline.left(), guard.updates().lock())
+                        .await;
                     Some(turn.map_err(|_| {
                         self.too_late("another update by the guard takes long", None)
                     })?)
@@ -268,8 +276,11 @@ impl Update<'_> {
             condition,
             expires_in: match self.options.expires_in {
                 None => {
-                    let expires_in = found.and_then(|found| found.expires_in);
-                    expires_in.map(|time| left_since(time, since))
+                    // Unknown only on a store that cannot report it.
+                    match found.map(|found| found.expires_in) {
+                        Some(Expiry::After(time)) => Some(left_since(time, since)),
+                        _ => None,
+                    }
                 }
                 Some(_) => self.expires_in(),
             },

@@ -1,9 +1,10 @@
 //! How long a guard may believe that it holds its lease.
 use crate::LostReason;
+use crate::client::Timers;
 use crate::error::Error;
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 /// Until when a lease is held for certain, shared by the guard and the task that renews it.
 ///
@@ -11,6 +12,7 @@ use tokio::time::{Instant, sleep_until};
 #[derive(Debug)]
 pub(super) struct Validity {
     state: watch::Sender<State>,
+    timers: Timers,
 }
 
 #[derive(Debug, Clone)]
@@ -34,13 +36,14 @@ impl State {
 }
 
 impl Validity {
-    pub(super) fn new(until: Instant) -> Self {
+    pub(super) fn new(until: Instant, timers: Timers) -> Self {
         Self {
             state: watch::Sender::new(State {
                 until,
                 lost_reason: None,
                 reason: None,
             }),
+            timers,
         }
     }
 
@@ -102,7 +105,7 @@ impl Validity {
 
     /// Ready when it is over: why that is so.
     pub(super) fn over(&self) -> impl Future<Output = LostReason> + Send + 'static + use<> {
-        let mut state = self.state.subscribe();
+        let (mut state, timers) = (self.state.subscribe(), self.timers.clone());
         async move {
             loop {
                 let until = {
@@ -113,7 +116,7 @@ impl Validity {
                     state.until
                 };
                 tokio::select! {
-                    () = sleep_until(until) => {}
+                    () = timers.sleep_until(until) => {}
                     // Its task says why it is over before it goes, unless its runtime is shut down.
                     changed = state.changed() => if changed.is_err() {
                         return state.borrow().lost_reason().unwrap_or(LostReason::Closed);

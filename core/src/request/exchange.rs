@@ -95,6 +95,11 @@ impl Exchange {
         self.ledger.queued()
     }
 
+    /// Returns whether no request is under way; if one is, `waker` is woken when the last one ends.
+    pub(crate) fn poll_idle(&mut self, waker: &Waker) -> bool {
+        self.ledger.poll_idle(waker)
+    }
+
     /// Enters a request, and sends it if it has its turn. Otherwise it is sent as soon as it has, whether or not its caller
     /// looks after it.
     pub(crate) fn submit(
@@ -203,6 +208,7 @@ impl Exchange {
         let outcome = self
             .ledger
             .forget(id, |id, packet_id| session.withdraw(packet_id, id));
+        self.ledger.wake_if_idle(wakers);
         self.grant(now_ms, wakers);
         outcome
     }

@@ -5,6 +5,10 @@ use statestore_protocol::CommandRef;
 
 /// A request as it is sent.
 #[derive(Debug, Clone, Copy)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of its own"
+)]
 pub(crate) struct Outgoing<'a> {
     pub(crate) command: CommandRef<'a>,
     /// `__ft`
@@ -14,6 +18,8 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) retry: Retry,
     /// It may wait for its turn to be sent.
     pub(crate) waits: bool,
+    /// It waits for a lost connection in spite of the setting `fail_fast`.
+    pub(crate) waits_out_outages: bool,
     /// While there is no connection, a newer one of the same key may take its place.
     pub(crate) coalesce: bool,
 }
@@ -27,6 +33,7 @@ impl<'a> Outgoing<'a> {
             persist: false,
             retry: Retry::default(),
             waits: true,
+            waits_out_outages: false,
             coalesce: false,
         }
     }

@@ -1,5 +1,6 @@
 //! Where the broker is.
 use std::fmt;
+use std::net::Ipv6Addr;
 use std::path::PathBuf;
 
 /// An address of a broker.
@@ -39,6 +40,14 @@ impl Endpoint {
             ),
             Self::Tcp { .. } => Ok(()),
         }
+    }
+}
+
+/// The host without the zone of a link-local address, which has a meaning on this machine alone.
+pub(crate) fn without_zone(host: &str) -> &str {
+    match host.split_once('%') {
+        Some((address, _)) if address.parse::<Ipv6Addr>().is_ok() => address,
+        _ => host,
     }
 }
 

@@ -9,7 +9,7 @@ mod tls;
 mod url;
 
 pub(crate) use credentials::{Credentials, read_token};
-pub(crate) use endpoint::Endpoint;
+pub(crate) use endpoint::{Endpoint, without_zone};
 pub(crate) use tls::TlsSettings;
 
 use crate::error::{Error, ErrorKind, Outcome};
@@ -34,6 +34,10 @@ use std::time::Duration;
 /// # Ok::<(), statestore::Error>(())
 /// ```
 #[derive(Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of its own"
+)]
 pub struct Settings {
     /// At least one; each is a way to the same state store.
     pub(crate) endpoints: Vec<Endpoint>,
@@ -50,6 +54,7 @@ pub struct Settings {
     pub(crate) ping_timeout: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) request_timeout: Duration,
+    pub(crate) fail_fast: bool,
     pub(crate) max_in_flight: u32,
     pub(crate) max_queued: u32,
     pub(crate) max_buffered_bytes: usize,
@@ -84,6 +89,7 @@ impl Settings {
             ping_timeout: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(10),
+            fail_fast: false,
             max_in_flight: 65_536,
             max_queued: 65_536,
             max_buffered_bytes: 64 << 20,
@@ -105,12 +111,12 @@ impl Settings {
     /// - `unix://[user[:password]@]/path`, a Unix domain socket.
     ///
     /// `host[:port]` may stand there several times, with `,` between them, as in `mqtt://one,two:1884,[::1]`: see
-    /// [`also`](Self::also).
+    /// [`also`](Self::also). A link-local IPv6 address has its network interface behind `%25`, as in `mqtt://[fe80::1%25eth0]`.
     ///
     /// They are followed by `?` and parameters `name=value` with `&` between them. They have the names of the methods here:
     /// `ca_file`, `cert_file`, `key_file`, `key_password_file`, `server_name`, `password_file`, `sat_file`,
-    /// `client_id`, `keep_alive` and `session_expiry` (in seconds), `clean_start` and `allow_plaintext_credentials`
-    /// (`true` or `false`). Special characters are percent-encoded.
+    /// `client_id`, `keep_alive` and `session_expiry` (in seconds), `clean_start`, `fail_fast` and
+    /// `allow_plaintext_credentials` (`true` or `false`). Special characters are percent-encoded.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidSettings`], which says what is wrong with the URL.
@@ -205,6 +211,18 @@ impl Settings {
     #[must_use]
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = timeout;
+        self
+    }
+
+    /// Sets whether a call that begins while the connection is lost fails at once with [`ErrorKind::Unreachable`] (default:
+    /// `false`, it waits for the connection until its time-out).
+    ///
+    /// Such a call is not executed, and its source is the error that ended the connection. A call that was under way when the
+    /// connection was lost goes on to its time-out. Held leases are renewed, and observers resume, in either case. Giving a lease
+    /// back is not affected.
+    #[must_use]
+    pub fn fail_fast(mut self, fail_fast: bool) -> Self {
+        self.fail_fast = fail_fast;
         self
     }
 

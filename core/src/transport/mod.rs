@@ -17,6 +17,8 @@ pub(crate) use watch::FileWatch;
 
 use crate::Settings;
 use crate::error::ErrorKind;
+#[cfg(feature = "ws")]
+use crate::settings::without_zone;
 use crate::settings::{Credentials, Endpoint};
 use std::io;
 use std::net::SocketAddr;
@@ -57,7 +59,8 @@ pub(crate) async fn connect(
             match &settings.websocket {
                 #[cfg(feature = "ws")]
                 Some(path) => {
-                    let host = endpoint.to_string();
+                    let host = without_zone(host).to_owned();
+                    let host = Endpoint::Tcp { host, port: *port }.to_string();
                     let socket = websocket::WebSocket::connect(stream, &host, path);
                     Stream::WebSocket(Box::new(socket.await?))
                 }

@@ -5,10 +5,11 @@
 //! that quarter of a second, and not the time in which to connect.
 use super::BlockingSlot;
 use crate::platform::Platform;
+use crate::settings::without_zone;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6, ToSocketAddrs};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -26,6 +27,11 @@ pub(super) async fn resolve(
     if let Ok(address) = host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, port)]);
     }
+    // An IPv6 address with a zone: the number of a network interface, or its name, which the system looks up.
+    let has_zone = without_zone(host) != host;
+    if has_zone && let Ok(address) = format!("[{host}]:{port}").parse::<SocketAddrV6>() {
+        return Ok(vec![address.into()]);
+    }
     let name = host.to_owned();
     let look_up = move || {
         (name.as_str(), port)
@@ -34,7 +40,11 @@ pub(super) async fn resolve(
     };
     let addresses = slot.run(platform, look_up).await.flatten();
     addresses.map_err(|error| {
-        let reason = format!("the name `{host}` cannot be resolved: {error}");
+        let reason = if has_zone {
+            format!("what follows `%` in `{host}` is no network interface of this machine: {error}")
+        } else {
+            format!("the name `{host}` cannot be resolved: {error}")
+        };
         io::Error::new(
             error.kind(),
             Unreachable {

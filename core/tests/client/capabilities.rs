@@ -2,7 +2,7 @@
 use crate::support::{Broker, Peer, version, within};
 use crate::{again, connack};
 use statestore::{
-    Capabilities, Client, ConnectionState, Entry, Error, ErrorKind, GetOptions, Outcome,
+    Capabilities, Client, ConnectionState, Entry, Error, ErrorKind, Expiry, GetOptions, Outcome,
 };
 use statestore_protocol::mqtt::ReasonCode;
 use statestore_protocol::{Command, Reply, ServiceError};
@@ -132,7 +132,10 @@ async fn the_time_that_a_key_has_left_is_asked_for_by_name() {
     });
     let entry = get.await.unwrap().unwrap();
     assert_eq!((&*entry.value, entry.version), (&b"v"[..], version(3)));
-    assert_eq!(entry.expires_in, Some(Duration::from_millis(1_500)));
+    assert_eq!(
+        entry.expires_in,
+        Expiry::After(Duration::from_millis(1_500))
+    );
 
     let get = play(
         client.get_many_with(&["a", "b"], &options),
@@ -146,10 +149,10 @@ async fn the_time_that_a_key_has_left_is_asked_for_by_name() {
             peer.answer(&Reply::Nil, None).await;
         },
     );
-    assert_eq!(
-        get.await.unwrap(),
-        [Some(Entry::new("v", version(4))), None]
-    );
+    let mut endless = Entry::new("v", version(4));
+    assert_eq!(endless.expires_in, Expiry::Unknown);
+    endless.expires_in = Expiry::Never;
+    assert_eq!(get.await.unwrap(), [Some(endless), None]);
 
     // Nobody asked for it here.
     let get = play(client.get("key"), &mut peer, async |peer| {
@@ -205,6 +208,34 @@ async fn a_call_that_needs_an_answer_first_ends_in_its_own_time() {
             (ErrorKind::TimedOut, Outcome::NotDone),
             "{error}"
         );
+        assert!(error.to_string().starts_with("GET \"key\": "), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_waits_for_the_connection_first_names_its_key_and_its_time() {
+    let broker = Broker::start().await;
+    let (client, peer) = broker.connect(broker.settings()).await;
+    let mut state = client.state();
+    drop((peer, broker));
+    within(state.wait_for(|state| !state.is_connected()))
+        .await
+        .unwrap();
+    let options = GetOptions::new().timeout(Duration::from_millis(50));
+    let remaining = options.clone().remaining(true);
+    for (get, action) in [
+        (
+            client.get_with("key", &remaining),
+            "GET \"key\": asking what",
+        ),
+        (client.get_with("key", &options), "GET \"key\": "),
+    ] {
+        let text = get.await.unwrap_err().to_string();
+        assert!(text.starts_with(action), "{text}");
+        // A whole number of milliseconds.
+        let (_, time) = text.split_once(" within ").unwrap();
+        let (time, _) = time.split_once("ms").unwrap();
+        assert!(time.parse::<u64>().is_ok(), "{text}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! The end of a client: closed, forgotten, or left behind by its runtime.
-use crate::support::{Broker, within};
-use crate::{ended, spawn_get};
+use crate::support::{Broker, version, within};
+use crate::{ended, spawn_get, spawn_set};
 use statestore::{Client, ConnectionState, ErrorKind, Outcome, Settings};
 use statestore_protocol::Reply;
 use statestore_protocol::mqtt::{ConnAck, Packet, ReasonCode};
@@ -12,7 +12,7 @@ async fn closing_ends_everything_and_says_goodbye() {
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let get = spawn_get(&client, "k");
     peer.request().await;
-    within(client.close()).await;
+    within(client.close_within(Duration::ZERO)).await;
     let error = ended(get).await.unwrap_err();
     assert_eq!(
         (error.kind(), error.outcome()),
@@ -130,4 +130,51 @@ async fn a_client_can_be_closed_while_it_reconnects() {
         .unwrap();
     within(client.close()).await;
     assert!(client.state().borrow().is_closed());
+}
+
+#[tokio::test]
+async fn closing_finishes_the_requests_under_way() {
+    let broker = Broker::start().await;
+    // The second one waits in the queue for the answer to the first one.
+    let (client, mut peer) = broker.connect(broker.settings().max_in_flight(1)).await;
+    let sent = spawn_set(&client, "sent");
+    let request = peer.request().await;
+    let queued = spawn_set(&client, "queued");
+    while client.counters().queued == 0 {
+        tokio::task::yield_now().await;
+    }
+    let closing = tokio::spawn({
+        let client = client.clone();
+        async move { client.close_within(Duration::MAX).await }
+    });
+    peer.acknowledge(&request, ReasonCode::SUCCESS).await;
+    peer.respond(&request, &Reply::Ok, Some(&version(1))).await;
+    assert!(ended(sent).await.unwrap().is_applied());
+    assert_eq!(
+        peer.answer(&Reply::Ok, Some(&version(2))).await.key(),
+        b"queued"
+    );
+    assert!(ended(queued).await.unwrap().is_applied());
+    within(closing).await.unwrap();
+    assert!(client.state().borrow().is_closed());
+}
+
+#[tokio::test]
+async fn closing_is_bounded_and_the_outcome_of_what_is_not_finished_is_unknown() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings().max_in_flight(1)).await;
+    let sent = spawn_set(&client, "sent");
+    peer.request().await;
+    let queued = spawn_set(&client, "queued");
+    while client.counters().queued == 0 {
+        tokio::task::yield_now().await;
+    }
+    within(client.close_within(Duration::from_millis(10))).await;
+    for (set, outcome) in [(sent, Outcome::Unknown), (queued, Outcome::NotDone)] {
+        let error = ended(set).await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.outcome()),
+            (ErrorKind::Closed, outcome)
+        );
+    }
 }

@@ -1,9 +1,13 @@
 //! What the broker and the settings allow: how many requests, how many bytes, how long a queue.
 use crate::support::{Broker, version, within};
 use crate::{connack, ended, spawn_get, spawn_set};
-use statestore::{Abandoned, DelOptions, ErrorKind, GetOptions, Outcome, SetOptions};
+use statestore::{
+    Abandoned, Client, DelOptions, ErrorKind, GetOptions, Outcome, SetOptions, Settings,
+    Transaction,
+};
 use statestore_protocol::Reply;
 use statestore_protocol::mqtt::ReasonCode;
+use statestored::{RunningServer, config::Config};
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::Poll;
@@ -233,4 +237,37 @@ async fn a_call_that_is_dropped_tells_whether_it_may_have_been_carried_out() {
     assert_eq!(abandoned.outcome(), Some(Outcome::NotDone));
     // Of something else nothing is known.
     assert_eq!(dropped(std::future::pending::<()>()).await, None);
+}
+
+#[tokio::test]
+async fn a_key_that_is_longer_than_the_store_takes_is_an_argument_that_cannot_be_used() {
+    let server = RunningServer::start(Config::in_memory()).unwrap();
+    let settings = Settings::from_url(&server.url()).unwrap();
+    let client = within(Client::connect(settings)).await.unwrap();
+    let key = "k".repeat(16_384);
+    client.set(&key, "value").await.unwrap();
+    let key = key + "k";
+    let transaction = Transaction::new();
+    let transaction = transaction.set("short", "value", &SetOptions::new());
+    let transaction = transaction.set(&key, "value", &SetOptions::new());
+    let in_a_transaction = client.transact(&transaction).await.unwrap_err();
+    assert_eq!(in_a_transaction.operation(), Some(1));
+    for (error, what) in [
+        (client.set(&key, "value").await.unwrap_err(), "key"),
+        (client.get(&key).await.unwrap_err(), "key"),
+        (client.get_many([&key]).await.unwrap_err(), "key"),
+        (client.del(&key).await.unwrap_err(), "key"),
+        (client.vdel(&key, "value").await.unwrap_err(), "key"),
+        (client.observe(&key).await.unwrap_err(), "key"),
+        (client.lock(&key).await.unwrap_err(), "key"),
+        (client.scan(&key).next_page().await.unwrap_err(), "pattern"),
+        (in_a_transaction, "key"),
+    ] {
+        assert_eq!(
+            (error.kind(), error.outcome()),
+            (ErrorKind::InvalidArgument, Outcome::NotDone)
+        );
+        let expected = format!("the store refused: the {what} is longer than 16384 bytes");
+        assert!(error.to_string().contains(&expected), "{error}");
+    }
 }

@@ -16,6 +16,8 @@ mod logs;
 mod many;
 mod messages;
 mod observe;
+mod outage;
+mod outside;
 mod reconnecting;
 mod session;
 mod streams;

@@ -1,8 +1,11 @@
 //! Several requests of one call.
 use crate::support::{Broker, value, version, within};
-use statestore::{DelOptions, DelOutcome, ErrorKind, Outcome, SetOptions, SetOutcome};
+use statestore::{
+    Client, DelOptions, DelOutcome, ErrorKind, Outcome, SetOptions, SetOutcome, Settings,
+};
 use statestore_protocol::mqtt::ReasonCode;
 use statestore_protocol::{Reply, ServiceError, property};
+use statestored::{RunningServer, config::Config};
 
 #[tokio::test]
 async fn many_gets_are_under_way_together_and_come_back_in_their_order() {
@@ -154,4 +157,27 @@ async fn after_the_end_each_says_that_the_client_is_closed() {
             (ErrorKind::Closed, Outcome::NotDone)
         );
     }
+}
+
+#[tokio::test]
+async fn keys_and_values_come_as_arrays_slices_and_vectors() {
+    let server = RunningServer::start(Config::in_memory()).unwrap();
+    let settings = Settings::from_url(&server.url()).unwrap();
+    let client = within(Client::connect(settings)).await.unwrap();
+    let set = client.set_many([("a", "1"), ("b", "2")]).await;
+    assert!(set.iter().all(Result::is_ok));
+    let keys = vec!["a".to_owned(), "b".to_owned()];
+    for found in [
+        client.get_many(["a", "b"]).await.unwrap(),
+        client.get_many(&["a", "b"]).await.unwrap(),
+        client.get_many(&keys[..]).await.unwrap(),
+        client.get_many(&keys).await.unwrap(),
+        client.get_many(keys).await.unwrap(),
+    ] {
+        let values = found.into_iter().map(|entry| entry.unwrap().value);
+        assert!(values.eq(["1", "2"]));
+    }
+    // On any thread.
+    let deleting = tokio::spawn(async move { client.del_many([*b"a", *b"b"]).await });
+    assert!(within(deleting).await.unwrap().iter().all(Result::is_ok));
 }

@@ -78,6 +78,14 @@ async fn a_scan_is_a_stream_of_keys_that_ends_after_an_error() {
     assert!(next(&mut keys).await.is_none());
 }
 
+#[test]
+fn streams_can_be_shared_between_threads() {
+    fn is_shared<T: Send + Sync + Unpin>() {}
+    is_shared::<statestore::Observer>();
+    is_shared::<statestore::Scan>();
+    is_shared::<statestore::ScanStream>();
+}
+
 #[tokio::test]
 async fn holders_and_leaders_are_streams_that_end_with_their_client() {
     fn is_shared<T: Send + Sync + Unpin>(_: &T) {}
@@ -134,6 +142,22 @@ fn versions_and_entries_are_values_of_serde() {
         serde_json::from_str::<statestore::Entry>(&json).unwrap(),
         entry
     );
+    for (value, written) in [
+        (&b"value"[..], "\"value\""),
+        (b"", "\"\""),
+        ("ä\n".as_bytes(), "\"ä\\n\""),
+        (b"\xff\0", "{\"base64\":\"/wA=\"}"),
+    ] {
+        let entry = statestore::Entry::new(value, version(7));
+        let json = serde_json::to_string(&entry).unwrap();
+        assert!(json.contains(&format!("\"value\":{written}")), "{json}");
+        let read = serde_json::from_str::<statestore::Entry>(&json).unwrap();
+        assert_eq!(read, entry);
+    }
+    for wrong in ["7", "{}", "{\"base64\":\"?\"}", "{\"hex\":\"00\"}"] {
+        let json = json.replace("\"value\":\"value\"", &format!("\"value\":{wrong}"));
+        serde_json::from_str::<statestore::Entry>(&json).unwrap_err();
+    }
     let error = serde_json::from_str::<statestore::Hlc>("\"7\"").unwrap_err();
     assert!(error.to_string().contains("three segments"), "{error}");
 }

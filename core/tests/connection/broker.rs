@@ -5,6 +5,7 @@ use bytes::BytesMut;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ServerConfig, SupportedProtocolVersion};
 use statestore_protocol::mqtt::{Auth, ConnAck, Connect, Packet, ReasonCode};
 use std::io;
@@ -41,6 +42,8 @@ impl<'a> Tls<'a> {
 
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let key = PrivateKeyDer::from_pem_slice(self.identity.key.as_bytes()).unwrap();
+        let key = provider.key_provider.load_private_key(key).unwrap();
         let builder = ServerConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(self.versions)
             .unwrap();
@@ -55,8 +58,9 @@ impl<'a> Tls<'a> {
         let chain = CertificateDer::pem_slice_iter(self.identity.certificate.as_bytes())
             .collect::<Result<_, _>>()
             .unwrap();
-        let key = PrivateKeyDer::from_pem_slice(self.identity.key.as_bytes()).unwrap();
-        TlsAcceptor::from(Arc::new(builder.with_single_cert(chain, key).unwrap()))
+        // Shown as it is, also if it is of a kind that rustls would not load.
+        let shown = SingleCertAndKey::from(CertifiedKey::new(chain, key));
+        TlsAcceptor::from(Arc::new(builder.with_cert_resolver(Arc::new(shown))))
     }
 }
 

@@ -13,6 +13,7 @@ mod tls;
 mod token;
 mod transport;
 mod websocket;
+mod zones;
 
 use statestore::{Client, ConnectionState, Error};
 use std::path::{Path, PathBuf};

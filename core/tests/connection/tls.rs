@@ -3,13 +3,13 @@ use crate::authority::{Authority, Identity};
 use crate::broker::{Broker, TLS_1_2, TLS_1_3, Tls};
 use crate::support::within;
 use crate::{Files, connected, key, reconnecting};
-use rcgen::{BasicConstraints, IsCa, KeyPair, date_time_ymd};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, date_time_ymd};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use statestore::{Client, Error, ErrorKind, Outcome, Settings};
 use statestored::{RunningServer, config::Config};
 use std::time::Duration;
-use tokio::io::copy_bidirectional;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 
 const NAMES: [&str; 2] = ["localhost", "127.0.0.1"];
@@ -151,6 +151,104 @@ async fn a_certificate_of_an_authority_is_refused_with_advice() {
         ],
     );
     assert!(!error.to_string().contains("OtherError"), "{error}");
+}
+
+#[tokio::test]
+async fn certificates_of_kinds_that_are_not_supported_are_refused_with_advice() {
+    let private = std::fs::read_to_string(key("ec.pkcs8.pem")).unwrap();
+    for (certificate, authority, phrases) in [
+        (
+            "version1.crt",
+            "authority.crt",
+            ["it is of X.509 version 1", "make one of version 3"],
+        ),
+        (
+            "sha1.crt",
+            "authority.crt",
+            ["such as SHA-1", "sign with SHA-256 or better"],
+        ),
+        (
+            "p521.crt",
+            "p521.authority.crt",
+            ["P-521", "use RSA of 2,048 bits or more, P-256"],
+        ),
+    ] {
+        let identity = Identity {
+            certificate: std::fs::read_to_string(key(certificate)).unwrap(),
+            key: private.clone(),
+        };
+        let broker = Broker::tls(Tls::new(&identity)).await;
+        let error = refused(&broker, settings(broker.port()).ca_file(key(authority))).await;
+        assert_says(&error, ErrorKind::Untrusted, &phrases);
+        // Names of Rust are no explanation.
+        let text = error.to_string();
+        assert!(
+            !text.contains("Unsupported") && !text.contains("OtherError"),
+            "{text}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_self_signed_certificate_can_be_its_own_authority() {
+    let files = Files::new();
+    let own = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(NAMES.map(str::to_owned)).unwrap();
+    let identity = Identity {
+        certificate: params.self_signed(&own).unwrap().pem(),
+        key: own.serialize_pem(),
+    };
+    let broker = Broker::tls(Tls::new(&identity)).await;
+    let other = files.write("ca.crt", Authority::new("authority").pem());
+    let error = refused(&broker, settings(broker.port()).ca_file(&other)).await;
+    assert_says(
+        &error,
+        ErrorKind::Untrusted,
+        &[
+            "not signed by",
+            "or the certificate itself if it is self-signed",
+        ],
+    );
+    let ca_file = files.write("own.crt", &identity.certificate);
+    let settings = settings(broker.port()).ca_file(&ca_file);
+    let (client, _peer) = tokio::join!(Client::connect(settings), broker.welcome());
+    client.unwrap();
+}
+
+/// A server whose only certificate has a key over P-521 finds no signature that both sides know, and sends this alert.
+#[tokio::test]
+async fn an_alert_that_says_nothing_gets_advice_about_keys() {
+    const HANDSHAKE_FAILURE: [u8; 7] = [0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x28];
+    let authority = Authority::new("authority");
+    let files = Files::new();
+    let own = authority.issue(["client"]);
+    let plain = |port| settings(port).ca_file(files.write("ca.crt", authority.pem()));
+    let with_certificate = |port| {
+        plain(port)
+            .cert_file(files.write("client.crt", &own.certificate))
+            .key_file(files.write("client.key", &own.key))
+    };
+    let configured: [(&dyn Fn(u16) -> Settings, ErrorKind); 2] = [
+        (&plain, ErrorKind::NotAuthenticated),
+        (&with_certificate, ErrorKind::ConnectionRefused),
+    ];
+    for (settings, kind) in configured {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let settings = settings(listener.local_addr().unwrap().port());
+        let serve = async {
+            let (mut tcp, _) = listener.accept().await.unwrap();
+            let mut hello = [0; 5];
+            tcp.read_exact(&mut hello).await.unwrap();
+            tcp.write_all(&HANDSHAKE_FAILURE).await.unwrap();
+            tcp
+        };
+        let (client, _tcp) = tokio::join!(within(Client::connect(settings)), serve);
+        let phrases = [
+            "(HandshakeFailure)",
+            "P-256, P-384 and Ed25519, such as P-521",
+        ];
+        assert_says(&client.unwrap_err(), kind, &phrases);
+    }
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 use crate::step::text;
 use serde_json::{Value, json};
 use statestore::{
-    Capabilities, DelOutcome, Entry, Error, Hlc, Observation, Outcome, Release, SetOutcome,
+    Capabilities, DelOutcome, Entry, Error, Expiry, Hlc, Observation, Outcome, Release, SetOutcome,
     TransactionOutcome, UpdateOutcome, VdelOutcome,
 };
 
@@ -15,9 +15,17 @@ pub(crate) fn entry(entry: Option<&Entry>) -> Value {
         json!({
             "value": text(&entry.value),
             "version": version(Some(&entry.version)),
-            "expires_in": entry.expires_in.map(|left| left.as_millis()),
+            "expires_in": expires_in(entry.expires_in),
         })
     })
+}
+
+fn expires_in(expiry: Expiry) -> Value {
+    match expiry {
+        Expiry::Never => "never".into(),
+        Expiry::After(left) => json!(left.as_millis()),
+        _ => "unknown".into(),
+    }
 }
 
 pub(crate) fn set(outcome: &SetOutcome) -> Value {

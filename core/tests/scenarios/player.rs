@@ -173,6 +173,10 @@ impl Options<'_> {
     fn word(&self, name: &str) -> Option<&str> {
         self.given.get(name).and_then(Value::as_str)
     }
+    fn lifetime(&self) -> Option<Duration> {
+        let endless = (self.word("expires_in") == Some("never")).then_some(Duration::MAX);
+        endless.or(self.time("expires_in"))
+    }
     fn time(&self, name: &str) -> Option<Duration> {
         let value = self.given.get(name).and_then(Value::as_u64);
         value.map(Duration::from_millis)
@@ -215,7 +219,7 @@ impl Options<'_> {
     fn set(&self) -> SetOptions {
         SetOptions::new()
             .condition(self.condition())
-            .expires_in(self.time("expires_in"))
+            .expires_in(self.lifetime())
             .fencing_token(self.token())
             .persist(self.flag("persist"))
             .coalesce(self.flag("coalesce"))
@@ -245,9 +249,8 @@ impl Options<'_> {
             .timeout(self.time("timeout"))
     }
     fn update(&self) -> UpdateOptions {
-        let endless = (self.word("expires_in") == Some("never")).then_some(Duration::MAX);
         UpdateOptions::new()
-            .expires_in(endless.or(self.time("expires_in")))
+            .expires_in(self.lifetime())
             .persist(self.flag("persist"))
             .timeout(self.time("timeout"))
     }

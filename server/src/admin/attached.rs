@@ -32,6 +32,11 @@ pub(super) fn broker(text: &mut Exposition, figures: &BrokerFigures) {
             "Requests that were not executed because the broker did not say, or not rightly, who sent them.",
             figures.unproven,
         ),
+        (
+            "statestored_attached_lost_probes_total",
+            "Connections that ended because the broker did not deliver a message of the server to itself.",
+            figures.lost_probes,
+        ),
     ];
     for (name, help, count) in counters {
         text.family(name, Counter, help).sample(&[], count);

@@ -73,6 +73,10 @@ const NOT_ATTACHED: Reason = Reason {
     code: "not_attached",
     text: "no requests come from the broker: see the log",
 };
+const BROKER_STUCK: Reason = Reason {
+    code: "broker_stuck",
+    text: "the broker answers, but does not deliver messages: see the log",
+};
 const UNWATCHED: Reason = Reason {
     code: "catching_up",
     text: "not all changes that others made are known yet",
@@ -130,6 +134,10 @@ impl Reason {
             (
                 figures.broker.is_some_and(|broker| !broker.is_attached),
                 NOT_ATTACHED,
+            ),
+            (
+                figures.broker.is_some_and(|broker| broker.is_failing),
+                BROKER_STUCK,
             ),
         ];
         let reasons = reasons.into_iter().filter(|(is_so, _)| *is_so);

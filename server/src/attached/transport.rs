@@ -9,9 +9,10 @@ use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::fmt::Display;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio_rustls::TlsConnector;
 
@@ -41,6 +42,8 @@ pub(crate) trait Connector {
 pub(crate) struct Dialer {
     config: AttachConfig,
     files: FileReader,
+    /// The address that was tried last.
+    tried: Option<SocketAddr>,
 }
 
 impl Dialer {
@@ -48,6 +51,7 @@ impl Dialer {
         Self {
             config,
             files: FileReader::default(),
+            tried: None,
         }
     }
 }
@@ -58,7 +62,7 @@ impl Connector for Dialer {
     }
 
     async fn connect(&mut self) -> Result<Transport, AttachError> {
-        Transport::connect(&self.config, &mut self.files).await
+        Transport::connect(&self.config, &mut self.files, &mut self.tried).await
     }
 
     fn hangs(&self) -> Option<AttachError> {
@@ -126,10 +130,15 @@ impl FileReader {
 impl Transport {
     /// Connects. The files are read anew each time, so that a certificate or a password that was renewed counts from the next
     /// connection on.
-    async fn connect(config: &AttachConfig, files: &mut FileReader) -> Result<Self, AttachError> {
+    async fn connect(
+        config: &AttachConfig,
+        files: &mut FileReader,
+        tried: &mut Option<SocketAddr>,
+    ) -> Result<Self, AttachError> {
         let files = files.read(config).await?;
         let address = &config.address;
-        let stream = TcpStream::connect((address.host.as_str(), address.port)).await?;
+        let addresses = lookup_host((address.host.as_str(), address.port)).await?;
+        let stream = connect_any(rotated(addresses.collect(), *tried), tried).await?;
         stream.set_nodelay(true)?;
         let stream: Box<dyn Duplex> = match files.tls {
             None => Box::new(stream),
@@ -152,11 +161,35 @@ impl Transport {
     }
 }
 
+/// Returns the addresses of a broker, beginning behind the one that was tried last: that one may answer and yet be of no use.
+fn rotated(mut addresses: Vec<SocketAddr>, tried: Option<SocketAddr>) -> Vec<SocketAddr> {
+    let last = addresses.iter().position(|address| Some(*address) == tried);
+    addresses.rotate_left(last.map_or(0, |last| last + 1));
+    addresses
+}
+
+/// Connects to the first address that accepts. `tried` is the last one that was begun with, also if this is given up.
+async fn connect_any(
+    addresses: Vec<SocketAddr>,
+    tried: &mut Option<SocketAddr>,
+) -> io::Result<TcpStream> {
+    let mut failure = None;
+    for address in addresses {
+        *tried = Some(address);
+        match TcpStream::connect(address).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failure = Some(error),
+        }
+    }
+    Err(failure.unwrap_or_else(|| io::Error::other("the name of the broker has no address")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::hub::BrokerTerms;
     use crate::reading::tests::pipe;
+    use std::net::TcpListener;
     use std::time::Duration;
     use tokio::time::timeout;
 
@@ -185,10 +218,10 @@ mod tests {
         };
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().thread_name(THREAD).build().unwrap();
-        let mut files = FileReader::default();
+        let (mut files, mut tried) = (FileReader::default(), None);
         let threads = runtime.block_on(async {
             for _ in 0..5 {
-                let connecting = Transport::connect(&config, &mut files);
+                let connecting = Transport::connect(&config, &mut files, &mut tried);
                 assert!(timeout(Duration::from_millis(1), connecting).await.is_err());
             }
             while threads() == 0 {
@@ -209,5 +242,33 @@ mod tests {
             assert!(files.read(&config).await.is_err());
         });
         assert!(files.hangs().is_none());
+    }
+
+    #[test]
+    fn each_attempt_begins_behind_the_address_that_was_tried_last() {
+        let [a, b, c] = [1, 2, 3].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        let all = vec![a, b, c];
+        assert_eq!(rotated(all.clone(), None), [a, b, c]);
+        assert_eq!(rotated(all.clone(), Some(a)), [b, c, a]);
+        assert_eq!(rotated(all.clone(), Some(c)), [a, b, c]);
+        assert_eq!(rotated(vec![b, c], Some(a)), [b, c]);
+        assert_eq!(rotated(Vec::new(), Some(a)), []);
+    }
+
+    #[tokio::test]
+    async fn a_broker_with_several_addresses_is_reached_at_each_in_turn() {
+        let listen = || TcpListener::bind("127.0.0.1:0").unwrap();
+        let (first, second, closed) = (listen(), listen(), listen());
+        let address = |listener: &TcpListener| listener.local_addr().unwrap();
+        let all = vec![address(&first), address(&closed), address(&second)];
+        drop(closed);
+        let mut tried = None;
+        let mut reached = Vec::new();
+        for _ in 0..3 {
+            let addresses = rotated(all.clone(), tried);
+            let stream = connect_any(addresses, &mut tried).await.unwrap();
+            reached.push(stream.peer_addr().unwrap());
+        }
+        assert_eq!(reached, [all[0], all[2], all[0]]);
     }
 }

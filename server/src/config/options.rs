@@ -38,6 +38,9 @@ const RELOADED: [&str; 30] = [
     "check",
 ];
 
+/// Options whose removal a reload does not apply, only other values.
+const TLS: [&str; 2] = ["tls-cert", "tls-key"];
+
 /// The values of the options that a process was given, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options(BTreeMap<String, Vec<OsString>>);
@@ -59,6 +62,15 @@ impl Options {
             .filter(|name| self.0.get(*name) != now.0.get(*name))
             .cloned()
             .collect();
+        // Certificates are replaced, but listeners do not lose theirs.
+        changed.extend(
+            TLS.iter()
+                .filter(|name| {
+                    let has = |options: &Self| options.0.contains_key(**name);
+                    has(self) && !has(now)
+                })
+                .map(ToString::to_string),
+        );
         changed.sort();
         changed.dedup();
         changed
@@ -114,5 +126,33 @@ mod tests {
             before.needing_restart(&others),
             ["core-dumps", "http", "listen", "trusted-proxy"]
         );
+    }
+
+    /// An option added later is either reloaded or named: there is no third kind.
+    #[test]
+    fn every_option_is_reloaded_or_named() {
+        let command = Arguments::command();
+        let none = Options::default();
+        for name in command.get_arguments().filter_map(|arg| arg.get_long()) {
+            let with = Options(BTreeMap::from([(name.to_owned(), vec!["x".into()])]));
+            let named = none.needing_restart(&with);
+            let expected: &[&str] = if RELOADED.contains(&name) {
+                &[]
+            } else {
+                &[name]
+            };
+            assert_eq!(named, expected);
+            assert!(with.needing_restart(&with).is_empty());
+        }
+    }
+
+    #[test]
+    fn certificates_that_are_taken_out_are_named() {
+        let with = |name: &str| Options(BTreeMap::from([(name.to_owned(), vec!["x".into()])]));
+        let none = Options::default();
+        for name in TLS {
+            assert_eq!(with(name).needing_restart(&none), [name]);
+            assert!(none.needing_restart(&with(name)).is_empty());
+        }
     }
 }

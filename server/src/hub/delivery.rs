@@ -14,18 +14,13 @@ use slotmap::Key;
 use statestore_protocol::mqtt::publish::set_dup;
 use statestore_protocol::mqtt::{EncodeError, ReasonCode};
 
-/// How many subscribers a message had, and how many got it or will.
-#[derive(Debug, Clone, Copy)]
+/// The subscribers of a message so far.
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Routed {
-    pub(super) matched: usize,
-    pub(super) taken: usize,
-}
-
-impl Routed {
-    /// To this many subscribers, of whom none has it yet.
-    pub(super) fn to(matched: usize) -> Self {
-        Self { matched, taken: 0 }
-    }
+    /// There were some.
+    pub(super) is_matched: bool,
+    /// Some got it, or will.
+    pub(super) is_taken: bool,
 }
 
 impl Hub {

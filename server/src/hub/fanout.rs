@@ -6,7 +6,7 @@
 use super::delivery::Routed;
 use super::message::{Delivery, Message, Payload};
 use super::session::Session;
-use super::subscriptions::{Match, Search, VISIT_STEPS};
+use super::subscriptions::{Matches, Search, VISIT_STEPS};
 use super::{ConnectionId, Hub, SessionId, broker};
 use crate::budget::Charge;
 use crate::clock::Now;
@@ -81,7 +81,7 @@ pub(super) struct Publication {
     qos: QoS,
     publisher: Option<SessionId>,
     search: Searched,
-    targets: std::vec::IntoIter<Match<SessionId>>,
+    targets: Matches<SessionId>,
     /// Memory of these.
     pub(super) target_bytes: usize,
     routed: Routed,
@@ -112,19 +112,16 @@ impl Publication {
             publisher,
             search: Searched::Unsearched,
             target_bytes: 0,
-            routed: Routed::to(0),
-            targets: Vec::new().into_iter(),
+            routed: Routed::default(),
+            targets: Matches::default(),
             packet_id,
         }
     }
 
-    fn set_targets(&mut self, targets: Vec<Match<SessionId>>) {
+    fn set_targets(&mut self, targets: Matches<SessionId>) {
         self.search = Searched::Wholly;
-        let identifiers = targets.iter().map(|target| target.identifiers.capacity());
-        let identifiers = identifiers.sum::<usize>() * size_of::<u32>();
-        self.target_bytes = targets.capacity() * size_of::<Match<SessionId>>() + identifiers;
-        self.routed = Routed::to(targets.len());
-        self.targets = targets.into_iter();
+        self.target_bytes = targets.bytes();
+        self.targets = targets;
     }
 
     pub(super) fn topic(&self) -> &str {
@@ -386,10 +383,11 @@ impl Hub {
             };
             turn.delivered(delivery.bytes());
             let at_least_once = target.at_least_once && publication.qos != QoS::AtMostOnce;
-            let taken = self.deliver(target.subscriber, delivery, at_least_once, 0, now);
-            publication.routed.taken += usize::from(taken);
+            let is_taken = self.deliver(target.subscriber, delivery, at_least_once, 0, now);
+            publication.routed.is_matched = true;
+            publication.routed.is_taken |= is_taken;
         }
-        publication.targets.len() == 0
+        publication.targets.is_empty()
     }
 
     /// Notifies some of those who watch; whether all are.
@@ -460,9 +458,9 @@ impl Hub {
         routed: Routed,
         now: Now,
     ) {
-        let (reason, why) = if routed.matched == 0 {
+        let (reason, why) = if !routed.is_matched {
             (ReasonCode::NO_MATCHING_SUBSCRIBERS, "")
-        } else if routed.taken == 0 {
+        } else if !routed.is_taken {
             (
                 ReasonCode::QUOTA_EXCEEDED,
                 "no subscriber can take the message now",

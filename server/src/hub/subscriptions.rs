@@ -5,9 +5,11 @@
 //!
 //! Matching walks a tree along the levels of the topic. A filter that differs from the topic at its end only is walked to that end,
 //! and there may be many, so a [`Search`] goes on [in slices](SubscriptionTree::search), between which subscriptions may come and go.
+mod matches;
 mod node;
 mod search;
 
+pub(crate) use matches::Matches;
 pub(crate) use search::Search;
 
 use super::few::Few;
@@ -153,7 +155,7 @@ impl<S: Ord + Copy> SubscriptionTree<S> {
         let mut search = Search::new();
         let mut visits = usize::MAX;
         while !self.search(topic, publisher, &mut search, &mut visits) {}
-        search.into_matches()
+        search.into_matches().collect()
     }
 
     /// Continues to match a topic, with `visits` visits of nodes at most, or as many times eight subscribers; returns whether it has ended. Subscriptions that came or went
@@ -385,7 +387,7 @@ mod tests {
                 }
                 slices += 1;
             }
-            let found = search.into_matches();
+            let found: Vec<_> = search.into_matches().collect();
             for subscriber in stays {
                 assert!(found.iter().any(|it| it.subscriber == subscriber));
             }
@@ -416,7 +418,7 @@ mod tests {
             prop_assert_eq!(who(&mut tree, &topic), &expected[..]);
             let mut search = Search::new();
             while !tree.search(&topic, None, &mut search, &mut 1) {}
-            let sliced: Vec<_> = search.into_matches().iter().map(|it| it.subscriber).collect();
+            let sliced: Vec<_> = search.into_matches().map(|it| it.subscriber).collect();
             prop_assert_eq!(sliced, expected);
         }
     }

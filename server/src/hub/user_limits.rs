@@ -40,6 +40,9 @@ impl Hub {
     /// Limits from now on. Who has more than that keeps it.
     pub fn set_limits(&mut self, limits: HubLimits, service: &ServiceConfig) {
         self.service.set_limits(service);
+        if let Some(broker) = &mut self.broker {
+            broker.set_max_packet_bytes(limits.max_packet_bytes);
+        }
         self.limits = limits;
         self.session_memory.tight_at_bytes = self.max_session_bytes();
     }

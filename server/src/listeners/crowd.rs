@@ -44,6 +44,11 @@ impl<T> Crowd<T> {
         }
     }
 
+    /// Changes how many there may be. Those beyond it give way when the next one comes.
+    pub(super) fn set_most(&mut self, most: usize) {
+        self.most = most.max(1);
+    }
+
     /// The ticket of the next one to [`come`](Self::come) from this address.
     pub(super) fn ticket(&mut self, address: IpAddr) -> Ticket {
         self.next += 1;

@@ -3,9 +3,9 @@ use super::crowd::{Crowd, Ticket};
 use super::stream::{Leaving, Socket, Stream, Transport};
 use super::tls::{InForce, explained, identity, renew};
 use super::websocket::{WebSocket, upgrade};
-use super::{Accepted, Arrival, Place, Places, bound, proxy_protocol, tcp};
+use super::{Accepted, Arrival, HandshakeLimits, Place, Places, bound, proxy_protocol, tcp};
 use crate::access::{ClientCertificate, Peer};
-use crate::audit::{self, AuditOptions, EndCounts, EndReason, LeftOut, Line, LineLimiter};
+use crate::audit::{self, EndCounts, EndReason, LeftOut, Line, LineLimiter};
 use crate::config::{Scheme, Subnet};
 use crate::runtime::single_threaded_runtime;
 use std::cell::RefCell;
@@ -22,19 +22,6 @@ use tokio::task::{AbortHandle, JoinSet, LocalSet, spawn_local, yield_now};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-/// Of all connections that there may be, one of so many may be in a handshake, ...
-const PART_OF_PLACES: usize = 4;
-/// ... but no fewer than this, which come and go within a second ...
-const FEWEST: usize = 64;
-/// ... and no more than this, whose computations take less than that.
-const MOST: usize = 1024;
-
-/// Memory of a handshake: rustls gathers a message of 64 KiB at most before it looks at it.
-const HANDSHAKE_BYTES: usize = 80 * 1024;
-
-/// Handshakes take this part of the memory of sessions at most.
-const PART_OF_MEMORY: usize = 4;
-
 /// How often it is looked whether lines were left out.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 
@@ -50,14 +37,10 @@ pub(crate) struct Rules {
     pub(crate) trusted_proxies: Vec<Subnet>,
     /// For a whole handshake.
     pub(crate) deadline: Duration,
-    pub(crate) max_connections: usize,
-    /// Memory that sessions and connections may take, as of the start.
-    pub(crate) max_session_bytes: usize,
+    pub(crate) limits: HandshakeLimits,
     pub(crate) places: Places,
     /// Numbers of ended connections.
     pub(crate) ends: EndCounts,
-    /// Options of the audit trail.
-    pub(crate) audit: AuditOptions,
 }
 
 /// The thread; it ends when this is dropped.
@@ -163,7 +146,7 @@ impl Shared {
         // Those who only look whether the port is open do the same.
         let is_probe = reason == EndReason::ClientClosed;
         let now_ms = self.now_ms();
-        let rate = self.rules.audit.max_lines_per_second;
+        let rate = self.rules.limits.audit_rate();
         let address = Some(peer.address);
         let mut lines = self.failures.borrow_mut();
         if !is_probe && lines.admits(Line::Connection, "", address, rate, now_ms) {
@@ -179,6 +162,13 @@ impl Shared {
         } else {
             tracing::debug!(%peer, reason = reason.name(), "a handshake failed: {why}");
         }
+    }
+
+    /// Makes room for one more handshake, within the limits of now.
+    fn make_room(&self) -> Result<Option<UnderWay>, Instant> {
+        let mut crowd = self.crowd.borrow_mut();
+        crowd.set_most(self.rules.limits.most());
+        crowd.make_room(Instant::now())
     }
 
     fn now_ms(&self) -> u64 {
@@ -211,12 +201,9 @@ async fn serve(
 ) {
     let mut tasks = JoinSet::new();
     tasks.spawn_local(renew(rules.tls.clone()));
-    let of_memory = rules.max_session_bytes / PART_OF_MEMORY / HANDSHAKE_BYTES;
-    let of_places = rules.max_connections / PART_OF_PLACES;
-    let most = of_places.min(of_memory).clamp(FEWEST, MOST);
     let shared = Rc::new(Shared {
+        crowd: RefCell::new(Crowd::new(rules.limits.most())),
         rules,
-        crowd: RefCell::new(Crowd::new(most)),
         moved,
         failures: RefCell::default(),
         started: Instant::now(),
@@ -254,7 +241,7 @@ async fn accept(scheme: Scheme, listener: std::net::TcpListener, shared: Rc<Shar
             continue;
         };
         loop {
-            let room = shared.crowd.borrow_mut().make_room(Instant::now());
+            let room = shared.make_room();
             match room {
                 Ok(None) => break,
                 Ok(Some(gone)) => {
@@ -263,7 +250,6 @@ async fn accept(scheme: Scheme, listener: std::net::TcpListener, shared: Rc<Shar
                     shared.ended(&gone.peer.borrow(), EndReason::HandshakeEvicted, &why);
                     // So that it is gone, and its place free.
                     yield_now().await;
-                    break;
                 }
                 // Those who come later wait with the system, which knows how to do that with many.
                 Err(when) => tokio::time::sleep_until(when.into()).await,

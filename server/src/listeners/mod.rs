@@ -14,6 +14,7 @@
 //! [`Peer`](crate::access::Peer); encryption and frames are then done in the engine's own turns.
 mod bound;
 mod crowd;
+mod handshake_limits;
 mod handshakes;
 pub(crate) mod open_door;
 mod places;
@@ -26,6 +27,7 @@ mod websocket;
 
 pub use bound::Listening;
 pub(crate) use bound::{Bound, Listeners, check_free};
+pub(crate) use handshake_limits::HandshakeLimits;
 pub(crate) use handshakes::{Handshakes, Rules};
 pub(crate) use open_door::AnonymousAudience;
 pub use open_door::OpenDoor;

@@ -184,7 +184,7 @@ impl Service {
     fn too_long(&self, command: &Command) -> Option<Reply> {
         let max_bytes = self.config.max_key_bytes;
         let check = |what: &str, bytes: &Bytes| {
-            (bytes.len() > max_bytes).then(|| longer_than(max_bytes, what))
+            (bytes.len() > max_bytes).then(|| ServiceError::too_long(what, max_bytes))
         };
         let error = match command {
             Command::Scan { pattern, .. } => check("pattern", pattern),
@@ -479,10 +479,4 @@ fn response(reply: Reply, version: Option<rules::Version>, command: Command) -> 
         reply,
         answer: None,
     }
-}
-
-#[cold]
-fn longer_than(max_bytes: usize, what: &str) -> ServiceError {
-    let text = format!("the {what} is longer than {max_bytes} bytes");
-    ServiceError::Other(text.into())
 }

@@ -7,6 +7,7 @@ mod away;
 mod bridge;
 mod bridged;
 mod ending;
+mod half_dead;
 mod identity;
 mod options;
 mod plugin;

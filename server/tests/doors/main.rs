@@ -10,6 +10,7 @@ mod floods;
 mod names;
 mod open;
 mod proxies;
+mod reloaded_limits;
 mod renewal;
 mod rude;
 mod supervised;

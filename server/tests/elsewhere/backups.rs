@@ -5,7 +5,7 @@ use faults::{Admission, Cut, Proxy};
 use futures_util::future::join_all;
 use serde_json::Value;
 use statestore::{
-    Client, GetOptions, Hlc, Outcome, SetOptions, SetOutcome, Settings, Transaction,
+    Client, Expiry, GetOptions, Hlc, Outcome, SetOptions, SetOutcome, Settings, Transaction,
     TransactionOutcome,
 };
 use statestored::RunningServer;
@@ -103,7 +103,9 @@ async fn end_of(client: &Client, key: &str) -> (Instant, Instant) {
     let remaining = GetOptions::new().remaining(true);
     let before = Instant::now();
     let entry = client.get_with(key, &remaining).await.unwrap().unwrap();
-    let left = entry.expires_in.unwrap();
+    let Expiry::After(left) = entry.expires_in else {
+        panic!("{key} does not expire");
+    };
     (before + left, Instant::now() + left)
 }
 
@@ -223,7 +225,7 @@ async fn restored_equal(
     );
     let remaining = GetOptions::new().remaining(true);
     let plain = other.get_with("key-1", &remaining).await.unwrap().unwrap();
-    assert_eq!(plain.expires_in, None);
+    assert_eq!(plain.expires_in, Expiry::Never);
 
     let error = other.set("fenced", "x").await.unwrap_err();
     assert_eq!(error.outcome(), Outcome::NotDone, "{error}");

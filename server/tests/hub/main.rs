@@ -1,5 +1,6 @@
 //! The hub without sockets: scripted bytes in, bytes out, under a simulated clock.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod attached;
 mod connect;
 mod durability;
 mod fairness;
@@ -10,6 +11,7 @@ mod matching;
 mod misuse;
 mod noise;
 mod policy;
+mod probes;
 mod requests;
 mod room;
 mod routing;

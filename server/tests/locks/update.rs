@@ -3,8 +3,8 @@ use crate::lease::SECOND;
 use crate::machine::{Machine, one_and_two};
 use crate::world::World;
 use statestore::{
-    Client, DelOutcome, Entry, ErrorKind, GetOptions, Hlc, Outcome, SetOptions, UpdateOptions,
-    UpdateOutcome,
+    Client, DelOutcome, Entry, ErrorKind, Expiry, GetOptions, Hlc, Outcome, SetOptions,
+    UpdateOptions, UpdateOutcome,
 };
 use std::time::Duration;
 use tokio::time::sleep;
@@ -31,7 +31,7 @@ fn one_more(old: Option<&Entry>) -> Option<String> {
     Some((number(old) + 1).to_string())
 }
 
-async fn expires_in(client: &Client) -> Option<Duration> {
+async fn expires_in(client: &Client) -> Expiry {
     let remaining = GetOptions::new().remaining(true);
     let entry = client.get_with("count", &remaining).await.unwrap();
     entry.unwrap().expires_in
@@ -130,18 +130,20 @@ async fn an_update_keeps_the_time_that_a_key_has_left_unless_told_otherwise() {
         increment(&client, &UpdateOptions::default()).await;
     }
     world.set_latency(Duration::ZERO);
-    let left = expires_in(&client).await.unwrap();
+    let Expiry::After(left) = expires_in(&client).await else {
+        panic!("it does not expire");
+    };
     let difference = left.abs_diff(6 * SECOND);
     assert!(difference < Duration::from_millis(150), "{left:?}");
 
     increment(&client, &UpdateOptions::new().expires_in(30 * SECOND)).await;
-    assert_eq!(expires_in(&client).await, Some(30 * SECOND));
+    assert_eq!(expires_in(&client).await, Expiry::After(30 * SECOND));
     increment(&client, &UpdateOptions::default()).await;
-    assert_eq!(expires_in(&client).await, Some(30 * SECOND));
+    assert_eq!(expires_in(&client).await, Expiry::After(30 * SECOND));
     increment(&client, &UpdateOptions::new().expires_in(Duration::MAX)).await;
-    assert_eq!(expires_in(&client).await, None);
+    assert_eq!(expires_in(&client).await, Expiry::Never);
     increment(&client, &UpdateOptions::default()).await;
-    assert_eq!(expires_in(&client).await, None);
+    assert_eq!(expires_in(&client).await, Expiry::Never);
     assert_eq!(world.value("count").unwrap(), "54");
 }
 

@@ -16,6 +16,7 @@ mod hashing;
 mod health;
 mod hostile;
 mod kill;
+mod limited_memory;
 mod memory;
 mod open_files;
 mod peer;

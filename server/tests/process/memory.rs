@@ -5,7 +5,7 @@ use statestore_protocol::mqtt::{Packet, ReasonCode};
 use std::io::Write;
 use std::time::Instant;
 
-const MIB: u64 = 1 << 20;
+pub(crate) const MIB: u64 = 1 << 20;
 const OK: &[u8] = b"+OK\r\n";
 const QUOTA: &[u8] = b"-ERR the quota has been exceeded\r\n";
 
@@ -36,7 +36,7 @@ fn key(stage: usize, number: usize) -> Vec<u8> {
 }
 
 /// Sets keys of a stage until one is refused. Returns how many are there.
-fn fill(peer: &mut Peer, stage: usize, value_bytes: usize) -> usize {
+pub(crate) fn fill(peer: &mut Peer, stage: usize, value_bytes: usize) -> usize {
     let in_batch = (1_000_000 / value_bytes).clamp(1, 200);
     let mut count = 0;
     loop {
@@ -58,7 +58,7 @@ fn fill(peer: &mut Peer, stage: usize, value_bytes: usize) -> usize {
 }
 
 /// Deletes all keys of a stage but each of so many.
-fn thin_out(peer: &mut Peer, stage: usize, count: usize, each: usize) {
+pub(crate) fn thin_out(peer: &mut Peer, stage: usize, count: usize, each: usize) {
     let gone: Vec<_> = (0..count).filter(|number| number % each != 0).collect();
     for numbers in gone.chunks(200) {
         let del = |number: &usize| vec![b"DEL".to_vec(), key(stage, *number)];

@@ -3,6 +3,7 @@ use crate::server::{Inbox, PATIENCE, close, connect, settings, start, wait};
 use statestore::{GetOptions, LockOptions, LostReason, Outcome, SetOptions, Settings};
 use statestore_embed::{Client, Error, ErrorKind, Wait};
 use std::net::TcpListener;
+use std::time::Duration;
 
 #[test]
 fn a_closed_client_answers_with_an_error() {
@@ -61,7 +62,9 @@ fn closing_is_refused_in_a_callback_and_possible_without_waiting() {
             })
         };
         let callbacks = inner.callbacks().unwrap();
-        inner.submit_close(&callbacks, complete).unwrap();
+        inner
+            .submit_close(Duration::ZERO, &callbacks, complete)
+            .unwrap();
     };
     mailbox.post(Box::new(job)).ok().unwrap();
     let (refused, was_closed, closed): (
@@ -89,7 +92,7 @@ fn closing_can_be_submitted_however_many_operations_are_under_way_and_after_a_pa
     };
     assert_eq!(refused.kind(), ErrorKind::QueueFull);
     client
-        .submit_close(&closed.mailbox, |closed| closed)
+        .submit_close(Duration::ZERO, &closed.mailbox, |closed| closed)
         .unwrap();
     closed.next().unwrap();
     assert!(client.is_closed().unwrap());
@@ -98,7 +101,7 @@ fn closing_can_be_submitted_however_many_operations_are_under_way_and_after_a_pa
     let client = connect(&server);
     client.poison();
     client
-        .submit_close(&closed.mailbox, |closed| closed)
+        .submit_close(Duration::ZERO, &closed.mailbox, |closed| closed)
         .unwrap();
     closed.next().unwrap();
     assert!(client.is_closed().unwrap());

@@ -13,6 +13,10 @@ asyncio. An absent key and a condition that is not met are results; what goes wr
 it brings, but `BrokerRefusedError` and `RequestSyntaxError`, which are the same classes.
 """
 
+from statestore._native import check_interpreter as _check_interpreter
+
+_check_interpreter()
+
 from statestore._blocking import Client, Election, Guard, Leadership, Lease, Observer, Pipeline, Scan, Transaction, connect
 from statestore._errors import *  # noqa: F403
 from statestore._errors import ConnectionRefusedError as BrokerRefusedError

@@ -7,6 +7,45 @@ from statestore import _exit, _log, _native
 from statestore._errors import StateStoreError
 
 
+def _destructor(end, count=sys.getrefcount):
+    """A destructor that calls ``end`` with the object and the number of references to it.
+
+    It keeps what it needs: while the interpreter ends, modules lose their contents. So do the functions below, in their arguments.
+    """
+
+    def __del__(self):
+        end(self, count(self))
+
+    return __del__
+
+
+class _Probe:
+    """Measures the references to an object in its destructor if there are no others."""
+
+    __del__ = _destructor(lambda _, references: setattr(_Probe, "references", references))
+
+
+_Probe()
+
+
+def _end_of_client(client, references, least=_Probe.references, drop=_native.drop_callbacks, is_finalizing=sys.is_finalizing):
+    if references > least:
+        # Garbage refers to it, such as what its callbacks belong to.
+        drop(client)
+    if not is_finalizing() and not client._is_closed():
+        import warnings
+
+        warnings.warn(f"unclosed {client!r}", ResourceWarning, stacklevel=3, source=client)
+
+
+def _end_of_guard(guard, _, is_finalizing=sys.is_finalizing):
+    if not is_finalizing() and guard._is_dropped_held():
+        import warnings
+
+        message = f"{guard!r} is dropped while the lock is held, which is given back in the background; use `with`, or release it"
+        warnings.warn(message, ResourceWarning, stacklevel=3, source=guard)
+
+
 class _Generic:
     """`Client[str]` in annotations."""
 
@@ -35,8 +74,7 @@ class Client(_Generic, _native.Client):
     def __exit__(self, *_):
         self.close()
 
-    def __del__(self):
-        _warn_of_unclosed(self)
+    __del__ = _destructor(_end_of_client)
 
 
 class Observer(_Generic, _native.Observer):
@@ -102,8 +140,7 @@ class Guard(_Generic, _native.Guard):
         with _quietly_after(kind):
             self._finish(kind is not None)
 
-    def __del__(self):
-        _warn_of_held(self)
+    __del__ = _destructor(_end_of_guard)
 
 
 class Election(_Generic, _native.Election):
@@ -120,8 +157,7 @@ class Leadership(_Generic, _native.Leadership):
         with _quietly_after(kind):
             self._finish(kind is not None)
 
-    def __del__(self):
-        _warn_of_held(self)
+    __del__ = _destructor(_end_of_guard)
 
 
 def connect(*args, **kwargs):
@@ -136,7 +172,7 @@ def connect(*args, **kwargs):
     try:
         client._connect()
     except BaseException:
-        client._close_within(0.0)
+        _native.close_each([client], 0.0)
         raise
     _exit.remember(client)
     return client
@@ -185,18 +221,3 @@ class _quietly_after:
 
     def __exit__(self, kind, *_):
         return self.is_quiet and kind is not None and issubclass(kind, StateStoreError)
-
-
-def _warn_of_unclosed(client):
-    if not client._is_closed():
-        import warnings
-
-        warnings.warn(f"unclosed {client!r}", ResourceWarning, stacklevel=2, source=client)
-
-
-def _warn_of_held(guard):
-    if guard._is_dropped_held():
-        import warnings
-
-        message = f"{guard!r} is dropped while the lock is held, which is given back in the background; use `with`, or release it"
-        warnings.warn(message, ResourceWarning, stacklevel=2, source=guard)

@@ -56,11 +56,19 @@ def if_version(version: Hlc, /) -> IfVersion:
 
 class Client:
     """A client of the state store."""
-    def _close_within(self, seconds: float) -> bool: ...
     def _callback_thread(self) -> int | None: ...
 
 def forward_log(level: int, callback: Callable[[int, str, str, str, int], object], /) -> None:
     """Calls ``callback(level, module, message, file, line)`` for what is logged, if it is at least as important as ``level``."""
+def check_interpreter() -> None:
+    """Refuses other interpreters of the process than the first one: they would share the classes of this module."""
+
+def drop_callbacks(client: Client, /) -> None:
+    """Ends the callbacks of a client that is about to be collected, before its garbage is taken apart."""
+
+def close_each(clients: list[Client], seconds: float, /) -> list[Client]:
+    """Closes clients, one after the other, and returns those that a callback keeps from that for so many seconds together."""
+
 def stop_log() -> None:
     """Logs nothing any more, and waits until what was logged before has been told."""
 def end_callbacks() -> None:

@@ -47,12 +47,12 @@ class Entry(Generic[V]):
     """``bytes``, or ``str`` if the client has an ``encoding``."""
     version: Hlc
     """The version that the write of this value got."""
-    expires_in: float | None = None
-    """After how many seconds it expires, counted from when the store answered; ``None`` if it does not, or if ``remaining`` was not
-    asked for."""
+    expires_in: float | Literal["unknown"] = "unknown"
+    """Remaining time in seconds, counted from the answer of the store; ``math.inf`` if the key does not expire; ``"unknown"`` unless
+    ``remaining`` asked for it. ``set`` and ``update`` take the time and ``math.inf``, and refuse ``"unknown"``."""
 
     def __repr__(self) -> str:
-        left = "" if self.expires_in is None else f", expires_in={self.expires_in!r}"
+        left = "" if self.expires_in == "unknown" else f", expires_in={self.expires_in!r}"
         return f"Entry(value={self.value!r}, version={self.version!r}{left})"
 
 

@@ -19,7 +19,7 @@ import re
 import sys
 
 from statestore import _exit, _log, _native
-from statestore._blocking import _Generic, _quietly_after, _settings, _warn_of_held, _warn_of_unclosed
+from statestore._blocking import _destructor, _end_of_client, _end_of_guard, _Generic, _quietly_after, _settings
 from statestore._errors import ClosedError, ForkedError, InternalError, QueueFullError, StateStoreError
 
 __all__ = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Pipeline", "Scan", "Transaction", "connect"]
@@ -164,8 +164,7 @@ class Client(_Generic, _native.Client):
     async def __aexit__(self, *_):
         await self.close()
 
-    def __del__(self):
-        _warn_of_unclosed(self)
+    __del__ = _destructor(_end_of_client)
 
 
 class Observer(_Generic, _native.Observer):
@@ -280,8 +279,7 @@ class Guard(_Generic, _native.Guard):
         with _quietly_after(kind):
             await self._finish(kind is not None)
 
-    def __del__(self):
-        _warn_of_held(self)
+    __del__ = _destructor(_end_of_guard)
 
 
 class Election(_Generic, _native.Election):
@@ -311,8 +309,7 @@ class Leadership(_Generic, _native.Leadership):
         with _quietly_after(kind):
             await self._finish(kind is not None)
 
-    def __del__(self):
-        _warn_of_held(self)
+    __del__ = _destructor(_end_of_guard)
 
 
 @_opening
@@ -325,7 +322,7 @@ async def connect(*args, **kwargs):
     try:
         await client._connect()
     except BaseException:
-        client._close_within(0.0)
+        _native.close_each([client], 0.0)
         raise
     _exit.remember(client)
     return client

@@ -320,9 +320,9 @@ class Client(Generic[_V]):
         """The election of this name, which is a key of the store: an `Election`. Nothing is sent. The options are those of
         `lock`.
         """
-    async def close(self) -> None:
-        """Closes the connection, and ends everything that was made from this client: calls that are under way raise
-        `ClosedError`, observers end. Closing again does nothing.
+    async def close(self, *, timeout: _Time | None = None) -> None:
+        """Finishes the calls under way, for ``timeout`` at most (5 s unless given), and closes the connection. New calls raise `ClosedError`
+        at once; so do those under way when the time is over, or without a connection. Observers end. Closing again does nothing.
 
         The blocking client waits for a callback that runs, at most for two seconds; then a `RuntimeWarning` names it.
         """

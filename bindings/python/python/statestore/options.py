@@ -54,6 +54,9 @@ class Settings(TypedDict, total=False):
     """How long the first connection is tried again; ``math.inf`` is for ever. Default: 0, not at all."""
     request_timeout: Time | None
     """How long a call may take unless it says otherwise. Default: 10 s."""
+    fail_fast: bool | None
+    """Whether a call that begins while the connection is lost raises `UnreachableError` at once, not executed. Default: ``False``, it
+    waits for the connection until its time-out."""
     max_in_flight: int | None
     """Most requests that are sent and not yet answered; further ones queue. Default: 65,536."""
     max_queued: int | None

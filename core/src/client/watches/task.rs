@@ -65,7 +65,11 @@ impl Shared {
             }
             _ => None,
         };
-        let mut call = Call::new(self, Outgoing::new(command), timeout);
+        let request = Outgoing {
+            waits_out_outages: true,
+            ..Outgoing::new(command)
+        };
+        let mut call = Call::new(self, request, timeout);
         let response = (&mut call).await?;
         match (step, response.reply, response.version) {
             (Step::Read { .. }, Reply::Value(value), Some(version)) => {

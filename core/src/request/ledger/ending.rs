@@ -104,6 +104,7 @@ impl Ledger {
                 }
             }
         }
+        self.wake_if_idle(wakers);
         true
     }
 

@@ -80,6 +80,8 @@ pub(crate) struct Ledger {
     max_sent: usize,
     max_queued: usize,
     closed: Option<Failure>,
+    /// Woken when the last request ends.
+    idle: Vec<Waker>,
 }
 
 impl Ledger {
@@ -98,6 +100,7 @@ impl Ledger {
             max_sent,
             max_queued,
             closed: None,
+            idle: Vec::new(),
         }
     }
 
@@ -296,6 +299,26 @@ impl Ledger {
     /// Requests that wait for their turn.
     pub(crate) fn queued(&self) -> usize {
         self.queued + self.recalled
+    }
+
+    /// Returns whether no request is under way; if one is, `waker` is woken when the last one ends.
+    pub(crate) fn poll_idle(&mut self, waker: &Waker) -> bool {
+        let is_idle = self.is_idle();
+        if !is_idle && !self.idle.iter().any(|known| known.will_wake(waker)) {
+            self.idle.push(waker.clone());
+        }
+        is_idle
+    }
+
+    fn is_idle(&self) -> bool {
+        self.sent == 0 && self.queued() == 0
+    }
+
+    /// Moves the wakers of [`poll_idle`](Self::poll_idle) to `wakers`, if no request is under way.
+    pub(crate) fn wake_if_idle(&mut self, wakers: &mut Vec<Waker>) {
+        if !self.idle.is_empty() && self.is_idle() {
+            wakers.append(&mut self.idle);
+        }
     }
 
     /// Whether a request waits for its turn, and was never sent.

@@ -59,7 +59,8 @@ impl Context {
             CertificateError::UnknownIssuer | CertificateError::BadSignature => match &self.ca_file
             {
                 Some(path) => format!(
-                    "{what} is not signed by an authority in the CA file `{}`",
+                    "{what} is not signed by an authority in the CA file `{}`; name the file of the authority that signed it, or the \
+                     certificate itself if it is self-signed",
                     path.display()
                 ),
                 None => format!(
@@ -105,8 +106,13 @@ impl Context {
             | (Alert::HandshakeFailure | Alert::BadCertificate, None) => (
                 ErrorKind::NotAuthenticated,
                 format!(
-                    "the broker refused the TLS handshake ({alert:?}): it may demand a client certificate; name a certificate file and a key file"
+                    "the broker refused the TLS handshake ({alert:?}): it may demand a client certificate; name a certificate file and a key file. \
+                     {SUPPORTED_KEYS}"
                 ),
+            ),
+            (Alert::HandshakeFailure, Some(_)) => (
+                ErrorKind::ConnectionRefused,
+                format!("the broker refused the TLS handshake ({alert:?}). {SUPPORTED_KEYS}"),
             ),
             (
                 Alert::BadCertificate
@@ -137,6 +143,9 @@ impl Context {
         TransportError::new(kind, reason)
     }
 }
+
+/// Advice for a broker that finds no way to prove the possession of its key: it answers with an alert that says nothing else.
+const SUPPORTED_KEYS: &str = "Or the broker's certificate has a key of another kind than RSA, P-256, P-384 and Ed25519, such as P-521";
 
 /// A name of a certificate as rustls shows it, `DnsName("localhost")`, without its kind.
 fn bare_name(shown: &str) -> &str {

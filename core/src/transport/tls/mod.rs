@@ -9,7 +9,7 @@ mod trust;
 
 use super::error::TransportError;
 use crate::error::ErrorKind;
-use crate::settings::TlsSettings;
+use crate::settings::{TlsSettings, without_zone};
 use failure::Context;
 use rustls::ClientConfig;
 use rustls::client::{Resumption, WebPkiServerVerifier};
@@ -34,7 +34,8 @@ impl Tls {
     /// Reads the files. They are read anew for each connection, and no TLS session is resumed, so that a certificate
     /// that was renewed counts from the next connection on. This blocks.
     pub(crate) fn load(settings: &TlsSettings, host: &str) -> Result<Self, TransportError> {
-        let name = settings.server_name.as_deref().unwrap_or(host);
+        let name = settings.server_name.as_deref();
+        let name = name.unwrap_or_else(|| without_zone(host));
         let server_name = ServerName::try_from(name.to_owned()).map_err(|_| {
             let reason = format!("`{name}` is neither a host name nor an IP address");
             TransportError::new(ErrorKind::InvalidSettings, reason)

@@ -16,11 +16,13 @@
 //!   next one. The [watches](idle) of clients are kept meanwhile.
 //! - **What waits** is bounded: [requests](incoming) by a part of all that sessions may hold, what goes
 //!   out by the limits of a queue of a session.
+mod figures;
 mod group;
 mod identity;
 mod idle;
 mod incoming;
 mod outgoing;
+mod probe;
 mod refusals;
 mod requests;
 mod standing;
@@ -32,12 +34,14 @@ use crate::clock::Now;
 use crate::keyspace::Ticket;
 use crate::service::{Commit, Waiter};
 use bytes::{Bytes, BytesMut};
+pub(crate) use figures::BrokerFigures;
 use group::Group;
 use identity::Doubt;
 pub use identity::IdentityKey;
 use idle::Idle;
 use incoming::Waiting;
 use outgoing::Outgoing;
+use probe::Probe;
 use requests::{Asker, Unacknowledged};
 use standing::Standing;
 use statestore_protocol::mqtt::session::{
@@ -75,6 +79,15 @@ pub enum BrokerError {
     /// What the broker says, or does not say.
     #[error(transparent)]
     Session(#[from] SessionError),
+    /// A probe was lost.
+    #[error(
+        "the broker answers, but does not deliver messages: none came back from {topic} in time; see whether its queues hang, or \
+         whether it forbids this server the topic since lately"
+    )]
+    ProbeLost {
+        /// The topic of the probes.
+        topic: String,
+    },
     /// More is said in the group than can wait here.
     #[error("the servers of the group say more than can wait here: this one begins anew")]
     Behind,
@@ -85,7 +98,7 @@ impl BrokerError {
     pub fn reason(&self) -> Option<ReasonCode> {
         match self {
             Self::Session(error) => error.reason(),
-            Self::Behind => Some(ReasonCode::SUCCESS),
+            Self::Behind | Self::ProbeLost { .. } => Some(ReasonCode::SUCCESS),
         }
     }
 }
@@ -120,23 +133,6 @@ impl BrokerTerms {
         let left_ms = expiry_ms.into_iter().chain(most_ms).min();
         left_ms.map(|left_ms| since_ms.saturating_add(left_ms))
     }
-}
-
-/// What is counted and measured of the broker.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct BrokerFigures {
-    /// Whether requests can come.
-    pub(crate) is_attached: bool,
-    /// How often that began.
-    pub(crate) attached: u64,
-    /// Messages that wait to be published, or to be acknowledged by the broker.
-    pub(crate) waiting: u64,
-    /// Notifications that nobody subscribes any more, so that the watches of the client ended.
-    pub(crate) unwanted: u64,
-    /// Messages that the broker refused.
-    pub(crate) refused: u64,
-    /// Requests of which the broker did not say who sent them.
-    pub(crate) unproven: u64,
 }
 
 /// The server as a client of the broker.
@@ -177,6 +173,7 @@ pub(super) struct Broker {
     identity_key: Option<IdentityKey>,
     /// What was wrong with that on this connection.
     doubts: Vec<Doubt>,
+    probe: Probe,
     /// There is something to do.
     is_dirty: bool,
     figures: BrokerFigures,
@@ -191,6 +188,7 @@ impl Broker {
             numbered: 0,
             max_packet_bytes: limits.max_packet_bytes,
             leases: terms.watch_lease_ms.map(Idle::after),
+            probe: Probe::new(&terms.client_id),
             terms,
             session: None,
             incoming: Waiting::default(),
@@ -216,8 +214,15 @@ impl Broker {
         BrokerFigures {
             is_attached: self.session.as_ref().is_some_and(Session::is_ready),
             waiting: (self.queue.len() + self.refusals.len() + self.in_flight.len()) as u64,
+            lost_probes: self.probe.failures,
+            is_failing: self.probe.is_failing,
             ..self.figures
         }
+    }
+
+    /// Changes the largest packet that is accepted, from the next connection on.
+    pub(super) fn set_max_packet_bytes(&mut self, bytes: u32) {
+        self.max_packet_bytes = bytes;
     }
 
     /// How many outcomes are still to come.
@@ -233,7 +238,11 @@ impl Broker {
     ) -> Session<u64> {
         let filter = self.terms.filter();
         let log = self.group.as_ref().map(|group| group.topic.clone());
-        let filters: Vec<_> = std::iter::once(filter).chain(log).collect();
+        let filters = std::iter::once(filter).chain(log);
+        let subscriptions = filters
+            .map(Subscription::at_least_once)
+            .chain([self.probe.subscription()]);
+        let subscriptions: Vec<_> = subscriptions.collect();
         let key = self.identity_key.as_ref();
         let will = self
             .group
@@ -254,10 +263,7 @@ impl Broker {
                 will,
                 ..Connect::default()
             },
-            subscriptions: Subscriptions::new(move |_| {
-                let filters = filters.iter().cloned();
-                filters.map(Subscription::at_least_once).collect()
-            }),
+            subscriptions: Subscriptions::new(move |_| subscriptions.clone()),
             ping_timeout_ms: PING_TIMEOUT_MS,
         };
         Session::new(config).acknowledged_by_owner()
@@ -300,6 +306,7 @@ impl Hub {
         let Some(session) = broker.session.take() else {
             return BytesMut::new();
         };
+        broker.probe.end();
         broker.published_in_vain();
         broker.leave_group(now);
         broker.unacknowledged.clear();
@@ -328,6 +335,9 @@ impl Hub {
         };
         let mut events = Vec::new();
         let more = session.receive(input, now.mono_ms, TURN_PACKETS, |event| events.push(event));
+        if !input.is_empty() {
+            broker.probe.received(now);
+        }
         for event in events {
             self.broker_event(event, now)?;
         }
@@ -340,19 +350,30 @@ impl Hub {
         };
         match event {
             Event::Ready { .. } => {
-                let granted = broker.session.as_ref().and_then(|it| it.granted().get(1));
-                let is_denied = granted.is_some_and(|granted| granted.is_failure());
+                let granted = broker.session.as_ref().map_or(&[][..], Session::granted);
                 if let Some(group) = &mut broker.group {
-                    group.joined(is_denied, now);
+                    let granted = granted.get(1);
+                    group.joined(granted.is_some_and(|granted| granted.is_failure()), now);
                 }
+                broker.probe.begin(granted.last().copied(), now);
                 broker.figures.attached += 1;
                 tracing::info!("attached to the broker");
+            }
+            Event::Message { publish, .. } if broker.probe.take(&publish, now) => {
+                broker.acknowledge_probe(&publish);
             }
             Event::Message { publish, .. } if publish.qos() == QoS::AtMostOnce => {
                 self.statistics.requests_refused += 1;
             }
-            Event::Message { publish, .. } => self.came_from_broker(publish, now)?,
-            Event::Acknowledged { tag, reason, .. } => self.broker_acknowledged(tag, reason, now),
+            Event::Message { publish, .. } => {
+                broker.probe.received(now);
+                self.came_from_broker(publish, now)?;
+            }
+            Event::Acknowledged { tag, reason, .. } => {
+                if !broker.probe.acknowledged(tag, reason) {
+                    self.broker_acknowledged(tag, reason, now);
+                }
+            }
             Event::TooLarge { tag, .. } => {
                 broker.landed(tag);
                 self.statistics.dropped_too_large += 1;
@@ -381,6 +402,7 @@ impl Hub {
         self.keep(now);
         self.publish_outgoing(now)?;
         self.settle(now);
+        self.probe_broker(now)?;
         if let Some(session) = self.broker.as_mut().and_then(|it| it.session.as_mut()) {
             session.poll(false, now.mono_ms)?;
         }
@@ -393,6 +415,7 @@ impl Hub {
         let session = broker.session.as_ref();
         [
             session.and_then(|session| session.wake_at_ms(false)),
+            session.and_then(|_| broker.probe.next_ms()),
             broker.answers.next_ms(),
             broker.leases.as_ref().and_then(Idle::next_ms).filter(|_| {
                 let group = broker.group.as_ref();

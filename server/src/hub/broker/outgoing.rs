@@ -12,7 +12,7 @@ use statestore_protocol::topic;
 use std::sync::Arc;
 
 /// A broker that does not acknowledge a message for so many milliseconds is broken.
-const MOST_MS: u64 = 60_000;
+pub(super) const MOST_MS: u64 = 60_000;
 
 /// A message to a client behind the broker.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use super::super::{Hub, TURN_WORK};
 use super::incoming::Incoming;
 use super::outgoing::What;
 use super::standing::{Sender, Standing};
-use super::{BEHIND, BrokerError, group, refusals};
+use super::{BEHIND, BrokerError, RECEIVE_MAXIMUM, group, refusals};
 use crate::budget::Charge;
 use crate::clock::Now;
 use crate::keyspace::Ticket;
@@ -58,13 +58,18 @@ pub(super) struct Unacknowledged {
 }
 
 impl Unacknowledged {
-    fn add(&mut self, packet_id: PacketId) -> u64 {
+    pub(super) fn add(&mut self, packet_id: PacketId) -> u64 {
         self.places.push_back((packet_id, None));
         self.first + self.places.len() as u64 - 1
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.places.is_empty()
+    }
+
+    /// Whether the broker may not send many more requests.
+    pub(super) fn is_full(&self) -> bool {
+        self.places.len() >= usize::from(RECEIVE_MAXIMUM) / 2
     }
 
     /// Whether a request that is not done is of this connection.

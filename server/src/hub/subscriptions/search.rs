@@ -1,6 +1,6 @@
 //! Matching a topic, in slices.
+use super::matches::Matches;
 use super::node::{Edge, Node, Subscribers};
-use super::{Match, Subscription};
 
 /// Subscribers that take as long to find as a node.
 const SUBSCRIBERS_PER_VISIT: usize = 8;
@@ -27,8 +27,7 @@ pub(crate) struct Search<S> {
     pub(super) path: Vec<Edge>,
     /// The subscriber of the filter at hand that was found last, if there are further ones.
     last: Option<S>,
-    /// Matching subscriptions, in the order in which they were found.
-    found: Vec<(S, Subscription)>,
+    found: Matches<S>,
 }
 
 impl<S: Ord + Copy> Search<S> {
@@ -37,7 +36,7 @@ impl<S: Ord + Copy> Search<S> {
             part: Some(Part::Exact),
             path: Vec::new(),
             last: None,
-            found: Vec::new(),
+            found: Matches::default(),
         }
     }
 
@@ -61,7 +60,7 @@ impl<S: Ord + Copy> Search<S> {
                 *visits -= 1;
             }
             if !options.no_local || Some(*subscriber) != publisher {
-                self.found.push((*subscriber, *options));
+                self.found.push(*subscriber, *options);
             }
             last = Some(*subscriber);
         }
@@ -79,35 +78,8 @@ impl<S: Ord + Copy> Search<S> {
     }
 
     /// Each subscriber that gets the message, in their order, once each.
-    pub(crate) fn into_matches(mut self) -> Vec<Match<S>> {
-        self.found.sort_by_key(|(subscriber, _)| *subscriber);
-        let mut matches: Vec<Match<S>> = Vec::with_capacity(self.found.len());
-        for (subscriber, options) in self.found {
-            match matches.last_mut() {
-                Some(last) if last.subscriber == subscriber => last.add(options),
-                _ => {
-                    let mut new = Match {
-                        subscriber,
-                        at_least_once: false,
-                        identifiers: Vec::new(),
-                    };
-                    new.add(options);
-                    matches.push(new);
-                }
-            }
-        }
-        matches
-    }
-}
-
-impl<S> Match<S> {
-    fn add(&mut self, options: Subscription) {
-        self.at_least_once |= options.at_least_once;
-        if let Some(identifier) = options.identifier
-            && let Err(place) = self.identifiers.binary_search(&identifier)
-        {
-            self.identifiers.insert(place, identifier);
-        }
+    pub(crate) fn into_matches(self) -> Matches<S> {
+        self.found
     }
 }
 

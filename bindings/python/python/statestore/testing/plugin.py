@@ -50,8 +50,8 @@ def statestore_aio_connect(statestore_server: Server) -> Callable[..., AbstractA
             async with statestore_aio_connect() as client:
                 await client.set("greeting", "hello")
 
-    Each is one of that loop, so this works with pytest-asyncio, with anyio, and with `asyncio.run` in a plain test. The arguments are
-    those of `statestore.aio.connect` beside the URL.
+    Each is one of that loop, so this works with pytest-asyncio, with anyio's backend asyncio, and with `asyncio.run` in a plain test; under
+    trio it is a `RuntimeError`. The arguments are those of `statestore.aio.connect` beside the URL.
     """
     # Not before somebody wants it: this module is imported by every run of pytest.
     from statestore import aio

@@ -1,0 +1,58 @@
+// Calls of functions of the program by the library. Programs do not need it.
+#ifndef STATESTORE_CALLBACK_HPP
+#define STATESTORE_CALLBACK_HPP
+
+#include <cstdio>
+#include <exception>
+
+#include "error.hpp"
+
+namespace statestore {
+inline namespace STATESTORE_VARIANT {
+namespace detail {
+
+#ifndef STATESTORE_NO_EXCEPTIONS
+/// Prints the exception that is being handled, and ends the program: the library cannot pass it on. The handler of
+/// `std::set_terminate` finds it in `std::current_exception`.
+[[noreturn]] inline void terminate_for_exception() noexcept {
+  constexpr const char* where = "statestore: an exception left a function that the library called";
+  try {
+    throw;
+  } catch (const error& thrown) {
+    std::fprintf(stderr, "%s: %s: %s\n", where, thrown.name(), thrown.what());
+    std::terminate();
+  } catch (const std::exception& thrown) {
+    std::fprintf(stderr, "%s: %s\n", where, thrown.what());
+    std::terminate();
+  } catch (...) {
+    std::fprintf(stderr, "%s: it is no std::exception\n", where);
+    std::terminate();
+  }
+}
+#endif
+
+/// Calls a function of the program. If it throws, the program ends.
+template <class Call>
+auto contain(const Call& call) noexcept -> decltype(call()) {
+#ifdef STATESTORE_NO_EXCEPTIONS
+  return call();
+#else
+  try {
+    return call();
+  } catch (...) {
+    terminate_for_exception();
+  }
+#endif
+}
+
+/// Destroys a function that was the context of a callback.
+template <class Function>
+void drop(void* context) noexcept {
+  contain([&] { delete static_cast<Function*>(context); });
+}
+
+}  // namespace detail
+}  // namespace STATESTORE_VARIANT
+}  // namespace statestore
+
+#endif

@@ -1,0 +1,56 @@
+//! Limits of handshakes, which a reload changes.
+use crate::hub::HubLimits;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+/// Of all connections that there may be, one of so many may be in a handshake, ...
+const PART_OF_PLACES: usize = 4;
+/// ... but no fewer than this, which come and go within a second ...
+const FEWEST: usize = 64;
+/// ... and no more than this, whose computations take less than that.
+const MOST: usize = 1024;
+
+/// Memory of a handshake: rustls gathers a message of 64 KiB at most before it looks at it.
+const HANDSHAKE_BYTES: usize = 80 * 1024;
+
+/// Handshakes take this part of the memory of sessions at most.
+const PART_OF_MEMORY: usize = 4;
+
+/// The limits of now, shared by the threads of the engine and of the handshakes.
+#[derive(Debug, Clone)]
+pub(crate) struct HandshakeLimits(Arc<Values>);
+
+#[derive(Debug, Default)]
+struct Values {
+    most: AtomicUsize,
+    audit_rate: AtomicU32,
+}
+
+impl HandshakeLimits {
+    pub(crate) fn new(limits: &HubLimits) -> Self {
+        let this = Self(Arc::default());
+        this.set(limits);
+        this
+    }
+
+    /// Derives the limits from those of connections and sessions. Handshakes beyond them stay until the next one comes.
+    pub(crate) fn set(&self, limits: &HubLimits) {
+        let of_memory = limits.max_session_bytes / PART_OF_MEMORY / HANDSHAKE_BYTES;
+        let of_places = limits.max_connections / PART_OF_PLACES;
+        let most = of_places.min(of_memory).clamp(FEWEST, MOST);
+        // Each value guards nothing but itself.
+        self.0.most.store(most, Ordering::Relaxed);
+        let audit_rate = limits.audit.max_lines_per_second;
+        self.0.audit_rate.store(audit_rate, Ordering::Relaxed);
+    }
+
+    /// Maximum number of handshakes at a time.
+    pub(super) fn most(&self) -> usize {
+        self.0.most.load(Ordering::Relaxed)
+    }
+
+    /// Maximum number of lines of the audit trail in a second; 0 for no limit.
+    pub(super) fn audit_rate(&self) -> u32 {
+        self.0.audit_rate.load(Ordering::Relaxed)
+    }
+}
