@@ -118,5 +118,6 @@ pub use tokio;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/start.md")]
 #[doc = include_str!("../../docs/connecting.md")]
+#[doc = include_str!("../../docs/rust.md")]
 #[doc = include_str!("../README.md")]
 struct Readme;
