@@ -60,7 +60,7 @@ impl Clients {
         let clients = std::mem::take(&mut *self.all());
         let close = async {
             for client in clients {
-                client.close().await;
+                client.close_within(Duration::ZERO).await;
             }
         };
         let _ = tokio::time::timeout(LEAVE_TIMEOUT, close).await;

@@ -121,7 +121,6 @@
 #![deny(unsafe_code)]
 
 // From the top down, as in the picture; `tests/layers.rs` holds the files to it.
-mod action;
 mod lock;
 mod queue;
 mod verbs;
@@ -159,6 +158,7 @@ mod executor;
 
 pub mod log;
 
+mod action;
 mod mailbox;
 
 mod admission;

@@ -11,7 +11,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io::Write;
 use std::mem::transmute;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Barrier, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long anything may take before the test fails.
@@ -223,8 +223,15 @@ fn a_refused_thread_is_a_failed_attempt() {
         assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
         assert_eq!(error.outcome(), Outcome::NotDone);
         REFUSED.store(0, Ordering::SeqCst);
+        let refuses = Barrier::new(2);
         std::thread::scope(|scope| {
-            let connecting = scope_unrefused(|| scope.spawn(|| connect(&patient)));
+            let connecting = scope_unrefused(|| {
+                scope.spawn(|| {
+                    refuses.wait();
+                    connect(&patient);
+                })
+            });
+            refuses.wait();
             while REFUSED.load(Ordering::SeqCst) < 3 {
                 std::thread::yield_now();
             }

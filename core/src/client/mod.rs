@@ -206,7 +206,7 @@ impl Client {
             tokio::select! {
                 () = self.shared().finished() => {}
                 _ = state.wait_for(|state| !state.is_connected()) => {}
-                () = tokio::time::sleep(timeout) => {}
+                () = self.shared().timers.sleep(timeout) => {}
             }
             tokio::select! {
                 () = self.shared().leases.close() => {}

@@ -1,7 +1,8 @@
 //! Calls that are awaited outside of tokio, or in a runtime that lacks something.
 use crate::support::{Broker, within};
 use statestore::{
-    Client, ErrorKind, GetOptions, LockOptions, Outcome, Release, SetOptions, Settings, Transaction,
+    Client, ErrorKind, Expiry, GetOptions, LockOptions, Outcome, Release, SetOptions, Settings,
+    Transaction,
 };
 use statestored::{RunningServer, config::Config};
 use std::pin::pin;
@@ -49,7 +50,8 @@ fn every_call_works_outside_of_tokio() {
         observer.next().await.unwrap();
         let remaining = GetOptions::new().remaining(true);
         let entry = client.get_with("key", &remaining).await.unwrap();
-        assert!(entry.unwrap().expires_in.is_some());
+        let expires_in = entry.unwrap().expires_in;
+        assert!(matches!(expires_in, Expiry::After(_)), "{expires_in:?}");
         let updated = client.update("counter", |_| Some("1")).await;
         updated.unwrap();
         let transaction = Transaction::new().set("a", "1", &SetOptions::new());

@@ -19,7 +19,7 @@ fn the_scheme_decides_about_port_and_tls() {
         ("mqtts://[::1]", "[::1]:8883", true),
         ("mqtt://[fe80::1%25eth0]", "[fe80::1%eth0]:1883", false),
         ("mqtts://[fe80::1%25e%74h%2D0]:1", "[fe80::1%eth-0]:1", true),
-        ("mqtt://u:[@[fe80::1%253]/", "[fe80::1%3]:1883", false),
+        ("mqtt://u:%5B@[fe80::1%253]/", "[fe80::1%3]:1883", false),
         ("mqtt://%62roker", "broker:1883", false),
         ("unix:///run/broker.sock", "/run/broker.sock", false),
         ("unix:///with%20space", "/with space", false),
