@@ -7,6 +7,7 @@ step_format() {
   python3 docs/links.py check
   python3 docs/blocks.py check
   python3 docs/promises.py check
+  python3 docs/prose.py check
   scripts/plant --check
 }
 
