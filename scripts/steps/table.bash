@@ -78,7 +78,7 @@ declare -A about=(
 # What each step needs of the machine; scripts/needs.bash describes the names.
 declare -A needs=(
   [packages]=""
-  [format]="rust rustfmt python"
+  [format]="rust rustfmt git python"
   [build]="rust clippy cc protoc"
   [rust]="rust cc certificates faketime haproxy mosquitto mosquitto_passwd mosquitto-plugin openssl pkg-config prometheus promtool"
   [c]="cmake gcc g++ make pkg-config python readelf"
@@ -106,7 +106,7 @@ declare -A needs=(
   [npm]="rust cc node npm python"
   [package]="rust cc c++ pkg-config readelf python venv node npm"
   [demo]="rust cc c++ pkg-config readelf python venv node npm"
-  [planted]="rust cc protoc python"
+  [planted]="rust cc git protoc python"
   [vendor]="rust cc go mosquitto openssl pkg-config python redis-server"
   [brokers]="rust cc openssl pkg-config python venv node npm jdk mvn mosquitto mosquitto_rr"
   [daprd]="rust cc go python venv node npm"
