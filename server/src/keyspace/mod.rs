@@ -152,7 +152,7 @@ pub struct Look {
 pub enum Fence {
     /// No fencing token.
     None,
-    /// This fencing token, as text.
+    /// The fencing token, as text.
     Token(String),
     /// A fencing token or none: the source of the entry does not show it.
     Unknown,
@@ -173,7 +173,7 @@ pub trait Told {
 /// Entries by key, in this process or in an engine elsewhere: a state machine without sockets, threads and clocks.
 ///
 /// Every request ends exactly once. Either the call returns the end, or a later call of [`advance`](Self::advance) reports it
-/// under the ticket of the request. A pending request goes on even if its caller no longer waits.
+/// under the ticket of the request. A pending request continues even if its caller no longer waits.
 ///
 /// # Guarantees of every keyspace
 ///
@@ -182,8 +182,8 @@ pub trait Told {
 ///   The keyspace executes them one by one, or several in one commit. Operations on different keys have no order.
 /// - A [GET](Operation::Get) that may be eventual does not wait. Its answer may be any state that the entry had, but none older
 ///   than a state that was answered or reported here before.
-/// - Every other operation answers what [`Operation::apply`] makes of the entry at one moment between the request and its end,
-///   with the clocks of that moment. Its change takes effect for all clients at that same moment.
+/// - Every other operation returns the outcome of [`Operation::apply`] for the entry at one moment between the request and its end.
+///   The clocks are those of that moment too, and the change takes effect for all clients at it.
 /// - An entry is absent from the millisecond in which it expires. Its expiry is a change like a deletion.
 /// - Each change after the end of a [`follow`](Self::follow) is reported once. Of changes that the keyspace did not see one by one,
 ///   at least the last is reported.
@@ -244,8 +244,8 @@ pub trait Keyspace: Debug + Send {
     /// about `most` changes of the latter two kinds. [`next_ms`](Self::next_ms) returns whether more work is due at once.
     fn advance(&mut self, most: usize, now: Now, told: &mut dyn Told);
 
-    /// Reports a part of the entries that expire [anew](Told::redated), if the wall clock has jumped ahead since they were reported.
-    /// Otherwise a storage, which goes by that clock, would drop them as expired when it is read. Returns whether more follow.
+    /// Reports a part of the entries that expire [again](Told::redated), if the wall clock has jumped ahead since their last report.
+    /// Otherwise they would be expired when the storage, which uses that clock, is read. Returns whether more entries follow.
     fn redate(&mut self, _now: Now, _told: &mut dyn Told) -> bool {
         false
     }
@@ -260,13 +260,13 @@ pub trait Keyspace: Debug + Send {
         Poll::Pending
     }
 
-    /// Returns the number of questions that wait to be sent to the engine together with further ones. They wait for some
-    /// milliseconds, or until [the driver expects no more](Self::ask_gathered).
+    /// Returns the number of engine requests that wait to be sent together with further ones. They wait for some milliseconds, or
+    /// until [the driver expects no more](Self::ask_gathered).
     fn gathered(&self) -> usize {
         0
     }
 
-    /// Sends the [gathered](Self::gathered) questions to the engine. Called when no more are expected soon.
+    /// Sends the [gathered](Self::gathered) requests to the engine. The driver calls it when it expects no more soon.
     fn ask_gathered(&mut self) {}
 
     /// Sets the limits for further changes. Entries beyond the limits stay.
@@ -288,7 +288,7 @@ pub trait Keyspace: Debug + Send {
     /// Returns the number of entries and their memory, as far as this process has them.
     fn size(&self) -> Size;
 
-    /// Takes the quota that rejected the last change without room; `None` if it is not known.
+    /// Takes the quota for which a change was last rejected; `None` if it is not known.
     fn take_met_quota(&mut self) -> Option<Quota> {
         None
     }

@@ -152,8 +152,8 @@ impl Embedded {
     /// Restores a record of a former run, before the first request. It is restored even if it exceeds the quota. The last record
     /// of a key counts.
     ///
-    /// An expired record gets a deadline in the past. No request sees it, and it expires as usual, so that the storage deletes
-    /// it too.
+    /// An expired record gets `now` as its deadline. No request sees it, and it expires as usual, so that the storage deletes it
+    /// too.
     pub fn restore(&mut self, record: &RecordView<'_>, now: Now) {
         let end = record.expiry.map(|expiry| {
             self.dating.stored(now);

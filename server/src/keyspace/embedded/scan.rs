@@ -15,9 +15,9 @@ use bytes::{Bytes, BytesMut};
 use statestore_protocol::glob::Glob;
 use statestore_protocol::{Reply, ServiceError};
 
-/// Maximum steps of a page, roughly nanoseconds. The range of hashes of a page takes no more on average, and a page that has
-/// spent this many steps on comparisons compares no further key. Chance, one more segment and one more comparison may exceed it, by
-/// less than two milliseconds for the longest keys.
+/// Maximum steps of a page, roughly nanoseconds. The range of hashes of a page takes no more on average. A page that has spent
+/// this many steps on comparisons compares no further key. Chance, one more segment and one more comparison may exceed it, by less
+/// than two milliseconds for the longest keys.
 const PAGE_STEPS: usize = 400_000;
 /// Steps of visiting a key, or a segment, besides comparing it.
 const VISIT_STEPS: usize = 160;
