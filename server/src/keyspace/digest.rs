@@ -1,12 +1,12 @@
-//! What names a request wherever it is delivered.
+//! Digests that identify a request on every server that receives it.
 use ring::digest::{Context, SHA256};
 
-/// Names a request that may be delivered to several servers: the same for each of them, and for no other request.
+/// A digest of a request: equal on all servers to which the request is delivered, and different for every other request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestDigest(pub [u8; 16]);
 
 impl RequestDigest {
-    /// Of all that makes a request what it is, part by part; `None` is not the same as an empty part.
+    /// Computes the digest of all parts that distinguish a request from others. `None` differs from an empty part.
     pub fn of<'a>(parts: impl IntoIterator<Item = Option<&'a [u8]>>) -> Self {
         let mut context = Context::new(&SHA256);
         for part in parts {
@@ -22,7 +22,7 @@ impl RequestDigest {
 }
 
 impl std::fmt::Display for RequestDigest {
-    /// In hexadecimal digits.
+    /// Writes 32 hexadecimal digits.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:032x}", u128::from_be_bytes(self.0))
     }
@@ -46,7 +46,7 @@ mod tests {
         assert!(digests.is_sorted_by(|one, next| one < next), "{digests:?}");
     }
 
-    /// Servers of different releases have to agree, so it stays as it is.
+    /// Checks a fixed digest: servers of different releases have to agree, so the function must not change.
     #[test]
     fn it_is_the_same_everywhere() {
         let digest = RequestDigest::of([Some(&b"client"[..]), None, Some(b"\0")]);

@@ -1,4 +1,4 @@
-//! Where entries live: the lowest room, which knows nobody but the shapes of what a storage keeps.
+//! Storage of entries: the lowest layer, which depends only on the types that a storage keeps.
 //!
 //! ```text
 //!   service ──operate, page, follow──▶ Keyspace ──▶ rules: (entry or none, operation, clocks) -> (reply, entry or none)
@@ -8,10 +8,13 @@
 //!                                         └─ remote: an engine elsewhere, by compare-and-swap
 //! ```
 //!
-//! [`Keyspace`] is a seam: the service asks, and is told what came of it and what has changed, whoever changed it. The usual
-//! one is the [`embedded`] one: all entries in this process's memory, changes to a [storage](crate::storage) and from there at
-//! start. The [`remote`] one has its entries elsewhere, with others who change them: it reads an entry, applies the [`rules`],
-//! which are a pure function of one entry, and commits by compare-and-swap on what it read, again on a conflict.
+//! [`Keyspace`] is the interface: the service sends requests, and the keyspace reports their outcomes and all changes, its own and
+//! those of other writers.
+//!
+//! - The [`embedded`] keyspace is the usual one. It has all entries in this process's memory. Changes go to a
+//!   [storage](crate::storage), from which they are restored at start.
+//! - The [`remote`] keyspace has its entries in an engine elsewhere, which other servers change too. It reads an entry and applies
+//!   the [`rules`], a pure function of one entry. Then it commits by compare-and-swap on what it read, and retries on a conflict.
 mod digest;
 pub mod embedded;
 mod operation;
@@ -36,47 +39,47 @@ use std::collections::HashMap;
 use std::fmt::Debug;
 use std::task::{Context, Poll};
 
-/// Names what was asked of a keyspace and has not ended. None is used again.
+/// Identifier of a pending request to a keyspace, never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(pub u64);
 
-/// By a ticket, which nobody chooses.
+/// A map by ticket. Its hash is fast and not resistant to chosen keys: no client chooses tickets.
 pub(crate) type ByTicket<Value> = HashMap<Ticket, Value, foldhash::fast::RandomState>;
 
-/// What comes with everything that is asked.
+/// Parameters common to all requests to a keyspace.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked {
-    /// Names it if it does not end at once.
+    /// Identifier of the request, under which a later end is reported.
     pub ticket: Ticket,
-    /// When it is asked.
+    /// Time of the request.
     pub now: Now,
-    /// After this millisecond of the monotonic clock nobody waits for its end any more.
+    /// Time after which the caller no longer waits for the end, in milliseconds of the monotonic clock.
     pub deadline_ms: Option<u64>,
-    /// Names the request if other servers over the same entries may be given it as well: whoever answers it first answers for all.
-    /// A keyspace that nobody shares has no use for it.
+    /// Digest of the request, if other servers over the same entries may receive it too. The first server that answers it answers
+    /// for all of them. A keyspace whose entries are not shared ignores it.
     pub request: Option<RequestDigest>,
 }
 
-/// How something that was asked has ended.
+/// The end of a request to a keyspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// It was executed, or refused by the rules.
+    /// The operation was executed, or the rules rejected it.
     Answered {
         /// The payload of the response.
         reply: Reply,
         /// `__ts` of the response.
         version: Option<Version>,
     },
-    /// Its deadline had passed before anything was done: it certainly did not happen, and will not.
+    /// The deadline passed before anything was done. The operation did not happen and will not happen.
     Expired,
-    /// What has the entries does not answer: it certainly did not happen, and will not.
+    /// The engine that has the entries does not answer. The operation did not happen and will not happen.
     Away,
-    /// It may have happened, or not, or may still happen; nothing more will be known.
+    /// The outcome is unknown and stays unknown: the operation may have happened, or may still happen.
     Unknown,
 }
 
 impl End {
-    /// An answer without a version.
+    /// Creates an answer without a version.
     pub fn reply(reply: Reply) -> Self {
         Self::Answered {
             reply,
@@ -85,110 +88,111 @@ impl End {
     }
 }
 
-/// One change of an entry.
+/// A change of an entry.
 #[derive(Debug, Clone, Copy)]
 pub struct Changed<'a> {
-    /// Whose.
+    /// Key of the entry.
     pub key: &'a Bytes,
-    /// The version that the change has; the changes of a key are told in the order of their versions.
+    /// Version of the change. The changes of a key are reported in the order of their versions.
     pub version: Version,
-    /// What it is now.
+    /// State of the entry after the change.
     pub what: What<'a>,
 }
 
-/// What an entry was changed to.
+/// The state of an entry after a change.
 #[derive(Debug, Clone, Copy)]
 pub enum What<'a> {
-    /// It was made or replaced.
+    /// The entry was created or replaced.
     Set {
-        /// Its value.
+        /// Value of the entry.
         value: &'a Bytes,
         /// The fencing token that protects it.
         token: Option<&'a Hlc>,
-        /// When it expires.
+        /// Time at which it expires.
         expiry: Option<Expiry>,
-        /// Whether it was made: there was none before, as far as known here. It is only counted.
+        /// Whether the entry was created: as far as this process knows, none existed before. Used for counting only.
         is_new: bool,
     },
-    /// It was deleted, or its time was over.
+    /// The entry was deleted, or it expired.
     Removed {
-        /// The highest version that a deletion was given so far, this one included.
+        /// Highest version of all deletions so far, including this one.
         floor: Version,
     },
 }
 
-/// How much there is.
+/// Number of entries, and the memory that they take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
-    /// Keys, those included that expired but have not been removed yet.
+    /// Number of keys, including expired ones that have not been removed yet.
     pub keys: u64,
-    /// Bytes of memory that the entries take here.
+    /// Bytes of memory that the entries take in this process.
     pub bytes: u64,
 }
 
-/// An entry, as those see it who look after the store.
+/// An entry as shown to operators of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Look {
-    /// The begin of its value.
+    /// First bytes of the value.
     pub value: Bytes,
-    /// How long the value is.
+    /// Length of the whole value.
     pub value_bytes: usize,
-    /// Its version.
+    /// Version of the entry.
     pub version: Version,
     /// The fencing token that protects it.
     pub fence: Fence,
     /// Milliseconds until it expires.
     pub expires_in_ms: Option<u64>,
-    /// Since when one that expires has this value, in milliseconds since the Unix epoch, however often it was renewed; as far as
-    /// this process knows.
+    /// Time at which an entry that expires got this value, in milliseconds since the Unix epoch, as far as this process knows.
+    /// Renewals do not change it.
     pub since_ms: Option<u64>,
 }
 
-/// What protects an entry.
+/// The protection of an entry by a fencing token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fence {
     /// No fencing token.
     None,
-    /// This fencing token, as text.
+    /// The fencing token, as text.
     Token(String),
-    /// A fencing token or none: an answer does not say.
+    /// A fencing token or none: the source of the entry does not show it.
     Unknown,
 }
 
-/// Whoever is told what comes of a keyspace.
+/// A receiver of the events of a keyspace.
 pub trait Told {
-    /// An entry was changed: by what was asked here, by somebody elsewhere, or since its time was over.
+    /// Reports a change of an entry: by a request to this keyspace, by another writer of the engine, or by expiry.
     fn changed(&mut self, change: &Changed<'_>);
-    /// A [storage](crate::storage) is to have this entry, which is the same, with another [end](Expiry::at_wall_ms).
+    /// Reports an entry that a [storage](crate::storage) has to store again: only its [end](Expiry::at_wall_ms) differs.
     fn redated(&mut self, _record: Record) {}
-    /// Something has ended that had not ended at once.
+    /// Reports the end of a pending request.
     fn ended(&mut self, ticket: Ticket, end: End);
-    /// So many steps were taken, roughly nanoseconds, more than an operation usually takes.
+    /// Reports work beyond that of a usual operation, in steps of roughly a nanosecond.
     fn worked(&mut self, steps: usize);
 }
 
-/// Entries by key, here or elsewhere; a state machine without sockets, threads and clocks.
+/// Entries by key, in this process or in an engine elsewhere: a state machine without sockets, threads and clocks.
 ///
-/// Whatever is asked ends exactly once: at once, then the call returns its end, or later, then a call of
-/// [`advance`](Self::advance) tells it under its ticket. What has not ended goes on whatever becomes of those who asked.
+/// Every request ends exactly once. Either the call returns the end, or a later call of [`advance`](Self::advance) reports it
+/// under the ticket of the request. A pending request continues even if its caller no longer waits.
 ///
-/// # What holds for every keyspace
+/// # Guarantees of every keyspace
 ///
-/// - Operations on one key take effect in the order in which they are asked, and end in it; but a change of a key that is
-///   [followed](Self::follow) may end behind what was asked after it, since it ends when it is told. How it does that is its own
-///   affair: one after the other, or several in one commit. Across keys nothing is in order.
-/// - A [GET](Operation::Get) that may be eventual waits for nothing: it may be answered with any state that the entry had, none
-///   older than what was answered or told of it here before.
-/// - What any other operation answers is what [`Operation::apply`] makes of the entry that there is at one moment between asking
-///   and end, at the clocks of that moment. What it changes is changed from the same moment on, for everybody.
-/// - An entry is not seen at or after the millisecond in which it expires, and its end is a change like a deletion.
-/// - Each change since [`follow`](Self::follow) has ended is told, once; if several were not seen one by one, at least the last.
-///   If a [storage](crate::storage) is to keep the changes, all of them are told, before the end of what made them.
+/// - Operations on one key take effect in the order of their requests, and end in that order. Exception: a change of a
+///   [followed](Self::follow) key ends when it is reported, so it may end after operations that were requested later.
+///   The keyspace executes them one by one, or several in one commit. Operations on different keys have no order.
+/// - A [GET](Operation::Get) that may be eventual does not wait. Its answer may be any state that the entry had, but none older
+///   than a state that was answered or reported here before.
+/// - Every other operation returns the outcome of [`Operation::apply`] for the entry at one moment between the request and its end.
+///   The clocks are those of that moment too, and the change takes effect for all clients at it.
+/// - An entry is absent from the millisecond in which it expires. Its expiry is a change like a deletion.
+/// - Each change after the end of a [`follow`](Self::follow) is reported once. Of changes that the keyspace did not see one by one,
+///   at least the last is reported.
+/// - If a [storage](crate::storage) keeps the changes, all of them are reported, each before the end of the request that made it.
 ///
 /// # Sockets
 ///
-/// A keyspace elsewhere talks to a task of its own, which has the sockets, through channels: what it wants to read or to
-/// commit goes out in any call, and what comes back wakes [`poll_news`](Self::poll_news), which the driver waits for.
+/// A keyspace with an engine elsewhere has a thread of its own with the sockets, and communicates with it through channels. Any
+/// call may send reads and commits to the thread. Its answers wake [`poll_news`](Self::poll_news), for which the driver waits.
 pub trait Keyspace: Debug + Send {
     /// Executes one operation on the entry of `key`.
     fn operate(
@@ -199,12 +203,13 @@ pub trait Keyspace: Debug + Send {
         told: &mut dyn Told,
     ) -> Option<End>;
 
-    /// Executes all operations of a transaction, in order, or none of them. What one does, those behind it see, and its
-    /// conditions and the quota as well. Ends with [`Reply::Transacted`], or with [`Reply::Rejected`] for the first
-    /// operation that cannot be carried out.
+    /// Executes all operations of a transaction in order, or none of them.
     ///
-    /// The changes are made at one moment for everybody, and told one after the other, with nothing between them. A keyspace
-    /// that cannot do that refuses the transaction, and does not [announce](Self::capabilities) any.
+    /// The conditions and the quota of an operation take the effects of earlier operations into account. Ends with
+    /// [`Reply::Transacted`], or with [`Reply::Rejected`] for the first operation that cannot be executed.
+    ///
+    /// The changes take effect at one moment for all clients. They are reported one after the other, without other changes
+    /// between them. A keyspace that cannot do that rejects transactions, and does not [announce](Self::capabilities) them.
     fn transact(
         &mut self,
         _asked: &Asked,
@@ -215,86 +220,85 @@ pub trait Keyspace: Debug + Send {
         Some(End::reply(Reply::Error(error)))
     }
 
-    /// Which extensions of the protocol it can carry out: all but transactions, which take more than the [`rules`].
+    /// Returns the supported extensions of the protocol. By default all but transactions, which need more than the [`rules`].
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = Capabilities::ALL;
         capabilities.transactions = None;
         capabilities
     }
 
-    /// Returns a [page](Reply::Page) of the keys that match a pattern and that the client may read, from the start or from a token
-    /// on; a syntax error for a token that no server of this store made.
+    /// Ends with a [page](Reply::Page) of the keys that match a pattern and that the client may read, from the start or from a token
+    /// on. A token that no server of this store made gets a syntax error.
     ///
-    /// Which keys are on a page, and whether it has a token, does not depend on keys that the client may not read, except for
-    /// [how many entries](embedded) the store has, to a power of two, or [how long](remote) the engine takes.
+    /// The keys on a page, and whether it has a token, do not depend on keys that the client may not read. Exceptions are the
+    /// [work of visiting all entries](embedded), to a power of two, and the [time](remote) that the engine takes.
     fn page(&mut self, asked: &Asked, request: &PageRequest, told: &mut dyn Told) -> Option<End>;
 
-    /// Ends with [`Reply::Ok`] once all further changes of this key will be told.
+    /// Follows the changes of a key. Ends with [`Reply::Ok`] once all further changes of the key will be reported.
     fn follow(&mut self, asked: &Asked, key: &Bytes) -> Option<End>;
 
-    /// Changes of this key need not be told any more. Nothing is told of it, but that a [`follow`](Self::follow) has ended which had not.
+    /// Stops following the changes of a key. A pending [`follow`](Self::follow) of the key still ends, and its end is reported.
     fn unfollow(&mut self, _key: &[u8]) {}
 
-    /// Tells what has ended, what others have changed, and what has expired until `now`; of the latter two so much that
-    /// about `most` changes are told. [`next_ms`](Self::next_ms) says whether there is more at once.
+    /// Reports the ends of pending requests, the changes by other writers, and the entries that expired until `now`. Stops after
+    /// about `most` changes of the latter two kinds. [`next_ms`](Self::next_ms) returns whether more work is due at once.
     fn advance(&mut self, most: usize, now: Now, told: &mut dyn Told);
 
-    /// If the wall clock has jumped ahead since entries were told that end, tells a part of them [anew](Told::redated): otherwise
-    /// they would be over when a storage is read that goes by that clock. Says whether there is more.
+    /// Reports a part of the entries that expire [again](Told::redated), if the wall clock has jumped ahead since their last report.
+    /// Otherwise they would be expired when the storage, which uses that clock, is read. Returns whether more entries follow.
     fn redate(&mut self, _now: Now, _told: &mut dyn Told) -> bool {
         false
     }
 
-    /// When [`advance`](Self::advance) has something to do next, in milliseconds of the monotonic clock, as far as that is known
-    /// before; what is past means now.
+    /// Returns the next time at which [`advance`](Self::advance) has work, in milliseconds of the monotonic clock, as far as it is
+    /// known in advance. A time in the past means now.
     fn next_ms(&self) -> Option<u64>;
 
-    /// Ready if [`advance`](Self::advance) has something to tell that no clock has announced. Otherwise the context is woken when
-    /// it has.
+    /// Returns ready if [`advance`](Self::advance) has news that [`next_ms`](Self::next_ms) did not announce. Otherwise wakes the
+    /// context when it has.
     fn poll_news(&mut self, _context: &mut Context<'_>) -> Poll<()> {
         Poll::Pending
     }
 
-    /// How much of what was asked waits for more that can be asked of an engine together: some milliseconds, or until
-    /// [no more comes soon](Self::ask_gathered).
+    /// Returns the number of engine requests that wait to be sent together with further ones. They wait for some milliseconds, or
+    /// until [the driver expects no more](Self::ask_gathered).
     fn gathered(&self) -> usize {
         0
     }
 
-    /// Nothing more comes soon.
+    /// Sends the [gathered](Self::gathered) requests to the engine. The driver calls it when it expects no more soon.
     fn ask_gathered(&mut self) {}
 
-    /// How much there may be from now on. What there is already stays.
+    /// Sets the limits for further changes. Entries beyond the limits stay.
     fn set_limits(&mut self, _limits: &KeyspaceLimits) {}
 
-    /// The process has no memory left, or has some again. While it has none, operations that would make the store larger are refused
-    /// like those beyond the [limits](Self::set_limits).
+    /// Sets whether the process is short of memory. While it is, operations that would enlarge the store are rejected like those
+    /// beyond the [limits](Self::set_limits).
     fn set_memory_short(&mut self, _is_short: bool) {}
 
-    /// Moves the next entries within the heap, so that the free memory between them grows together. Takes less than a millisecond.
-    /// Returns whether the pass over all entries goes on.
+    /// Moves the next entries within the heap, which joins the free memory between them. Takes less than a millisecond. Returns
+    /// whether the pass over all entries continues.
     fn relocate(&mut self) -> bool {
         false
     }
 
-    /// The highest version that any change was given, as far as known here.
+    /// Returns the highest version of all changes, as far as this process knows.
     fn highest(&self) -> Version;
 
-    /// How much there is, as far as known here.
+    /// Returns the number of entries and their memory, as far as this process has them.
     fn size(&self) -> Size;
 
-    /// Takes the quota that the last change met which found no room; `None` if that is not known.
+    /// Takes the quota for which a change was last rejected; `None` if it is not known.
     fn take_met_quota(&mut self) -> Option<Quota> {
         None
     }
 
-    /// What it says of the engine that has the entries, if that is elsewhere.
+    /// Returns the metrics of the engine that has the entries; `None` if this process has them.
     fn engine(&self) -> Option<EngineFigures> {
         None
     }
 
-    /// What an entry is now, with at most so many bytes of its value, for those who look after the store; `None` if it is absent,
-    /// or not known here.
+    /// Returns an entry for operators, with at most `most_bytes` of its value; `None` if it is absent, or not known in this process.
     fn look(&self, _key: &[u8], _most_bytes: usize, _now: Now) -> Option<Look> {
         None
     }

@@ -1,9 +1,9 @@
-//! Operations that end later than the call that brought them.
+//! Operations that outlive the call that requested them.
 use super::rules::Operation;
 use bytes::Bytes;
 use statestore_protocol::{Hlc, SetOptions, Version};
 
-/// An operation that outlives the call that brought it.
+/// An operation with data of its own, which outlives the call that requested it.
 #[derive(Debug, Clone)]
 pub struct OwnedOperation(Owned);
 
@@ -16,7 +16,7 @@ enum Owned {
 }
 
 impl OwnedOperation {
-    /// What is to outlive `operation`.
+    /// Copies an operation.
     pub fn of(operation: &Operation<'_>) -> Self {
         Self(match *operation {
             Operation::Get {
@@ -41,22 +41,22 @@ impl OwnedOperation {
         })
     }
 
-    /// Whether it never changes anything.
+    /// Returns whether the operation is a read, which never changes an entry.
     pub fn only_reads(&self) -> bool {
         matches!(self.0, Owned::Get { .. })
     }
 
-    /// Whether it is a read that wants no more than what the key held a moment ago.
+    /// Returns whether the operation is a read that accepts an earlier state of the entry.
     pub fn is_eventual(&self) -> bool {
         matches!(self.0, Owned::Get { eventual: true, .. })
     }
 
-    /// The operation.
+    /// Returns the operation, but a GET as one that is not eventual.
     pub fn borrowed(&self) -> Operation<'_> {
         match &self.0 {
             Owned::Get { remaining, .. } => Operation::Get {
                 remaining: *remaining,
-                // It was answered at once if it could be.
+                // An eventual GET that could be answered at once is not kept.
                 eventual: false,
             },
             Owned::Set(value, options, timestamp, token) => Operation::Set {

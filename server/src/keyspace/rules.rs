@@ -1,9 +1,9 @@
-//! What one command does to one entry, as a pure function.
+//! The effect of one command on one entry, as pure functions.
 //!
-//! [`check`] looks at the request alone, [`Operation::apply`] at the request and the entry it is about. Neither
-//! knows where entries are kept: the embedded keyspace folds `apply` over its table; a distributed one can read an
-//! entry, call `apply`, and commit the [`Change`] by compare-and-swap on what it read, calling `apply` again on a
-//! conflict. The order of the checks is written down in `service/execute.rs`.
+//! [`check`] validates the request alone; [`Operation::apply`] takes the request and its entry. Neither depends on where entries
+//! are stored. The embedded keyspace calls `apply` on the entries of its table. A distributed one reads an entry, calls `apply`,
+//! and commits the [`Change`] by compare-and-swap on what it read. On a conflict it calls `apply` again. `service/execute.rs`
+//! documents the order of the checks.
 use bytes::Bytes;
 use statestore_protocol::hlc::{self, MAX_SKEW_MS};
 use statestore_protocol::property::RequestProperties;
@@ -16,14 +16,14 @@ use std::num::NonZeroU64;
 /// Wall clock and counter of a version; its node id is always `StateStore`.
 pub type Version = (u64, u64);
 
-/// A fencing token, borrowed; ordered as an HLC is.
+/// A borrowed fencing token, ordered like an HLC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Token<'a> {
     /// Milliseconds since the Unix epoch.
     pub wall_ms: u64,
     /// The logical counter.
     pub counter: u64,
-    /// Who made it.
+    /// ID of the node that made the token.
     pub node_id: &'a [u8],
 }
 
@@ -40,17 +40,17 @@ impl<'a> From<&'a Hlc> for Token<'a> {
 /// A stored entry that has not expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// Its value.
+    /// Value of the entry.
     pub value: &'a [u8],
-    /// Its version.
+    /// Version of the entry.
     pub version: Version,
     /// The fencing token that protects it.
     pub token: Option<Token<'a>>,
-    /// Milliseconds until it expires.
+    /// Milliseconds until it expires; `None` if it does not expire.
     pub expires_in_ms: Option<u64>,
 }
 
-/// A request whose payload and timestamps are good.
+/// A request with a valid payload and valid timestamps.
 #[derive(Debug, Clone, Copy)]
 pub enum Step<'a> {
     /// An operation on the entry of one key.
@@ -59,35 +59,35 @@ pub enum Step<'a> {
     Watch(&'a Bytes),
     /// Stop watching this key.
     Unwatch(&'a Bytes),
-    /// Give a page of the keys that match a pattern.
+    /// Return a page of the keys that match a pattern.
     Scan {
         /// The pattern.
         pattern: &'a Bytes,
-        /// Where to go on.
+        /// The token of the page before; `None` starts the scan.
         token: Option<&'a Bytes>,
     },
-    /// Carry out all of these, or none.
+    /// Execute all operations, or none.
     Transact {
-        /// In their order.
+        /// The operations, in order of execution.
         operations: &'a [TransactionOperation],
         /// `__ts`.
         timestamp: &'a Hlc,
     },
-    /// Say what the store can do.
+    /// Return the capabilities of the store.
     Capabilities,
 }
 
 /// An operation on one entry.
 #[derive(Debug, Clone, Copy)]
 pub enum Operation<'a> {
-    /// Read it.
+    /// Read the entry.
     Get {
-        /// Whether the answer says how much time it has left.
+        /// Whether the response includes the time until the entry expires.
         remaining: bool,
-        /// Whether the answer may be what the entry was a moment ago. The rules make no difference: who has the entry may.
+        /// Whether the response may be an earlier state of the entry. The rules ignore it; the keyspace may use it.
         eventual: bool,
     },
-    /// Make or replace it.
+    /// Create or replace the entry.
     Set {
         /// The value.
         value: &'a Bytes,
@@ -98,72 +98,78 @@ pub enum Operation<'a> {
         /// `__ft`.
         token: Option<&'a Hlc>,
     },
-    /// Delete it.
+    /// Delete the entry.
     Del {
-        /// Only if it has this version.
+        /// The version that the entry must have; `None` accepts any.
         if_version: Option<Wanted>,
         /// `__ft`.
         token: Option<&'a Hlc>,
     },
-    /// Delete it if it has this value.
+    /// Delete the entry if it has this value.
     Vdel {
         /// The value.
         value: &'a Bytes,
-        /// Only if it has this version.
+        /// The version that the entry must have; `None` accepts any.
         if_version: Option<Wanted>,
         /// `__ft`.
         token: Option<&'a Hlc>,
     },
 }
 
-/// What an operation needs to know besides the entry.
+/// The inputs of an operation besides the entry.
 #[derive(Debug, Clone, Copy)]
 pub struct Context {
     /// The wall clock, milliseconds since the Unix epoch.
     pub wall_ms: u64,
-    /// The highest version that a deletion was given; an entry made anew gets a higher one.
+    /// Highest version of all deletions. An entry that is created again gets a higher one.
     pub floor: Version,
-    /// Whether the quota allows what a SET would make of the entry.
+    /// Whether the quota allows the entry that a SET would make.
     pub has_room: bool,
 }
 
-/// What an operation answers and does.
+/// The response to an operation, and its effect on the entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome<'a> {
     /// The payload of the response.
     pub reply: Reply,
     /// `__ts` of the response.
     pub version: Option<Version>,
-    /// What becomes of the entry. Watching clients are told of everything but `Keep`.
+    /// Effect on the entry. Watching clients are notified of every change but `Keep`.
     pub change: Change<'a>,
 }
 
-/// What becomes of an entry.
+/// The effect of an operation on an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change<'a> {
-    /// It stays as it is, or absent.
+    /// The entry stays as it is, or absent.
     Keep,
-    /// It is made or replaced, whole: what is `None` here, a former entry loses.
+    /// The entry is created or replaced as a whole. A part that is `None` here is removed from the former entry.
     Put {
         /// The value.
         value: &'a Bytes,
-        /// Its version.
+        /// Version of the new entry.
         version: Version,
         /// The fencing token that protects it from now on.
         token: Option<&'a Hlc>,
-        /// In how many milliseconds it expires.
+        /// Milliseconds until it expires; `None` if it does not expire.
         ttl_ms: Option<NonZeroU64>,
     },
-    /// It is removed.
+    /// The entry is removed.
     Remove {
         /// The version of the deletion.
         version: Version,
     },
 }
 
-/// Checks all that does not depend on an entry: that `__ts` and `__ft` are well formed on whatever command carries
-/// them, that a SET or a TXN has a `__ts` at most a minute ahead of `wall_ms`, and that no `__ft` [is too far
-/// ahead](is_ahead). A TXN has no `__ft`: its operations have tokens of their own, which are not checked here.
+/// Checks the parts of a request that do not depend on an entry.
+///
+/// - `__ts` and `__ft` are well formed, on any command.
+/// - A SET or a TXN has a `__ts` at most a minute ahead of `wall_ms`.
+/// - No `__ft` [is too far ahead](is_ahead).
+/// - A TXN has no `__ft`: its operations have tokens of their own, which are not checked here.
+///
+/// # Errors
+/// The first check that fails.
 pub fn check<'a>(
     command: &'a Command,
     properties: &'a RequestProperties,
@@ -242,7 +248,7 @@ pub fn check<'a>(
     Ok(step)
 }
 
-/// Whether a fencing token is more than a minute ahead of both `wall_ms` and `highest`, the highest version that the
+/// Returns whether a fencing token is more than a minute ahead of both `wall_ms` and `highest`, the highest version that the
 /// store ever gave.
 pub fn is_ahead(token: &Hlc, wall_ms: u64, highest: Version) -> bool {
     is_ahead_of(wall_ms.max(highest.0), token)
@@ -261,7 +267,7 @@ fn well_formed<E>(property: Option<&Result<Hlc, E>>) -> Result<Option<&Hlc>, Ser
 }
 
 impl<'a> Operation<'a> {
-    /// An operation of a transaction whose `__ts` is this.
+    /// Returns an operation of a transaction with the `__ts` `timestamp`.
     pub fn of(operation: &'a TransactionOperation, timestamp: &'a Hlc) -> Self {
         match operation {
             TransactionOperation::Set {
@@ -284,7 +290,7 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// What this operation answers, and what it makes of `entry`.
+    /// Returns the response to this operation, and its effect on `entry`.
     pub fn apply(&self, entry: Option<&Entry<'_>>, context: &Context) -> Outcome<'a> {
         match *self {
             Operation::Get { remaining, .. } => get(entry, remaining),
@@ -339,7 +345,7 @@ fn set<'a>(
                 Condition::Always => true,
                 Condition::IfAbsentOrEqual => entry.value == &value[..],
                 Condition::IfVersion(wanted) => is(entry.version, wanted),
-                // NX, and whatever is not known here: an entry that exists is not overwritten
+                // NX, and conditions that are not known here, never overwrite an existing entry.
                 _ => false,
             };
             if !applies {
@@ -399,7 +405,7 @@ fn delete(
     }
 }
 
-/// Whether a version is the one that a condition names.
+/// Returns whether a version equals the one of a condition.
 fn is(version: Version, wanted: Wanted) -> bool {
     version == (wanted.wall_ms(), wanted.counter())
 }
@@ -415,8 +421,8 @@ fn check_fence(entry: Option<&Entry<'_>>, token: Option<&Hlc>) -> Result<(), Ser
     }
 }
 
-/// The version of a deletion, whatever its cause: greater than that of the deleted entry. A `__ts` plays no part in
-/// it, since it is not checked on the commands that delete.
+/// Returns the version of a deletion by a command or by expiry: greater than that of the deleted entry. It does not depend on a
+/// `__ts`, as the skew of that is not checked on commands that delete.
 pub fn deletion_version(deleted: Version, wall_ms: u64) -> Version {
     hlc::next_version(wall_ms, &Hlc::store_version((0, 0)), Some(deleted))
 }

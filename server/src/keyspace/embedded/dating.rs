@@ -1,8 +1,8 @@
-//! When entries end, as the storage has it.
+//! Times at which entries expire, as the storage has them.
 //!
-//! Deadlines are counted on the clock that never jumps, which ends with the process. The next one goes by the wall clock. If that
-//! jumps ahead, as on a machine that learns the time from the network a while after its start, what was stored before would be over
-//! at the next start. So it is told anew then: all entries that end, a part at a time.
+//! Deadlines are counted on the monotonic clock, which ends with the process. The next process restores them by the wall clock.
+//! That clock may jump ahead, for example if a machine gets the time from the network a while after its start. The entries stored
+//! before the jump would then be expired at the next start. So the keyspace reports all entries that expire again, a part at a time.
 use super::{Embedded, Packed};
 use crate::clock::Now;
 use crate::keyspace::Told;
@@ -10,19 +10,19 @@ use crate::storage::{Expiry, Record};
 use bytes::Bytes;
 use statestore_protocol::Hlc;
 
-/// A wall clock that is no further ahead than this is let be.
+/// Maximum jump of the wall clock, in milliseconds, after which the stored ends stay as they are.
 const MOST_AHEAD_MS: i128 = 1_000;
 
-/// Most entries that are told at a time, and most bytes of them; the last one may exceed these.
+/// Maximum number of entries reported at a time, and of their bytes. The last entry may exceed the bytes.
 const PART_ENTRIES: usize = 256;
 const PART_BYTES: usize = 256 * 1024;
 
-/// By which clock the storage knows when entries end.
+/// Lead of the wall clock at which the ends of entries were stored, and the pass that reports them again.
 #[derive(Debug, Default)]
 pub(super) struct Dating {
-    /// By how much the wall clock was ahead of the one that never jumps when it was looked at for what is stored, at least.
+    /// Smallest lead of the wall clock over the monotonic clock when an end was stored; `None` before the first.
     ahead_ms: Option<i128>,
-    /// The deadline, with the hash of its key, that is to be told next.
+    /// Deadline to report next, with the hash of its key; `None` if no pass is under way.
     next: Option<(u64, u64)>,
 }
 
@@ -31,13 +31,13 @@ fn ahead_ms(now: Now) -> i128 {
 }
 
 impl Dating {
-    /// The storage has the end of an entry as of now.
+    /// Records that the storage gets the end of an entry by the clocks of `now`.
     pub(super) fn stored(&mut self, now: Now) {
         let ahead_ms = ahead_ms(now);
         self.ahead_ms = Some(self.ahead_ms.map_or(ahead_ms, |least| least.min(ahead_ms)));
     }
 
-    /// Where to go on, if there is anything to be told anew.
+    /// Returns the deadline at which the pass continues, or starts after a jump; `None` if there is nothing to report.
     fn next(&mut self, now: Now) -> Option<(u64, u64)> {
         let ahead_ms = ahead_ms(now);
         if ahead_ms - self.ahead_ms? > MOST_AHEAD_MS {
@@ -49,7 +49,7 @@ impl Dating {
 }
 
 impl Embedded {
-    /// Tells a part of what the storage has by a wall clock that has jumped; whether there is more.
+    /// Reports a part of the entries whose ends were stored before the wall clock jumped. Returns whether more follow.
     pub(super) fn tell_ends(&mut self, now: Now, told: &mut dyn Told) -> bool {
         let Some(next) = self.dating.next(now) else {
             return false;
@@ -75,7 +75,7 @@ impl Embedded {
     }
 }
 
-/// An entry with the time that it has left; `None` if it has none.
+/// Returns an entry with its remaining time; `None` if it has expired, or does not expire.
 fn record(packed: &Packed, now: Now) -> Option<Record> {
     let fields = packed.fields();
     let left_ms = fields.deadline_ms()?.checked_sub(now.mono_ms)?;

@@ -1,15 +1,15 @@
-//! When which entry expires.
+//! Deadlines of the entries that expire.
 use std::collections::BTreeSet;
 
 /// The deadlines of all entries that have one, soonest first.
 ///
-/// An entry stands here by the hash of its key, with exactly the deadline that it carries: a renewal replaces the
-/// former deadline, so a lease renewed a million times takes one place. Two entries with the same hash and the same
-/// deadline share a place; who removes one of them asks first whether the other is still there.
+/// Each element is the deadline that an entry has, and the hash of its key. A renewal replaces the former deadline, so a lease
+/// renewed a million times takes one element. Two entries with the same hash and the same deadline share an element. It is
+/// removed only when neither of them has that deadline any more.
 #[derive(Default)]
 pub(super) struct Deadlines(BTreeSet<(u64, u64)>);
 
-/// Memory of a deadline.
+/// Bytes of memory of a deadline.
 pub(super) const DEADLINE_BYTES: u64 = 32;
 
 impl Deadlines {
@@ -21,19 +21,19 @@ impl Deadlines {
         self.0.remove(&(deadline_ms, hash));
     }
 
-    /// Moves all of them within the heap, if they are at most so many.
+    /// Moves all deadlines within the heap, if there are at most `most`.
     pub(super) fn relocate(&mut self, most: usize) {
         if self.0.len() <= most {
             self.0 = self.0.iter().copied().collect();
         }
     }
 
-    /// The soonest deadline, and the hash of its key.
+    /// Returns the soonest deadline, and the hash of its key.
     pub(super) fn first(&self) -> Option<(u64, u64)> {
         self.0.first().copied()
     }
 
-    /// All from this one on, with the hashes of their keys.
+    /// Returns the deadlines from `first` on, with the hashes of their keys.
     pub(super) fn from(&self, first: (u64, u64)) -> impl Iterator<Item = (u64, u64)> {
         self.0.range(first..).copied()
     }

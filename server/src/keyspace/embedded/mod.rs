@@ -1,4 +1,4 @@
-//! The embedded keyspace: the table, its deadlines, and the rules folded over both. Everything ends at once.
+//! The embedded keyspace: the table of entries, their deadlines, and the rules applied to both. Every request ends at once.
 mod dating;
 mod expiry;
 mod packed;
@@ -25,20 +25,20 @@ use scan::Pages;
 use statestore_protocol::{Capabilities, Hlc, Reply, ServiceError};
 use table::Table;
 
-/// What bounds an embedded keyspace, and the secret that spreads its keys.
+/// The limits of an embedded keyspace, and the secret key of its hash.
 #[derive(Debug, Clone)]
 pub struct KeyspaceLimits {
-    /// Most keys.
+    /// Maximum number of keys.
     pub max_keys: u64,
-    /// Most bytes of memory that the entries take.
+    /// Maximum bytes of memory that the entries and their deadlines take.
     pub max_bytes: u64,
-    /// How much of that there may be below prefixes of keys.
+    /// Limits for the keys below prefixes.
     pub prefixes: Vec<PrefixLimit>,
-    /// Most payload bytes of a page of keys.
+    /// Maximum payload bytes of a page of keys.
     pub max_page_bytes: usize,
-    /// Most keys of a page.
+    /// Maximum number of keys on a page.
     pub max_page_keys: usize,
-    /// Key of the hash that spreads keys over the table.
+    /// Secret key of the hash that distributes keys over the table.
     pub hash_key: [u64; 2],
 }
 
@@ -46,46 +46,46 @@ pub struct KeyspaceLimits {
 ///
 /// # Versions
 ///
-/// Of all deletions together it keeps the highest version, the *floor*, across restarts too
-/// ([`Batch::clock`](crate::storage::Batch::clock)); a SET of an absent key takes the floor in the place of the stored
-/// version. So the versions of one key, and with them its notifications and the fencing tokens made of them, rise for
-/// ever, through deletion, expiry, restart, and a wall clock that was set back.
+/// The keyspace keeps the highest version of all deletions, the *floor*, also across restarts
+/// ([`Batch::clock`](crate::storage::Batch::clock)). A SET of an absent key uses the floor in place of the stored version. The
+/// versions of a key therefore always rise, and so do its notifications and the fencing tokens made of its versions. This holds
+/// through deletion, expiry, restart, and a wall clock that was set back.
 ///
-/// One clock for all keys would give that too, but then a single client whose clock is a minute ahead would push
-/// the versions of every key a minute ahead. With the floor this spreads only to keys that are made after a key of
-/// that client was deleted, and by no more than the same minute.
+/// One clock for all keys would have the same effect. But a single client with a clock a minute ahead would then push the versions
+/// of all keys a minute ahead. With the floor, this affects only keys that are created after a deletion of that client's key, and
+/// by no more than the same minute.
 pub struct Embedded {
     table: Table,
     deadlines: Deadlines,
     dating: Dating,
     pages: Pages,
-    /// The highest version that a deletion was given. It outlives the deleted entries, so that whoever sets a key
-    /// anew gets a version greater than all that the key ever had.
+    /// Highest version of all deletions. It outlives the deleted entries: a SET of a deleted key gets a version greater than all
+    /// former versions of the key.
     floor: Version,
-    /// The highest version that any change was given.
+    /// Highest version of all changes.
     highest: Version,
     max_keys: u64,
     max_bytes: u64,
     prefixes: Prefixes,
-    /// The quota that was met last.
+    /// The last quota that rejected a change, until it is taken.
     met_quota: Option<Quota>,
     relocation: Relocation,
-    /// Nothing may grow.
+    /// Whether the process is short of memory: changes that enlarge the store are rejected.
     is_memory_short: bool,
 }
 
-/// Where a change is made.
+/// The location of a change.
 struct Place<'a> {
     key: &'a Bytes,
     hash: u64,
-    /// The deadline of the entry that was there.
+    /// Deadline of the former entry.
     former: Option<u64>,
-    /// There was none.
+    /// Whether there was no former entry.
     is_new: bool,
 }
 
 impl std::fmt::Debug for Embedded {
-    /// Shows no keys and values.
+    /// Writes no keys and values.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Embedded")
             .field("len", &self.len())
@@ -94,7 +94,7 @@ impl std::fmt::Debug for Embedded {
 }
 
 impl Embedded {
-    /// Without entries.
+    /// Creates a keyspace without entries.
     pub fn new(limits: &KeyspaceLimits) -> Self {
         Self {
             table: Table::new(limits.hash_key),
@@ -119,22 +119,22 @@ impl Embedded {
         }
     }
 
-    /// Number of entries, those included that expired but have not been removed yet.
+    /// Returns the number of entries, including expired ones that have not been removed yet.
     pub fn len(&self) -> u64 {
         self.table.len()
     }
 
-    /// Whether there is no entry.
+    /// Returns whether there is no entry.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether there is more than the quota allows.
+    /// Returns whether the entries exceed the quota.
     pub fn is_full(&self) -> bool {
         self.len() > self.max_keys || self.bytes() > self.max_bytes
     }
 
-    /// Takes over the highest version that a deletion in a former run was given.
+    /// Restores the highest version of the deletions of former runs.
     pub fn restore_clock(&mut self, wall_ms: u64, counter: u64) {
         self.raise_floor((wall_ms, counter));
     }
@@ -144,14 +144,16 @@ impl Embedded {
         self.highest = self.highest.max(version);
     }
 
-    /// Bytes of memory that the entries take, with their deadlines; the [quota](KeyspaceLimits::max_bytes) is for these.
+    /// Returns the bytes of memory that the entries and their deadlines take. The [quota](KeyspaceLimits::max_bytes) limits them.
     pub fn bytes(&self) -> u64 {
         self.table.bytes() + self.deadlines.len() as u64 * expiry::DEADLINE_BYTES
     }
 
-    /// Takes over a record of a former run, before anything is asked; also if the quota is smaller by now. The last one of a
-    /// key counts. One whose time is over gets a deadline that is over: it is never seen, and it leaves the usual way, so
-    /// that the storage forgets it as well.
+    /// Restores a record of a former run, before the first request. It is restored even if it exceeds the quota. The last record
+    /// of a key counts.
+    ///
+    /// An expired record gets `now` as its deadline. No request sees it, and it expires as usual, so that the storage deletes it
+    /// too.
     pub fn restore(&mut self, record: &RecordView<'_>, now: Now) {
         let end = record.expiry.map(|expiry| {
             self.dating.stored(now);
@@ -173,13 +175,13 @@ impl Embedded {
         self.put(hash, former, &fields);
     }
 
-    /// Gets ready to [restore](Self::restore) what has these keys. It is quicker then; nothing else depends on it.
+    /// Prefetches the memory in which records with these keys will be [restored](Self::restore), which is faster.
     pub fn restore_soon(&self, keys: &mut dyn Iterator<Item = &[u8]>) {
         let table = &self.table;
         table.touch(&keys.map(|key| table.hash(key)).collect::<Vec<_>>());
     }
 
-    /// Takes over that a key was deleted in a former run, after what was restored of it before. The version of the deletion
+    /// Restores the deletion of a key in a former run: removes the entry that was restored before. The version of the deletion
     /// comes with the [clock](Self::restore_clock).
     pub fn restore_deletion(&mut self, key: &[u8]) {
         let hash = self.table.hash(key);
@@ -187,7 +189,7 @@ impl Embedded {
         self.remove(hash, key, former, (0, 0));
     }
 
-    /// Removes the entry whose time was over first; whether there was one.
+    /// Removes the expired entry with the first deadline. Returns whether there was one.
     fn expire_first(&mut self, now: Now, told: &mut dyn Told) -> bool {
         let Some((deadline, hash)) = self.deadlines.first() else {
             return false;
@@ -231,7 +233,7 @@ impl Embedded {
         });
     }
 
-    /// Makes of an entry what the rules say, and tells it.
+    /// Applies a change to an entry, and reports it.
     fn change(&mut self, place: &Place<'_>, change: &Change<'_>, now: Now, told: &mut dyn Told) {
         let &Place {
             key,
@@ -284,7 +286,7 @@ impl Embedded {
         }
     }
 
-    /// Since when an entry that expires has this value, if it has.
+    /// Returns the wall clock time since which an entry that expires has this value; `None` if it has another value.
     fn since(&self, place: &Place<'_>, value: &[u8]) -> Option<u64> {
         place.former?;
         let fields = self.table.get(place.hash, place.key)?.fields();
@@ -314,7 +316,7 @@ impl Embedded {
         self.raise_floor(version);
     }
 
-    /// Forgets the deadline that an entry had, unless another entry with the same hash has it too.
+    /// Removes the former deadline of an entry, unless another entry with the same hash has the same deadline.
     fn forget_deadline(&mut self, hash: u64, deadline: Option<u64>) {
         let Some(deadline) = deadline else { return };
         let mut same_hash = self.table.with_hash(hash);
@@ -340,7 +342,7 @@ impl Keyspace for Embedded {
         self.max_bytes = limits.max_bytes;
         if !self.prefixes.are(&limits.prefixes) {
             self.prefixes.set(&limits.prefixes);
-            // Of a small store that is all.
+            // The first part covers a small store completely.
             self.prefixes.count(&self.table, 0);
         }
     }

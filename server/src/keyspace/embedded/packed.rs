@@ -1,7 +1,6 @@
-//! One entry in one heap allocation.
+//! Entries packed into one heap allocation each.
 //!
-//! A million small entries cost what their bytes cost: numbers are LEB128 varints, absent parts take no space, and
-//! there is one allocation per entry. Layout, in order:
+//! Small entries cost little more than their bytes: numbers are LEB128 varints, and absent parts take no space. Layout, in order:
 //!
 //! | part | form |
 //! |---|---|
@@ -25,20 +24,20 @@ pub(super) struct Fields<'a> {
     pub(super) value: &'a [u8],
     pub(super) version: Version,
     pub(super) token: Option<Token<'a>>,
-    /// When it expires.
+    /// End of an entry that expires.
     pub(super) end: Option<End>,
 }
 
-/// The end of an entry that expires, as a lock does.
+/// The end of an entry that expires, such as a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct End {
-    /// On the monotonic clock.
+    /// Time at which the entry expires, on the monotonic clock.
     pub(super) deadline_ms: u64,
-    /// Since when it has its value, by the wall clock: what a renewal leaves as it is.
+    /// Time since which the entry has its value, on the wall clock. A renewal does not change it.
     pub(super) since_ms: u64,
 }
 
-/// An entry as it lies in memory. A clone is another allocation.
+/// A packed entry. A clone has an allocation of its own.
 #[derive(Clone)]
 pub(super) struct Packed(Box<[u8]>);
 
@@ -49,7 +48,7 @@ impl Packed {
         Self(out.into_boxed_slice())
     }
 
-    /// Replaces the content; the allocation is kept if the length is the same.
+    /// Replaces the content. Keeps the allocation if the length is the same.
     pub(super) fn replace(&mut self, fields: &Fields<'_>) {
         if self.0.len() == fields.packed_len() {
             fields.write(&mut Cursor(&mut self.0));
@@ -58,7 +57,7 @@ impl Packed {
         }
     }
 
-    /// Bytes of its allocation.
+    /// Returns the bytes of the allocation.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
@@ -71,7 +70,7 @@ impl Packed {
         Reader(&self.0).counted()
     }
 
-    /// The key, and when it expires.
+    /// Returns the key, and the deadline of an entry that expires.
     pub(super) fn key_and_deadline(&self) -> (&[u8], Option<u64>) {
         let mut reader = Reader(&self.0);
         let key = reader.counted();
@@ -109,12 +108,12 @@ impl Packed {
 }
 
 impl<'a> Fields<'a> {
-    /// When it expires, on the monotonic clock.
+    /// Returns the time at which the entry expires, on the monotonic clock.
     pub(super) fn deadline_ms(&self) -> Option<u64> {
         self.end.map(|end| end.deadline_ms)
     }
 
-    /// The entry as the rules see it.
+    /// Returns the entry in the form that the rules take.
     pub(super) fn entry(&self, now: Now) -> Entry<'a> {
         let left = |deadline: u64| deadline.saturating_sub(now.mono_ms);
         Entry {
@@ -162,7 +161,7 @@ impl Fields<'_> {
     }
 }
 
-/// Where an entry is written: a fresh vector, or the allocation that it has already.
+/// The destination of a packed entry: a new vector, or its existing allocation.
 trait Sink {
     fn put(&mut self, bytes: &[u8]);
 }
@@ -183,7 +182,7 @@ impl Sink for Cursor<'_> {
     }
 }
 
-/// Reads what [`Fields::write`] wrote; nothing else ever lies in a [`Packed`].
+/// A reader of the output of [`Fields::write`]. A [`Packed`] never contains anything else.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -203,14 +202,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// One of at least two bytes.
+    /// Reads a varint of at least two bytes.
     fn long_varint(&mut self) -> u64 {
         const LAST: u64 = 0x8080_8080_8080_8080;
         if let Some(word) = self.0.first_chunk() {
             let word = u64::from_le_bytes(*word);
             let ends = !word & LAST;
             if ends != 0 {
-                // All bits up to the first one of `ends`, which is the highest of its byte.
+                // All bits up to the lowest set bit of `ends`, which is the highest bit of its byte.
                 let own = ends ^ (ends - 1);
                 self.0 = &self.0[(own.count_ones() / 8) as usize..];
                 let sevens = word & own & !LAST;
@@ -232,7 +231,7 @@ impl<'a> Reader<'a> {
     }
 
     fn counted(&mut self) -> &'a [u8] {
-        // what was a length in memory fits a usize again
+        // The number was a length in memory, so it fits a usize.
         #[allow(clippy::cast_possible_truncation)]
         let len = self.varint() as usize;
         let (head, tail) = self.0.split_at(len);
@@ -245,7 +244,7 @@ fn put_varint(mut value: u64, out: &mut impl Sink) {
     let mut bytes = [0; 10];
     let mut len = 0;
     loop {
-        // the low seven bits
+        // Only the low seven bits are kept.
         #[allow(clippy::cast_possible_truncation)]
         let low = value as u8 & 0x7f;
         value >>= 7;

@@ -1,31 +1,31 @@
-//! Shares of the store: how much there may be below a prefix of keys.
+//! Limits for the keys below a prefix.
 use super::table::{self, Table};
 use crate::keyspace::Size;
 use bytes::Bytes;
 
-/// How many keys are counted at a time, in less than half a millisecond; those of one segment may be more ...
+/// Number of keys counted at a time, in less than half a millisecond. The last segment may exceed it.
 const PART_KEYS: usize = 2_048;
-/// ... and how long others have their turn then.
+/// Pause between two parts, in which other work is done.
 const PAUSE_MS: u64 = 1;
 
 const NOTHING: Size = Size { keys: 0, bytes: 0 };
 
-/// How much there may be of the keys that begin with a prefix.
+/// A limit for the keys that begin with a prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrefixLimit {
-    /// What the keys begin with.
+    /// Prefix of the keys.
     pub prefix: Bytes,
-    /// Most keys.
+    /// Maximum number of keys.
     pub max_keys: Option<u64>,
-    /// Most bytes of memory that the entries take, without their deadlines.
+    /// Maximum bytes of memory that the entries take, without their deadlines.
     pub max_bytes: Option<u64>,
 }
 
 impl PrefixLimit {
-    /// Reads words like `machines/ keys=1000 bytes=1000000`.
+    /// Parses a limit such as `machines/ keys=1000 bytes=1000000`.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A description of the syntax error.
     pub fn parse(text: &str) -> Result<Self, String> {
         const FORM: &str = "expected PREFIX keys=N bytes=N, or one of the two";
         let mut words = text.split_whitespace();
@@ -53,10 +53,11 @@ impl PrefixLimit {
     }
 }
 
-/// The limits, with how much there is of each. A key may count for several.
+/// The limits, with the number and memory of the keys below each prefix. A key may count for several.
 ///
-/// What is new among them after a reload is counted a part at a time, in the order of the hashes of keys: a change to a key
-/// whose part was not counted yet is counted with that part. Meanwhile what was counted so far counts.
+/// After a reload, the keys below new prefixes are counted a part at a time, in the order of their hashes. A change to a key
+/// whose part has not been counted yet is counted with that part. Until the count is complete, the limit applies to the keys
+/// counted so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Prefixes {
     shares: Vec<Share>,
@@ -67,21 +68,21 @@ pub(super) struct Prefixes {
 struct Share {
     limit: PrefixLimit,
     size: Size,
-    /// All keys were counted, and every change since.
+    /// Whether all keys have been counted. Every later change is counted too.
     is_counted: bool,
 }
 
-/// How far the shares are that are not counted.
+/// The progress of the shares that are not counted yet.
 #[derive(Debug, Clone, Copy)]
 struct Counting {
-    /// The first hash of which nothing was counted.
+    /// First hash that has not been counted.
     position: u64,
-    /// When the next part is due.
+    /// Time at which the next part is due, on the monotonic clock.
     next_ms: u64,
 }
 
 impl Share {
-    /// Whether a change to a key is to be counted.
+    /// Returns whether a change to a key has to be counted.
     fn counts(&self, key: &[u8], hash: u64, counting: Option<Counting>) -> bool {
         let is_before = |counting: Counting| hash < counting.position;
         key.starts_with(&self.limit.prefix) && (self.is_counted || counting.is_some_and(is_before))
@@ -94,7 +95,7 @@ impl Share {
 }
 
 impl Prefixes {
-    /// Of a store without keys.
+    /// Creates the limits of a store without keys.
     pub(super) fn new(limits: &[PrefixLimit]) -> Self {
         let mut this = Self::default();
         this.set(limits);
@@ -103,7 +104,7 @@ impl Prefixes {
         this
     }
 
-    /// These are the limits from now on. What is counted of a prefix that stays is kept; the others are to be counted.
+    /// Sets the limits. Complete counts of prefixes that stay are kept; the keys below other prefixes have to be counted.
     pub(super) fn set(&mut self, limits: &[PrefixLimit]) {
         let before = std::mem::take(&mut self.shares);
         let share = |limit: &PrefixLimit| {
@@ -123,7 +124,7 @@ impl Prefixes {
         });
     }
 
-    /// Counts the next part of what is to be counted.
+    /// Counts the next part, if one is due.
     pub(super) fn count(&mut self, table: &Table, now_ms: u64) {
         let Some(Counting { position, next_ms }) = self.counting else {
             return;
@@ -136,7 +137,7 @@ impl Prefixes {
             let (entries, last) = table.segment_at(position);
             for entry in entries {
                 keys += 1;
-                // The segment may have begun before, if it was joined with another one.
+                // The segment may begin before `position`, if it was joined with its neighbour.
                 if table.hash(entry.key()) >= position {
                     let bytes = table::entry_bytes(entry.len());
                     self.shares
@@ -160,17 +161,17 @@ impl Prefixes {
         }
     }
 
-    /// When the next part is to be counted.
+    /// Returns the time at which the next part is due; `None` if the count is complete.
     pub(super) fn next_ms(&self) -> Option<u64> {
         Some(self.counting?.next_ms)
     }
 
-    /// Whether these are the limits.
+    /// Returns whether the limits equal `limits`.
     pub(super) fn are(&self, limits: &[PrefixLimit]) -> bool {
         self.shares.iter().map(|it| &it.limit).eq(limits)
     }
 
-    /// The whole store was of one size, and is of another one since the entry of this key has changed.
+    /// Counts a change of the entry of `key` that changed the size of the whole store from `from` to `to`.
     pub(super) fn changed(&mut self, key: &[u8], hash: u64, from: Size, to: Size) {
         let counting = self.counting;
         self.shares
@@ -179,7 +180,7 @@ impl Prefixes {
             .for_each(|it| it.change(from, to));
     }
 
-    /// Returns a prefix of the key below which so much more does not fit.
+    /// Returns the first prefix of the key whose limit `more` would exceed.
     pub(super) fn full(&self, key: &[u8], more: Size) -> Option<&Bytes> {
         let mut concerned = self
             .shares

@@ -1,30 +1,30 @@
 //! Moving entries within the heap.
 //!
-//! Entries that outlive their neighbours leave holes between them, and larger entries fit into none of these. A pass copies all entries
-//! in the order of their hashes, and frees the originals of a batch together: the copies of a batch lie side by side, in holes that
-//! they fill, and where the originals were the holes grow together.
+//! Entries that outlive their neighbours have holes between them, into which larger entries do not fit. A pass copies all entries in
+//! the order of their hashes, and frees the originals of a batch together. The copies of a batch lie side by side and fill holes.
+//! The freed originals join the holes around them.
 use super::Embedded;
 use super::packed::Packed;
 use super::table::Segment;
 use hashbrown::HashTable;
 
-/// Bytes of originals that are freed together. It has to be more than the allocator keeps at hand for the next allocations of a size.
+/// Bytes of originals that are freed together. This has to exceed the memory that the allocator caches for allocations of one size.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Bytes copied, and segments, in one slice of a pass: less than a millisecond.
+/// Bytes copied, and segments visited, in one slice of a pass, which takes less than a millisecond.
 const SLICE_BYTES: usize = 256 << 10;
 const SLICE_SEGMENTS: usize = 48;
 
-/// Entries of this size and more have pages of their own, which go back to the system with them.
+/// Size from which entries are not moved: they have pages of their own, which return to the system when an entry is freed.
 const MOST_ENTRY_BYTES: usize = 1 << 20;
 
-/// Up to this number the deadlines are moved as a whole, which takes less than some milliseconds.
+/// Maximum number of deadlines that are moved. All are moved together, which takes a few milliseconds at most.
 const MOST_DEADLINES: usize = 64 * 1024;
 
 /// A pass under way.
 #[derive(Default)]
 pub(super) struct Relocation {
-    /// Where it continues.
+    /// First hash of the next slice.
     next_hash: u64,
     originals: Vec<Packed>,
     original_tables: Vec<HashTable<Packed>>,
@@ -46,7 +46,7 @@ impl Relocation {
         }
     }
 
-    /// Moves the entries of a segment, and the segment. Returns the number of bytes copied.
+    /// Moves the table of a segment and its entries. Returns the number of bytes copied.
     fn relocate(&mut self, segment: &mut Segment, bucket_of: &dyn Fn(&Packed) -> u64) -> usize {
         let mut copied = segment.table_bytes();
         let mut original = segment.replace_table();
@@ -67,7 +67,7 @@ impl Relocation {
 }
 
 impl Embedded {
-    /// Moves the next slice of entries. Returns whether the pass goes on.
+    /// Moves the next slice of entries. Returns whether the pass continues.
     pub(super) fn relocate_slice(&mut self) -> bool {
         let relocation = &mut self.relocation;
         let mut copied = 0;

@@ -1,4 +1,4 @@
-//! How much larger a SET makes the store.
+//! Growth of the store by a SET.
 use super::Embedded;
 use super::expiry::DEADLINE_BYTES;
 use super::prefixes::Prefixes;
@@ -6,22 +6,24 @@ use super::table;
 use crate::keyspace::rules::{Entry, Operation};
 use crate::keyspace::{Keyspace, Quota, Size};
 
-/// What a packed entry has besides key, value and node id of its token, at most.
+/// Maximum bytes of a packed entry besides its key, its value and the node ID of its token.
 const PACKED_NUMBERS: usize = 64;
 
-/// How much there is more after a SET.
+/// The growth of the store by a SET.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Growth {
-    /// Entries.
+    /// Number of new entries.
     pub(super) keys: u64,
-    /// What they take.
+    /// Additional bytes of entries.
     pub(super) bytes: u64,
-    /// What their deadlines take.
+    /// Additional bytes of deadlines.
     pub(super) deadlines: u64,
 }
 
 impl Growth {
-    /// What an operation would bring about; `None` if it makes nothing larger.
+    /// Returns the growth by an operation; `None` if the operation enlarges nothing.
+    ///
+    /// The growth of an existing entry is that of its value and of the node ID of its token.
     pub(super) fn by(
         key: &[u8],
         former: Option<&Entry<'_>>,
@@ -53,7 +55,7 @@ impl Growth {
         })
     }
 
-    /// Returns the quota that leaves no room for it in a store of this size, if one does.
+    /// Returns the quota that this growth of a store of this size would exceed, if any.
     fn exceeded(self, key: &[u8], size: Size, max: Size, prefixes: &Prefixes) -> Option<Quota> {
         let Self {
             keys,
@@ -72,7 +74,7 @@ impl Growth {
 }
 
 impl Embedded {
-    /// Returns the quota that does not allow what the operation would make of the entry, if one does not.
+    /// Returns the quota that the operation would exceed, if any.
     pub(super) fn exceeded(
         &self,
         key: &[u8],
@@ -83,7 +85,7 @@ impl Embedded {
         self.exceeded_by(growth, key, self.size(), &self.prefixes)
     }
 
-    /// Returns the quota that leaves no room for this growth of a store of this size, if one does.
+    /// Returns the quota that leaves no room for this growth of a store of this size, if any.
     pub(super) fn exceeded_by(
         &self,
         growth: Growth,

@@ -1,14 +1,13 @@
-//! SCAN: one page at a time of the keys that match a pattern, in the order of their hashes.
+//! SCAN: pages of the keys that match a pattern, in the order of their hashes.
 //!
-//! A page ends at a position in that order, and its token is that position. The order of two keys never changes,
-//! whatever happens to the table, so every key that exists during the whole scan is on exactly one page; keys that
-//! come or go meanwhile are or are not. Nothing is kept between pages.
+//! A page ends at a position in that order, and its token contains that position. The order of two keys never changes, even if
+//! segments of the table split or join. So every key that exists during the whole scan is on exactly one page. A key that is
+//! created or deleted during the scan may be on a page or not. The server keeps no state between pages.
 //!
 //! # Keys that the client may not read
 //!
-//! These are left out before anything is counted or compared. A page ends behind a key that the client may read, or at the end of
-//! a range of hashes. The length of that range depends on the work of visiting the whole store, rounded up to a power of two, and
-//! on nothing else.
+//! These keys are skipped before any key is counted or compared. A page ends before a key that the client may read, or at the end
+//! of a range of hashes. The length of that range depends only on the work of visiting the whole store, rounded up to a power of two.
 use super::KeyspaceLimits;
 use super::table::Table;
 use crate::keyspace::{PageRequest, PageTokens};
@@ -16,17 +15,18 @@ use bytes::{Bytes, BytesMut};
 use statestore_protocol::glob::Glob;
 use statestore_protocol::{Reply, ServiceError};
 
-/// Most steps of a page, roughly nanoseconds: its range of hashes takes no more on average, and no further key is compared
-/// beyond it. Chance, one segment and one comparison more may exceed it, by less than two milliseconds for the longest keys.
+/// Maximum steps of a page, roughly nanoseconds. The range of hashes of a page takes no more on average. A page that has spent
+/// this many steps on comparisons compares no further key. Chance, one more segment and one more comparison may exceed it, by less
+/// than two milliseconds for the longest keys.
 const PAGE_STEPS: usize = 400_000;
 /// Steps of visiting a key, or a segment, besides comparing it.
 const VISIT_STEPS: usize = 160;
-/// Steps of finding out whether the client may read a key.
+/// Steps of checking whether the client may read a key.
 const FILTER_STEPS: usize = 100;
-/// Steps of compiling a byte of the pattern, at most.
+/// Maximum steps of compiling a byte of the pattern.
 const COMPILE_STEPS: usize = 8;
 
-/// What a page has in its payload besides its keys: two array headers and the token.
+/// Payload bytes of a page besides its keys, at most: two array headers and the token.
 const FRAME_BYTES: usize = 64;
 
 /// The limits of a page, and the keys of its token.
@@ -50,7 +50,7 @@ impl Pages {
     /// Returns a page, and adds its steps to `work`.
     ///
     /// # Errors
-    /// The token is not one of this store.
+    /// A syntax error, if no server of this store made the token.
     pub(super) fn page(
         &self,
         table: &Table,
@@ -67,13 +67,13 @@ impl Pages {
         Ok(Reply::Page { keys, token })
     }
 
-    /// The position of a token.
+    /// Returns the position of a token; `None` if no server of this store made it.
     fn position(&self, token: &[u8]) -> Option<u64> {
         let position = self.tokens.open(token)?;
         Some(u64::from_be_bytes(position[..].try_into().ok()?))
     }
 
-    /// The page that begins at the position `from`, and where the next one begins, if there is more to see.
+    /// Returns the keys of the page that begins at the position `from`, and the position of the next page; `None` after the last.
     fn keys_from(
         &self,
         table: &Table,
@@ -103,7 +103,7 @@ impl Pages {
                 (is_here && request.allows(key)).then_some((hash, key))
             }));
             candidates.sort_unstable();
-            // keys with the same hash share a position, so a page has all of them or none
+            // Keys with the same hash share a position, so a page has all of them or none.
             for group in candidates.chunk_by(|a, b| a.0 == b.0) {
                 let hash = group[0].0;
                 if comparing >= PAGE_STEPS && hash > from {
@@ -129,15 +129,15 @@ impl Pages {
     }
 }
 
-/// The distance between the first and the last hash of a page: the largest power of two whose keys take no more than
-/// [`PAGE_STEPS`] on average.
+/// Returns the distance between the first and the last hash of a page. A page covers the largest power of two of hashes whose keys
+/// take no more than [`PAGE_STEPS`] on average.
 fn range(table: &Table) -> u64 {
     let steps = table.len() * VISIT_STEPS as u64 + table.key_bytes();
     let pages = steps.div_ceil(PAGE_STEPS as u64).next_power_of_two();
     u64::MAX.checked_shr(pages.ilog2()).unwrap_or(0)
 }
 
-/// The keys of a page, one behind the other, and their lengths.
+/// The concatenated keys of a page, and their lengths.
 #[derive(Debug, Default)]
 struct Page {
     keys: BytesMut,
@@ -146,7 +146,7 @@ struct Page {
 }
 
 impl Page {
-    /// Adds all of these keys, or, if they do not fit, none. On an empty page they always fit.
+    /// Adds all keys, or none if they do not fit. An empty page accepts any keys. Returns whether the keys were added.
     fn add<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>, limits: &Pages) -> bool {
         let before = (self.keys.len(), self.lengths.len());
         for key in keys {
@@ -169,7 +169,7 @@ impl Page {
     }
 }
 
-/// How many bytes `$<len>\r\n<key>\r\n` takes.
+/// Returns the number of bytes of `$<len>\r\n<key>\r\n`.
 fn bulk_len(len: usize) -> usize {
     let digits = len.checked_ilog10().unwrap_or(0) as usize + 1;
     1 + digits + 2 + len + 2

@@ -1,47 +1,46 @@
-//! The entries, found by key and walked in the order of their hashes: an extendible hash table.
+//! An extendible hash table of the entries, with lookup by key and iteration in the order of hashes.
 //!
-//! A directory, indexed by the top bits of a key's hash, points to segments of a few dozen entries. A full segment
-//! is split in two by one more bit, and two sparse neighbours are joined again; no insertion ever moves more than
-//! one segment's entries, however large the table is. Each segment holds one contiguous range of hashes, so walking
-//! the segments is walking the hashes in order, and a position in that order keeps its meaning while segments are
-//! split and joined.
+//! A directory, indexed by the top bits of a key's hash, points to segments of a few dozen entries. A full segment is split in two
+//! by one more bit, and two sparse neighbours are joined again. An insertion moves the entries of one segment at most, even in a
+//! large table. Each segment holds one contiguous range of hashes, so the segments in order yield the hashes in order. A position
+//! in that order stays valid while segments are split and joined.
 //!
-//! The hash is keyed with a secret: nobody can choose keys that all fall into one segment.
+//! The hash is keyed with a secret, so that clients cannot choose keys that all fall into one segment.
 use super::packed::{Fields, Packed};
 use hashbrown::HashTable;
 use siphasher::sip::SipHasher13;
 
-/// A segment that has as many is split before one more comes in. A `HashTable` of 64 buckets holds this many.
+/// Number of entries at which a segment is split before the next insertion. A `HashTable` of 64 buckets holds this many.
 const SEGMENT_FULL: usize = 56;
 
-/// Two neighbours with no more than this many together are joined. Half a segment, so that it takes as many
-/// insertions before the next split.
+/// Maximum number of entries of two neighbours together that are joined. It is half a segment, so that as many insertions precede
+/// the next split.
 const SEGMENTS_SPARSE: usize = SEGMENT_FULL / 2;
 
-/// The directory has at most this many places per segment. Hashes never come near it; should keys be made to
-/// collide all the same, a segment grows instead of being split again and again.
+/// Number of directory slots per segment from which the directory does not double any more. Random hashes stay far below it. If
+/// keys collide nevertheless, a segment grows instead of splitting again and again.
 const MAX_PLACES_PER_SEGMENT: usize = 64;
 
-/// The directory has at most 2^`MAX_DEPTH` places.
+/// Binary logarithm of the maximum number of directory slots.
 const MAX_DEPTH: u32 = 30;
 
 /// Entries by key.
 pub(super) struct Table {
-    /// Which segment holds the hashes whose top `depth` bits are the index.
+    /// Index of the segment that holds the hashes whose top `depth` bits are the position here.
     directory: Vec<u32>,
     depth: u32,
     segments: Vec<Segment>,
-    /// Places in `segments` that are not in use.
+    /// Unused indices of `segments`.
     free: Vec<u32>,
-    /// How many segments there are of each depth.
+    /// Number of segments of each depth.
     of_depth: [u32; MAX_DEPTH as usize + 1],
     len: u64,
-    /// Memory of the entries.
+    /// Bytes of memory of the entries.
     bytes: u64,
-    /// Lengths of all keys together.
+    /// Total length of all keys.
     key_bytes: u64,
     hasher: SipHasher13,
-    /// With fewer bits, tests make keys collide.
+    /// Mask of the hash, with which tests make keys collide.
     #[cfg(test)]
     hash_mask: u64,
 }
@@ -90,12 +89,12 @@ impl Table {
         self.len
     }
 
-    /// Bytes of memory that the entries take.
+    /// Returns the bytes of memory that the entries take.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Lengths of all keys together.
+    /// Returns the total length of all keys.
     pub(super) fn key_bytes(&self) -> u64 {
         self.key_bytes
     }
@@ -112,8 +111,8 @@ impl Table {
         segment.entries.find(bucket(hash), |it| it.key() == key)
     }
 
-    /// Reads the places of these hashes, which lie anywhere in memory, step by step for all of them: no read waits for another one's
-    /// memory, as it would within an insertion.
+    /// Prefetches the memory of these hashes. Reads one level for all hashes before the next level, so that the cache misses overlap.
+    /// Within an insertion, each read would wait for the one before.
     pub(super) fn touch(&self, hashes: &[u64]) {
         let mut found = 0;
         for hash in hashes {
@@ -149,7 +148,7 @@ impl Table {
         self.key_bytes += fields.key.len() as u64;
     }
 
-    /// Removes the entry with this key; says whether there was one.
+    /// Removes the entry with this key. Returns whether there was one.
     pub(super) fn remove(&mut self, hash: u64, key: &[u8]) -> bool {
         let index = self.segment_of(hash);
         let entries = &mut self.segments[index].entries;
@@ -164,7 +163,7 @@ impl Table {
         true
     }
 
-    /// The entries with exactly this hash.
+    /// Returns the entries with exactly this hash.
     pub(super) fn with_hash(&self, hash: u64) -> impl Iterator<Item = &Packed> {
         self.segments[self.segment_of(hash)]
             .entries
@@ -172,15 +171,15 @@ impl Table {
             .filter(move |it| self.hash(it.key()) == hash)
     }
 
-    /// The entries, in no order, of the segment that holds `hash`, and the last hash that it can hold.
+    /// Returns the entries of the segment that holds `hash`, in no order, and the last hash that the segment can hold.
     pub(super) fn segment_at(&self, hash: u64) -> (impl Iterator<Item = &Packed>, u64) {
         let segment = &self.segments[self.segment_of(hash)];
         let last = hash | u64::MAX.checked_shr(segment.depth).unwrap_or(0);
         (segment.entries.iter(), last)
     }
 
-    /// Changes the segment that holds `hash`, which keeps its entries. `change` gets the segment, and the function that gives the place
-    /// of an entry in it. Returns its result, and the last hash that the segment can hold.
+    /// Changes the segment that holds `hash` without changing the set of its entries. `change` gets the segment, and a function that
+    /// returns the bucket of an entry. Returns the result of `change`, and the last hash that the segment can hold.
     pub(super) fn change_segment<R>(
         &mut self,
         hash: u64,
@@ -217,13 +216,13 @@ impl Table {
         }
         let bit = 1 << (63 - depth);
         let entries = std::mem::take(&mut self.segments[index].entries);
-        // The entries lie anywhere in memory. Nothing waits for these reads, so they overlap; those for hashing would not.
+        // The entries lie anywhere in memory. These reads are independent, so they overlap; the reads for hashing would not.
         std::hint::black_box(entries.iter().fold(0, |sum, it| sum ^ it.first_byte()));
         let (low, high): (Vec<_>, Vec<_>) = entries
             .into_iter()
             .map(|packed| (self.hash(packed.key()), packed))
             .partition(|(hash, _)| hash & bit == 0);
-        // With room for what splits it again: it grows soon, and to grow is to hash everything anew.
+        // The capacity lasts until the next split. Growing before that would hash all entries again.
         self.segments[index] = Segment::of(depth + 1, SEGMENT_FULL, low);
         let new = self.add_segment(Segment::of(depth + 1, SEGMENT_FULL, high));
         self.of_depth[depth as usize] -= 1;
@@ -231,7 +230,7 @@ impl Table {
         self.point(hash | bit, depth + 1, new);
     }
 
-    /// Joins the segment that holds `hash` with its neighbour, if both together are sparse.
+    /// Joins the segment that holds `hash` with its neighbour, if both together are sparse. Returns whether it did.
     fn join(&mut self, hash: u64) -> bool {
         let index = self.segment_of(hash);
         let Segment { depth, entries } = &self.segments[index];
@@ -262,7 +261,7 @@ impl Table {
         true
     }
 
-    /// Points every place of the directory that shares the top `depth` bits of `hash` to one segment.
+    /// Points all directory slots that share the top `depth` bits of `hash` to one segment.
     fn point(&mut self, hash: u64, depth: u32, segment: usize) {
         let width = self.depth - depth;
         let first = top(hash, depth) << width;
@@ -290,18 +289,18 @@ impl Segment {
         segment
     }
 
-    /// Bytes of the allocation in which the places of its entries are.
+    /// Returns the bytes of the allocation of the hash table. The packed entries have allocations of their own.
     pub(super) fn table_bytes(&self) -> usize {
         self.entries.allocation_size()
     }
 
-    /// Puts an empty table of the same capacity in place of the one that it has, and returns that.
+    /// Replaces the hash table with an empty one of the same capacity, and returns the former one.
     pub(super) fn replace_table(&mut self) -> HashTable<Packed> {
         let empty = HashTable::with_capacity(self.entries.capacity());
         std::mem::replace(&mut self.entries, empty)
     }
 
-    /// Inserts an entry whose key it does not have, with the capacity for it.
+    /// Inserts an entry with a new key. The segment must have the capacity for it.
     pub(super) fn insert(&mut self, bucket: u64, packed: Packed) {
         self.entries.insert_unique(bucket, packed, |_| {
             unreachable!("the capacity suffices, nothing is moved")
@@ -309,27 +308,27 @@ impl Segment {
     }
 }
 
-/// The top `depth` bits, as an index.
-// at most MAX_DEPTH bits
+/// Returns the top `depth` bits of a hash as an index.
+// At most MAX_DEPTH bits fit an index.
 #[allow(clippy::cast_possible_truncation)]
 fn top(hash: u64, depth: u32) -> usize {
     hash.checked_shr(64 - depth).unwrap_or(0) as usize
 }
 
-/// A segment's place, as the directory keeps it.
+/// Converts the index of a segment to the type of the directory.
 fn place(segment: usize) -> u32 {
     u32::try_from(segment).expect("there are at most 2^MAX_DEPTH segments")
 }
 
-/// Memory of an entry whose packed form has this length: its allocation with the allocator's header and rounding,
-/// and its part of the segment and the directory.
+/// Returns the bytes of memory of an entry with this packed length. They include the allocator's header and rounding, and the
+/// entry's part of the segment and the directory.
 pub(super) fn entry_bytes(packed_len: usize) -> u64 {
     const PLACE_BYTES: usize = 40;
     ((packed_len + 8).next_multiple_of(16).max(32) + PLACE_BYTES) as u64
 }
 
-/// The hash with which a segment places its entries. The top bits, which all entries of a segment share, must not
-/// be those by which it tells entries apart.
+/// Returns the hash by which a segment distributes its entries. The top bits, which all entries of a segment share, must not be the
+/// bits that distinguish its buckets.
 fn bucket(hash: u64) -> u64 {
     hash.rotate_left(32)
 }

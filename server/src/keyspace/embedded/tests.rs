@@ -8,7 +8,7 @@ const NOW: Now = Now {
     mono_ms: 0,
 };
 
-/// The keys that were removed.
+/// A receiver that collects the removed keys.
 #[derive(Default)]
 struct Removed(Vec<Bytes>);
 

@@ -1,5 +1,5 @@
-//! Transactions: every operation is tried on what the ones before it would make of the entries, and only when all of them
-//! can be carried out, the entries are changed.
+//! Transactions: each operation is planned on the entries as the operations before it would leave them. The entries change only
+//! if all operations can be executed.
 use super::expiry::DEADLINE_BYTES;
 use super::packed::{End, Fields, Packed};
 use super::prefixes::Prefixes;
@@ -14,17 +14,17 @@ use statestore_protocol::{Hlc, Rejection, Reply, Version as Given};
 use std::collections::HashMap;
 use std::num::NonZeroU64;
 
-/// What an operation of a transaction takes, roughly in nanoseconds.
+/// Work of an operation of a transaction, roughly in nanoseconds.
 const STEPS_OF_OPERATION: usize = 350;
 
-/// What the operations tried so far would make of the entries.
+/// The combined effect of the operations planned so far.
 struct Plan<'o> {
-    /// By key; `None` is what would be absent. None at all if no two operations are about one key.
+    /// Planned entries by key; a `None` value is an absent entry. The map is `None` if no two hashes of keys are equal.
     entries: Option<HashMap<&'o [u8], Option<Planned<'o>>, RandomState>>,
     size: Size,
     prefixes: Prefixes,
     floor: Version,
-    /// The quota that an operation met.
+    /// The quota that the last planned operation exceeds.
     met_quota: Option<Quota>,
 }
 
@@ -34,7 +34,7 @@ struct Planned<'o> {
     version: Version,
     token: Option<&'o Hlc>,
     ttl_ms: Option<NonZeroU64>,
-    /// What it would take, without its deadline.
+    /// Memory that the entry would take, without its deadline.
     bytes: u64,
 }
 
@@ -49,13 +49,13 @@ impl Planned<'_> {
     }
 }
 
-/// An entry as it would be before an operation, and what it takes.
+/// An entry as it would be before an operation, and its memory without a deadline.
 struct Former<'a> {
     entry: Entry<'a>,
     bytes: u64,
 }
 
-/// What is to be known of an entry that is changed.
+/// The state of an entry before a change.
 #[derive(Clone, Copy)]
 struct Was {
     is_absent: bool,
@@ -124,8 +124,8 @@ impl Embedded {
         Reply::Transacted(versions.collect())
     }
 
-    /// What comes of an operation, if those that are planned have been carried out; then it is planned, too. And what there is
-    /// now, if the operation is the only one about its key.
+    /// Plans an operation on top of those planned before, and returns its outcome. Also returns the present state of the entry,
+    /// which is valid only if no other operation has the same key.
     fn plan<'o>(
         &self,
         plan: &mut Plan<'o>,
@@ -210,7 +210,7 @@ impl<'o> Plan<'o> {
         }
     }
 
-    /// An entry took so much, and takes so much; `None` is an absent one.
+    /// Accounts for an entry that changes its memory; `None` is an absent entry.
     fn resize(&mut self, key: &[u8], hash: u64, from: Option<u64>, to: Option<u64>) {
         let before = self.size;
         let keys = before.keys + u64::from(to.is_some());
@@ -228,9 +228,9 @@ impl<'o> Plan<'o> {
     }
 }
 
-/// Whether any two hashes are equal.
+/// Returns whether any two hashes are equal.
 fn has_equal(hashes: &[u64]) -> bool {
-    /// From how many on sorting is quicker than comparing each with each.
+    /// Number of hashes from which sorting is faster than comparing all pairs.
     const MANY: usize = 24;
     if hashes.len() < MANY {
         let mut rest = hashes;
@@ -247,7 +247,7 @@ fn has_equal(hashes: &[u64]) -> bool {
     sorted.windows(2).any(|pair| pair[0] == pair[1])
 }
 
-/// Why a transaction with an operation of this outcome is not carried out.
+/// Returns the reason for which an operation with this outcome rejects its transaction.
 fn rejection(outcome: &Outcome<'_>) -> Option<Rejection> {
     match &outcome.reply {
         Reply::NotApplied => Some(Rejection::Condition(outcome.version.map(given))),
