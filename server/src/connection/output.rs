@@ -35,8 +35,8 @@ pub(crate) struct Place(u64);
 /// A packet that depends on a write waits until the write is durable. Other packets do not wait for it and are sent
 /// before it. The order that MQTT 5 requires is kept:
 ///
-/// - PUBACKs are in the order of their PUBLISHes [MQTT-4.6.0-2]. A PUBACK waits for the write of the one before it, and
-///   for that PUBACK itself if it is only [promised](Output::promise).
+/// - PUBACKs are in the order of their PUBLISHes [MQTT-4.6.0-2]. A PUBACK waits for the write of the one before it. If
+///   that one is only [promised](Output::promise), the PUBACK waits for it as well.
 /// - Messages of one client to one topic keep their order [MQTT-4.6.0-5], since they never wait.
 ///
 /// Packets that wait for the same write keep their order. Of two packets about one key, the later one waits at least as

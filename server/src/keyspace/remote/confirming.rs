@@ -1,5 +1,5 @@
 //! Reads from the record cache that the engine confirms. The engine is asked for its current revision, once for all waiting reads. When all
-//! changes up to this revision are known, the cached record is the answer: a read of the engine between request and answer would have found
+//! changes up to this revision are known, the cached record is the answer. A read of the engine between request and answer would have found
 //! the same.
 //!
 //! Reads of one key end in the order in which they were requested. Behind a read that the cache cannot answer, the key is read from the

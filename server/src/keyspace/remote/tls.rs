@@ -10,8 +10,9 @@ pub struct EngineTls {
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// Returns whether an error may be due to a missing client certificate. In TLS 1.3, a client learns late that its certificate is required:
-/// by an alert, or by the end of the connection if that is seen first.
+/// Returns whether an error may be due to a missing client certificate.
+///
+/// In TLS 1.3, a client learns late that its certificate is required: by an alert, or by the end of the connection.
 pub(super) fn may_lack_a_certificate(text: &str) -> bool {
     let signs = ["closed", "fatal alert", "broken pipe", "reset"];
     let text = text.to_lowercase();
