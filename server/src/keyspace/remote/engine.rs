@@ -59,7 +59,7 @@ pub enum Put {
     Floor(Version),
     /// An answer.
     Answer(Bytes),
-    /// Nothing, which purges a tombstone.
+    /// The absence of a record: a tombstone is purged.
     Nothing,
 }
 
@@ -142,7 +142,7 @@ pub struct Found {
     pub key: Bytes,
     /// The record.
     pub record: Record,
-    /// Its revision.
+    /// The revision of the record.
     pub revision: Revision,
 }
 

@@ -30,7 +30,7 @@ struct Turn {
 /// The outcome of a turn.
 enum Taken {
     Turn(Turn),
-    /// This server may not compact etcd.
+    /// The server may not compact etcd.
     NotAllowed(Error),
 }
 
