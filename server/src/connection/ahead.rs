@@ -47,7 +47,7 @@ impl Ahead {
         {
             match packet.first() {
                 Some(&PINGREQ) => self.pings += 1,
-                // Only the end of the stream follows, and it must not be seen before the packets that wait.
+                // Only the end of the stream follows, and it must not be seen before the DISCONNECT is taken.
                 Some(&DISCONNECT) => self.read_limit = Some(0),
                 _ => {}
             }

@@ -260,8 +260,8 @@ pub trait Link: Debug + Send {
     /// Returns the next event, in the order of arrival.
     fn news(&mut self) -> Option<News>;
 
-    /// Returns whether each requested commit is sent only once, with no resending on the way. A refusal then concerns the commit itself,
-    /// and no former copy of it.
+    /// Returns whether each requested commit is sent only once, with no resending on the way. If so, the refusal of a commit that was
+    /// requested once is not caused by a copy of it.
     fn sends_once(&self) -> bool;
 
     /// Returns whether only changes have revisions. If so, a watch that is not behind reports the last revision at once, and the engine's
