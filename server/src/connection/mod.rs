@@ -131,7 +131,7 @@ pub(crate) struct Connection {
     /// Output that waits to be sent.
     pub(crate) output: Output,
     decoder: Decoder,
-    /// Parser of requests' user properties; created once requests come in numbers.
+    /// Parser of requests' user properties; created once a request repeats properties of former ones.
     reader: Option<Box<RequestReader>>,
     aliases: InboundAliases,
     keep_alive: ServerKeepAlive,
