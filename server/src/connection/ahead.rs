@@ -1,43 +1,45 @@
-//! What happens while too much waits for the disk: requests that write wait for room, everything else goes on.
+//! Handling of a connection while the backlog of the disk is full: write requests wait for room, everything else
+//! proceeds.
 //!
-//! A request that writes stays in the input of its connection, and what follows it stays there too, since requests are
-//! executed in their order. Some input is read beyond it, so that a PINGREQ is answered: a client takes a connection for
-//! dead on which none is. Time in which nothing is read from a client does not count against its keep-alive.
+//! A write request that waits stays in the input of its connection. All input behind it stays there too, because
+//! requests are executed in order. Some input is read beyond it so that PINGREQs are answered: a client that gets no
+//! PINGRESP considers the connection dead. Time in which nothing is read from a client does not count against its
+//! keep-alive.
 use super::Connection;
 use super::input::PUBLISH;
 use bytes::BytesMut;
 use statestore_protocol::mqtt::{self, Packet, Publish};
 
-/// How many bytes are read beyond a request that waits.
+/// Number of bytes that are read beyond a request that waits.
 const READ_AHEAD_BYTES: usize = 256 * 1024;
 
 /// The first bytes of packets.
 const PINGREQ: u8 = 0xC0;
 const DISCONNECT: u8 = 0xE0;
 
-/// What was found in the input of a connection behind a request that waits.
+/// The state of the input of a connection behind a request that waits.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
-    /// Nothing is read once the input has so many bytes; `None` if no request waits.
+    /// Number of input bytes at which reading stops; `None` if no request waits.
     read_limit: Option<usize>,
-    /// Bytes of input that were looked at.
+    /// Bytes of input that were examined.
     seen: usize,
-    /// PINGREQs in them, which were answered.
+    /// PINGREQs among these bytes, which were already answered.
     pings: u32,
 }
 
 impl Ahead {
-    /// Whether more is read when there are so many bytes of input.
+    /// Returns whether more is read while the input holds `unread` bytes.
     pub(super) fn accepts(&self, unread: usize) -> bool {
         self.read_limit.is_none_or(|limit| unread < limit)
     }
 
-    /// So many bytes were taken out of the input.
+    /// Records that `bytes` bytes were taken out of the input.
     pub(super) fn taken(&mut self, bytes: usize) {
         self.seen = self.seen.saturating_sub(bytes);
     }
 
-    /// Looks at whole packets that have not been looked at; says how many PINGREQs are among them.
+    /// Examines the complete packets not examined yet. Returns the number of PINGREQs among them.
     fn look(&mut self, input: &[u8], max_packet_bytes: u32) -> u32 {
         let before = self.pings;
         while let Some(rest) = input.get(self.seen..)
@@ -45,7 +47,7 @@ impl Ahead {
         {
             match packet.first() {
                 Some(&PINGREQ) => self.pings += 1,
-                // Nothing comes after it but the end, and that is not to be seen before it.
+                // Only the end of the stream follows, and it must not be seen before the DISCONNECT is taken.
                 Some(&DISCONNECT) => self.read_limit = Some(0),
                 _ => {}
             }
@@ -55,12 +57,12 @@ impl Ahead {
     }
 }
 
-/// The first packet of the input, if all of it is there.
+/// Returns the first packet of the input if it is complete.
 fn first_packet(input: &[u8], max_packet_bytes: u32) -> Option<&[u8]> {
     input.get(..mqtt::announced_len(input, max_packet_bytes)?)
 }
 
-/// A packet as a PUBLISH, if it is one.
+/// Decodes a packet as a PUBLISH. Returns `None` for any other packet.
 fn publish(packet: &[u8], max_packet_bytes: u32) -> Option<Publish> {
     packet.first().filter(|first| *first >> 4 == PUBLISH)?;
     match mqtt::decode(&mut BytesMut::from(packet), max_packet_bytes) {
@@ -69,20 +71,20 @@ fn publish(packet: &[u8], max_packet_bytes: u32) -> Option<Publish> {
     }
 }
 
-/// What is to be done for a connection whose first packet waits for room.
+/// Actions for a connection whose first packet waits for room.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Waiting {
-    /// It has not waited before.
+    /// Whether the packet did not wait before.
     pub(crate) is_new: bool,
-    /// Nothing is read from now on, so that its silence means nothing.
+    /// Whether reading stops now. Until it resumes, silence of the client does not count.
     pub(crate) is_paused: bool,
-    /// PINGREQs behind it that are to be answered.
+    /// Number of PINGREQs behind the packet that are to be answered.
     pub(crate) pings: u32,
 }
 
 impl Connection {
-    /// Says whether the first packet of the input has to wait for room in the storage, which has none now: a PUBLISH that
-    /// `may_write`.
+    /// Makes the connection wait if the first packet of its input is a PUBLISH that `may_write`. The caller has found
+    /// the storage full. Returns `None` if the connection does not have to wait.
     pub(crate) fn wait_for_room(
         &mut self,
         input: &[u8],
@@ -91,7 +93,7 @@ impl Connection {
     ) -> Option<Waiting> {
         let max_packet_bytes = self.bounds.max_packet_bytes;
         self.session()?;
-        // Who has sent more than it may waits for that first.
+        // A client over its rate limit waits for the end of that pause first.
         if self.paused_until_ms.is_some() {
             return None;
         }
@@ -114,7 +116,7 @@ impl Connection {
         })
     }
 
-    /// There is room again; whether it is still open.
+    /// Ends the wait because there is room again. Returns whether the connection is still open.
     pub(crate) fn resume(&mut self, now_ms: u64) -> bool {
         if self.session().is_none() {
             return false;
@@ -124,7 +126,7 @@ impl Connection {
         true
     }
 
-    /// A PINGREQ was taken out of the input; whether it is still to be answered.
+    /// Counts a PINGREQ that was taken out of the input. Returns whether it still needs an answer.
     pub(crate) fn is_unanswered_ping(&mut self) -> bool {
         let is_unanswered = self.ahead.pings == 0;
         self.ahead.pings = self.ahead.pings.saturating_sub(1);

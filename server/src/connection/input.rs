@@ -1,4 +1,4 @@
-//! Input: which packets are taken out of it, and when.
+//! The input of a connection: which packets are taken out of it, and when.
 use super::{Connection, Phase};
 use crate::access::proxy_header;
 use bytes::BytesMut;
@@ -8,61 +8,62 @@ use statestore_protocol::topic;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The largest packet accepted that is no PUBLISH, in bytes: enough for each field of a CONNECT, and for as many
-/// filters as a session may have.
+/// Maximum size in bytes of a packet other than PUBLISH. It fits each field of a CONNECT, and as many filters as a
+/// session may have.
 const MAX_CONTROL_BYTES: u32 = 512 * 1024;
 
-/// Input of this size, once it is worked off, does not share its memory with what follows.
+/// Amount of processed input, in bytes, above which the remaining input is moved to memory of its own.
 const LARGE_PACKET: usize = 64 * 1024;
 
 /// The packet type of PUBLISH.
 pub(super) const PUBLISH: u8 = 3;
 
-/// What is next in the input.
+/// The next item in the input.
 #[derive(Debug)]
 pub(crate) enum Next {
-    /// A packet, which was taken out.
+    /// A packet, which was taken out of the input.
     Packet(Packet),
-    /// Something else, whose first byte is this. The connection cannot go on.
+    /// Bytes that cannot be decoded, the first of which is given. The connection has to end.
     Undecodable(Option<u8>, DecodeError),
-    /// A header of the PROXY protocol in the place of CONNECT.
+    /// A PROXY protocol header in place of CONNECT.
     ProxyHeader,
-    /// Something, but others are to have their turn first.
+    /// Input is available, but other connections have their turn first.
     Later,
-    /// No whole packet, or none that may be taken now.
+    /// No complete packet, or none that may be taken now.
     Nothing,
 }
 
-/// How far a turn of a connection has come.
+/// The progress of a connection's turn.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Turn {
-    /// A packet was taken.
+    /// Whether a packet was taken.
     pub(crate) has_packets: bool,
-    /// What the packets brought about was as much work as a turn may be.
+    /// Whether the packets have caused as much work as one turn may.
     pub(crate) is_over: bool,
 }
 
-/// What a PUBLISH is about.
+/// The kind of a PUBLISH.
 #[derive(Debug)]
 pub(crate) enum Subject {
-    /// It is a request to the store.
+    /// A request to the store.
     Request,
-    /// It is a message, to this topic if an alias stands for it.
+    /// A message. The topic is given if an alias represents it.
     Message(Option<Arc<str>>),
 }
 
-/// Why a packet that can be decoded ends the connection.
+/// The reason why a packet that can be decoded ends the connection.
 pub(crate) type Broken = (ReasonCode, Cow<'static, str>);
 
 impl Connection {
-    /// So much input is there: more than at the last look means that the client is alive.
+    /// Records that the input holds `bytes` bytes. More than at the last call means that the client is alive.
     pub(crate) fn offered(&mut self, bytes: usize, now_ms: u64) {
         if bytes > self.unread {
             self.keep_alive.received(now_ms);
         }
     }
 
-    /// Whether there is a time at which [`next`](Self::next) would take something. If not, nothing should be read either.
+    /// Returns whether [`next`](Self::next) can take something at some time. If it cannot, nothing should be read
+    /// either.
     pub(crate) fn accepts_input(&self) -> bool {
         !self.is_held_up()
             && self.paused_until_ms.is_none()
@@ -72,15 +73,15 @@ impl Connection {
             && self.fanouts == 0
     }
 
-    /// It has sent more than it may: nothing is taken from it until [the end](Self::end_pause). Says when the connection is to be
-    /// [looked at](Self::due_ms).
+    /// Pauses a client that is over its rate limit: nothing is taken from it until [the end of the
+    /// pause](Self::end_pause). Returns when the connection is [due](Self::due_ms).
     pub(crate) fn pause(&mut self, until_ms: u64, now_ms: u64) -> Option<u64> {
         self.paused_until_ms = Some(until_ms);
         self.keep_alive.paused(now_ms);
         self.due_ms()
     }
 
-    /// Goes on if what it has sent is paid off; false if it was not paused, or still is.
+    /// Ends the pause if its time has passed. Returns false if the connection was not paused or still is.
     pub(crate) fn end_pause(&mut self, now_ms: u64) -> bool {
         let ended = self.paused_until_ms.take_if(|until_ms| *until_ms <= now_ms);
         if ended.is_some() {
@@ -135,31 +136,31 @@ impl Connection {
         }
     }
 
-    /// The turn is over that began with so many bytes of input. What the connection takes is to be counted next.
+    /// Ends a turn that began with `offered` bytes of input. The caller counts the connection's memory next.
     pub(crate) fn turn_ended(&mut self, offered: usize, input: &mut BytesMut) {
         if offered - input.len() > LARGE_PACKET && !input.is_empty() {
-            // Otherwise a few bytes would keep all the memory of what came before them.
+            // Without the copy, a few bytes would keep all the memory of the input before them.
             *input = BytesMut::from(&input[..]);
         }
         self.unread = input.len();
     }
 
-    /// Bytes of output have left while nothing is read: the client is alive, although nothing can come from it.
+    /// Records that output was sent while nothing is read. The client is alive although no input can arrive from it.
     pub(crate) fn progressed(&mut self, now_ms: u64) {
         self.keep_alive.received(now_ms);
     }
 
-    /// Whether nothing came for one and a half times the keep-alive.
+    /// Returns whether no input came for one and a half times the keep-alive.
     pub(crate) fn is_silent(&self, now_ms: u64) -> bool {
         self.keep_alive.is_over(now_ms)
     }
 
-    /// Since when the packet that was just taken has waited, if it has.
+    /// Returns since when the packet that was just taken has waited, if it has.
     pub(crate) fn blocked_since_ms(&self) -> Option<u64> {
         self.blocked_since_ms
     }
 
-    /// What a request says in its user properties, which was just taken.
+    /// Returns the user properties of the request that was just taken.
     pub(crate) fn request_properties(&mut self, publish: &Publish) -> RequestProperties {
         let recognized = self.decoder.recognized();
         if recognized == Recognized::default() {
@@ -169,7 +170,7 @@ impl Connection {
         reader.read(publish, recognized)
     }
 
-    /// What a PUBLISH is about; or the rule that it breaks, whatever its topic is.
+    /// Returns the kind of a PUBLISH, or the rule that it breaks regardless of its topic.
     pub(crate) fn admit(&mut self, publish: &Publish) -> Result<Subject, Broken> {
         let broken = if publish.retain() {
             (ReasonCode::RETAIN_NOT_SUPPORTED, "no retained messages")

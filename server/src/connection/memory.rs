@@ -1,22 +1,22 @@
-//! Memory in which output is made, which connections have from one another.
+//! A pool of output buffers that connections share.
 use bytes::BytesMut;
 
-/// No less is lent: room for a usual answer.
+/// Minimum capacity of a lent buffer, in bytes: room for a usual answer.
 const LEAST_BYTES: usize = 512;
-/// No more is kept, all buffers together.
+/// Maximum capacity of all pooled buffers together, in bytes.
 const MOST_BYTES: usize = 256 * 1024;
 
-/// Empty buffers for those who have something to say next, the last one first: with many connections these few stay in the
-/// processor's caches, where a buffer for each would not, and a connection that is quiet has none.
+/// A stack of empty buffers for the connections that produce output next. With many connections, these few buffers stay
+/// in the processor's caches, where a buffer for each connection would not. An idle connection has none.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     buffers: Vec<BytesMut>,
-    /// Of all of them.
+    /// Capacity of all buffers.
     bytes: usize,
 }
 
 impl Memory {
-    /// Gives a buffer memory that has none.
+    /// Gives memory to a buffer that has none.
     pub(crate) fn lend(&mut self, buffer: &mut BytesMut) {
         if buffer.capacity() > 0 {
             return;

@@ -1,15 +1,15 @@
-//! One connection alone: everything that it can do without knowing of others.
+//! A single connection: everything that it does independently of the others.
 //!
 //! ```text
 //!   bytes in ──▶ input ──▶ packets, when they may be taken ──────────────▶ hub
 //!                 │ codec, topic aliases, keep-alive, the rules of PUBLISH
 //!                 └ ahead: PINGREQs behind a request that waits for room
 //!
-//!   bytes out ◀── output: what may leave, and stages that wait ◀── packets, each with the commit it tells of
+//!   bytes out ◀── output: what may be sent, and stages that wait ◀── packets, each with the commit it depends on
 //! ```
 //!
-//! It has no socket and no clock. What it has of a session is a name, which means nothing here; whose messages go out, and
-//! what packets bring about, is decided by the hub. How it comes and goes is drawn in `hub/ending.rs`.
+//! A connection has no socket and no clock. Of its session it holds only the identifier. The hub decides which messages
+//! are sent and what packets do. `hub/ending.rs` shows a diagram of a connection's life.
 mod ahead;
 mod input;
 mod memory;
@@ -38,53 +38,53 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 new_key_type! {
-    /// Names a connection; never used again for another one.
+    /// Identifies a connection; never reused for another connection.
     pub struct ConnectionId;
     pub(crate) struct SessionId;
 }
 
-/// Where a connection is in its life.
+/// The phase of a connection's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// CONNECT has not come yet, or is not answered.
+    /// CONNECT has not arrived, or has no answer yet.
     Opening,
-    /// CONNECT was accepted; it has this session.
+    /// CONNECT was accepted; the connection has this session.
     Open(SessionId),
-    /// Its last output is on its way; nothing is read any more.
+    /// The last output is being sent; nothing is read any more.
     Closing,
-    /// To be dropped at once.
+    /// The connection is to be dropped at once.
     Closed,
 }
 
 /// How a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Parting {
-    /// The last packet says why: it is sent before.
+    /// The last packet, which gives the reason, is sent first.
     WithLastWord,
-    /// At once.
+    /// The connection is dropped at once.
     Silent,
 }
 
-/// What the server allows a connection.
+/// The limits that the server sets for a connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
-    /// Largest packet that comes in.
+    /// Maximum size of an incoming packet.
     pub(crate) max_packet_bytes: u32,
-    /// With so much output outstanding, nothing more is read.
+    /// Amount of outstanding output at which reading stops.
     pub(crate) max_output_bytes: usize,
-    /// Most QoS 1 messages of the client that are not acknowledged.
+    /// Maximum number of unacknowledged QoS 1 messages of the client.
     pub(crate) receive_maximum: u16,
-    /// Most topic aliases of the client.
+    /// Maximum number of topic aliases of the client.
     pub(crate) topic_alias_maximum: u16,
 }
 
-/// Memory of a connection without its buffers: itself, its task and socket, and what changes too often to be counted
-/// at every step.
+/// Memory of a connection without its buffers: the connection, its task and socket, and parts that change too often to
+/// be counted at every step.
 const CONNECTION_BYTES: usize = 8 * 1024;
-/// How much a connection may hold more or less than is counted.
+/// Maximum difference between the counted and the actual memory of a connection.
 const SLACK_BYTES: usize = 4 * 1024;
 
-/// Bytes of a will.
+/// Returns the memory of a will, in bytes.
 pub(crate) fn will_bytes(will: &Will) -> usize {
     let properties = will.user_properties.iter();
     size_of::<Will>()
@@ -98,7 +98,7 @@ pub(crate) fn will_bytes(will: &Will) -> usize {
             .sum::<usize>()
 }
 
-/// Bytes of a CONNECT that waits.
+/// Returns the memory of a waiting CONNECT, in bytes.
 fn connect_bytes(connect: &Connect) -> usize {
     size_of::<Connect>()
         + connect.client_id.len()
@@ -111,51 +111,52 @@ fn connect_bytes(connect: &Connect) -> usize {
         + connect.will.as_ref().map_or(0, will_bytes)
 }
 
-/// One network connection.
+/// A network connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     peer: Peer,
     bounds: Bounds,
     phase: Phase,
     opened_ms: u64,
-    /// What the client has shown to prove who it is, while that has no answer.
+    /// The client's credentials while they have no answer.
     proving: Option<Box<Proving>>,
-    /// The method of its enhanced authentication.
+    /// The method of the client's enhanced authentication.
     method: Option<Box<str>>,
-    /// Until when it holds who it is.
+    /// Time at which the client's authentication expires.
     until_ms: Option<u64>,
-    /// It has sent more than it may in a second: nothing is taken from it until then.
+    /// End of the pause of a client over its rate limit: nothing is taken from it until then.
     paused_until_ms: Option<u64>,
-    /// Empty before CONNECT.
+    /// The client's name; empty before CONNECT is accepted.
     client: Arc<str>,
-    /// What waits to be sent.
+    /// Output that waits to be sent.
     pub(crate) output: Output,
     decoder: Decoder,
-    /// Reads what requests say; made once they come in numbers.
+    /// Parser of requests' user properties; created once a request repeats properties of former ones.
     reader: Option<Box<RequestReader>>,
     aliases: InboundAliases,
     keep_alive: ServerKeepAlive,
-    /// What the client allows.
+    /// The limits that the client sets.
     limits: Limits,
     /// Whether the client wants reason strings in acknowledgements.
     wants_reasons: bool,
     will: Option<Box<Will>>,
-    /// Bytes of input that were left at the last look.
+    /// Bytes of input that were left at the last count.
     unread: usize,
-    /// Bytes of output that were taken and have not left yet.
+    /// Bytes of output that were taken and are not sent yet.
     leaving: usize,
-    /// How much that this connection caused is still to be handed out to others; it waits for the end of it.
+    /// Number of messages of this connection whose delivery to other clients is in progress; nothing is read until all
+    /// are complete.
     fanouts: usize,
     /// Bytes of requests that have no outcome yet.
     awaited_bytes: usize,
     charge: Charge,
-    /// What is known of input behind a request that waits for room in the storage.
+    /// State of the input behind a request that waits for room in the storage.
     ahead: Ahead,
-    /// Since when input waits until output has left, or there is room in the storage.
+    /// Time since when input waits for output to be sent, or for room in the storage.
     blocked_since_ms: Option<u64>,
-    /// Whether it is in the hub's list of those that have something for the driver.
+    /// Whether the connection is in the hub's list of those that need the driver.
     pub(crate) is_dirty: bool,
-    /// Its place among the hub's timers.
+    /// The connection's entry among the hub's timers.
     pub(crate) timer: Timer,
 }
 
@@ -191,32 +192,32 @@ impl Connection {
         }
     }
 
-    /// Where it comes from.
+    /// Returns the client's IP address.
     pub(crate) fn peer(&self) -> IpAddr {
         self.peer.address
     }
 
-    /// Returns the address, port and listener of its client.
+    /// Returns the address, port and listener of the client.
     pub(crate) fn endpoint(&self) -> &Peer {
         &self.peer
     }
 
-    /// Returns when it was opened, in milliseconds.
+    /// Returns when the connection was opened, in milliseconds.
     pub(crate) fn opened_ms(&self) -> u64 {
         self.opened_ms
     }
 
-    /// Where its logins come from.
+    /// Returns the source to which the connection's logins count.
     pub(crate) fn login_source(&self) -> LoginSource {
         self.peer.login_source()
     }
 
-    /// The certificate that its client has shown.
+    /// Returns the certificate that the client has presented.
     pub(crate) fn certificate(&self) -> Option<&Arc<ClientCertificate>> {
         self.peer.certificate.as_ref()
     }
 
-    /// Who is at the other end; empty before CONNECT was accepted.
+    /// Returns the client's name; empty before CONNECT is accepted.
     pub(crate) fn client(&self) -> &Arc<str> {
         &self.client
     }
@@ -225,7 +226,7 @@ impl Connection {
         self.phase
     }
 
-    /// The session that it has while it is open.
+    /// Returns the session of an open connection.
     pub(crate) fn session(&self) -> Option<SessionId> {
         match self.phase {
             Phase::Open(session) => Some(session),
@@ -233,12 +234,12 @@ impl Connection {
         }
     }
 
-    /// A CONNECT says what the client allows. That counts for the answer, also if it is a refusal.
+    /// Sets the client's limits from its CONNECT. They apply to the answer too, even to a refusal.
     pub(crate) fn introduced(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
-    /// CONNECT was accepted. Says when the connection is to be [looked at](Self::due_ms).
+    /// Opens the connection after CONNECT was accepted. Returns when the connection is [due](Self::due_ms).
     pub(crate) fn open(
         &mut self,
         session: SessionId,
@@ -259,7 +260,8 @@ impl Connection {
         self.due_ms()
     }
 
-    /// Nothing is read any more, and no packet of the session goes out. Gives back what it had of it, the first time.
+    /// Ends the connection: nothing is read any more, and no packet of the session is sent. The first call returns the
+    /// session and the will.
     pub(crate) fn end(&mut self, parting: Parting) -> Option<(SessionId, Option<Box<Will>>)> {
         let session = self.session();
         self.proving = None;
@@ -270,17 +272,17 @@ impl Connection {
         session.map(|session| (session, self.will.take()))
     }
 
-    /// What is published when it ends.
+    /// Returns the will, which is published when the connection ends.
     pub(crate) fn will(&self) -> Option<&Will> {
         self.will.as_deref()
     }
 
-    /// Its will, which is published before the connection ends, as all do.
+    /// Takes the will, which is published before the connection ends.
     pub(crate) fn take_will(&mut self) -> Option<Box<Will>> {
         self.will.take()
     }
 
-    /// Says why it ends. What would still have been told about writes that are not durable is forgotten.
+    /// Appends a DISCONNECT that gives the reason. Drops output that waits for writes that are not durable.
     pub(crate) fn say_goodbye(&mut self, reason: ReasonCode, why: &str) {
         let packet = Disconnect {
             reason_string: Some(why.into()),
@@ -289,19 +291,19 @@ impl Connection {
         self.output.drop_held();
         let max_packet_bytes = self.max_packet_bytes();
         let _ = self.output.append(0, |out| {
-            // Without the text it has four bytes. A client that does not even take these sees the end.
+            // Without the text it has four bytes. A client that does not even accept these sees the end of the stream.
             packet
                 .encode(max_packet_bytes, out)
                 .or_else(|_| Disconnect::new(reason).encode(max_packet_bytes, out))
         });
     }
 
-    /// Largest packet that the client takes.
+    /// Returns the maximum size of a packet that the client accepts.
     pub(crate) fn max_packet_bytes(&self) -> u32 {
         self.limits.max_packet_bytes
     }
 
-    /// Appends a packet that tells of no write; `encode` gets the client's Maximum Packet Size.
+    /// Appends a packet that depends on no write; `encode` gets the client's Maximum Packet Size.
     pub(crate) fn append(
         &mut self,
         encode: impl FnOnce(&mut BytesMut, u32) -> Result<(), EncodeError>,
@@ -310,8 +312,8 @@ impl Connection {
         self.output.append(0, |out| encode(out, max_packet_bytes))
     }
 
-    /// Appends a PUBACK, which leaves after those before it and not before the commit `hold` is durable; at its place, if it
-    /// was [promised](Output::promise).
+    /// Appends a PUBACK. It is sent after the PUBACKs before it, and not before the commit `hold` is durable. `place`
+    /// is its position if it was [promised](Output::promise).
     pub(crate) fn acknowledge(
         &mut self,
         hold: u64,
@@ -323,67 +325,70 @@ impl Connection {
             .acknowledge(hold, place, |out| puback.encode(max_packet_bytes, out))
     }
 
-    /// A request of this size has no outcome yet. Its PUBACK has a place, and the room that its answer takes is kept.
+    /// Records a request of `bytes` bytes whose outcome is pending. Reserves the position of its PUBACK and the room of
+    /// its answer.
     pub(crate) fn outcome_awaited(&mut self, bytes: usize) -> Place {
         self.awaited_bytes += bytes;
         self.output.promise()
     }
 
-    /// It has one. Says whether requests are taken again, which were not before.
+    /// Records the outcome of a request of `bytes` bytes. Returns whether requests are accepted again that were not
+    /// before.
     pub(crate) fn outcome_came(&mut self, bytes: usize) -> bool {
         let was_much = self.awaits_much();
         self.awaited_bytes -= bytes;
         was_much && !self.awaits_much()
     }
 
-    /// Whether so many outcomes are awaited that no more requests are taken.
+    /// Returns whether so many outcomes are pending that no more requests are accepted.
     fn awaits_much(&self) -> bool {
         self.awaited_bytes >= self.bounds.max_output_bytes
     }
 
-    /// Whether the client wants texts in acknowledgements.
+    /// Returns whether the client wants reason strings in acknowledgements.
     pub(crate) fn wants_reasons(&self) -> bool {
         self.wants_reasons
     }
 
-    /// Bytes of output that have not left yet.
+    /// Returns the number of output bytes that are not sent yet.
     pub(crate) fn outstanding(&self) -> usize {
         self.output.len() + self.leaving
     }
 
-    /// Whether so much output is outstanding that nothing more is to be made.
+    /// Returns whether so much output is outstanding that no more may be produced.
     pub(crate) fn is_full(&self) -> bool {
         self.outstanding() >= self.bounds.max_output_bytes
     }
 
-    /// Whether nothing may leave, and everything has left that was taken.
+    /// Returns whether no output may be sent now, and all output that was taken is sent.
     pub(crate) fn is_quiet(&self) -> bool {
         self.leaving == 0 && self.output.releasable() == 0
     }
 
-    /// Moves what may leave to the end of `to`, which holds what was taken before and has not left.
+    /// Moves the output that may be sent now to the end of `to`. `to` holds output that was taken before and is not
+    /// sent.
     pub(crate) fn take_output(&mut self, to: &mut BytesMut) {
         self.output.take(to);
         self.leaving = to.len();
         self.recharge();
     }
 
-    /// Something that came over it is handed out to others: until the end of it, nothing is read.
+    /// Records that delivery of a message of this connection to others has begun. Nothing is read until it is complete.
     pub(crate) fn hand_out_began(&mut self) {
         self.fanouts += 1;
     }
 
-    /// That has come to its end.
+    /// Records that such a delivery is complete.
     pub(crate) fn hand_out_ended(&mut self) {
         self.fanouts -= 1;
     }
 
-    /// Memory that it takes, as it was counted last.
+    /// Returns the memory of the connection as of the last count.
     pub(crate) fn charged_bytes(&self) -> usize {
         self.charge.bytes()
     }
 
-    /// Counts what it takes now.
+    /// Counts the connection's memory.
     pub(crate) fn recharge(&mut self) {
         let bytes = CONNECTION_BYTES
             + self.unread
@@ -399,8 +404,8 @@ impl Connection {
         self.charge.set_roughly(bytes, SLACK_BYTES);
     }
 
-    /// Its input is not read any more, and its output not sent: it is to be closed. Says whether some output was on
-    /// its way, so that nothing more gets through to the client.
+    /// Drops the input and the output of a connection that is to be closed. Returns whether some output was partly
+    /// sent, so that nothing more can reach the client.
     pub(crate) fn forget_buffers(&mut self) -> bool {
         let is_stuck = self.leaving > 0;
         self.output.clear();

@@ -1,59 +1,62 @@
-//! The bytes that wait to be sent on one connection.
+//! Output of a connection that waits to be sent.
 use super::Memory;
 use bytes::BytesMut;
 use std::collections::VecDeque;
 
-/// A buffer is kept for what comes next up to this size.
+/// Maximum size of a buffer that is kept for reuse.
 const MAX_SPARE_BYTES: usize = 64 * 1024;
 
-/// Packets that leave once the write `sequence` is durable.
+/// Packets that are sent once the write `sequence` is durable.
 #[derive(Debug)]
 struct Stage {
     sequence: u64,
     packets: BytesMut,
-    /// PUBACKs among them.
+    /// Number of PUBACKs among them.
     acknowledgements: u32,
-    /// Whether [`Output::announce`] has named it.
+    /// Whether [`Output::announce`] has announced the write.
     is_announced: bool,
 }
 
-/// A PUBACK that waits for one before it.
+/// A PUBACK that waits for an earlier one.
 #[derive(Debug)]
 enum Promised {
-    /// It is not known yet what it says.
+    /// The PUBACK is not known yet.
     Open,
-    /// It says this, and waits for this write besides.
+    /// The PUBACK is encoded, and waits for the write `hold` as well.
     Kept { hold: u64, packet: BytesMut },
 }
 
-/// The place of a PUBACK that is to come, among those of a connection.
+/// The position of a promised PUBACK among those of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place(u64);
 
-/// Encoded packets on their way out.
+/// Encoded packets that wait to be sent.
 ///
-/// A packet that tells of a write which is not durable yet waits until it is. Others do not wait for it: they leave
-/// before it. MQTT 5 wants a few things in order all the same, and they are: PUBACKs are in the order of their PUBLISHes
-/// [MQTT-4.6.0-2], since a PUBACK waits for what the one before it waits for, and for the one itself if it is only
-/// [promised](Output::promise); and messages of one client to one topic
-/// keep theirs [MQTT-4.6.0-5], since they never wait. Packets that wait for the same write keep their order, and what
-/// is told of one key waits longer, the later it is told.
+/// A packet that depends on a write waits until the write is durable. Other packets do not wait for it and are sent
+/// before it. The order that MQTT 5 requires is kept:
+///
+/// - PUBACKs are in the order of their PUBLISHes [MQTT-4.6.0-2]. A PUBACK waits for the write of the one before it. If
+///   that one is only [promised](Output::promise), the PUBACK waits for it as well.
+/// - Messages of one client to one topic keep their order [MQTT-4.6.0-5], since they never wait.
+///
+/// Packets that wait for the same write keep their order. Of two packets about one key, the later one waits at least as
+/// long.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
-    /// What may leave now.
+    /// Output that may be sent now.
     ready: BytesMut,
-    /// PUBACKs in it.
+    /// Number of PUBACKs in it.
     ready_acknowledgements: u32,
-    /// By rising sequence.
+    /// Output that waits, by ascending sequence.
     stages: VecDeque<Stage>,
     /// Bytes and PUBACKs in all stages.
     held_bytes: usize,
     held_acknowledgements: u32,
-    /// What the last PUBACK waits for, or has waited for.
+    /// The write that the last PUBACK waits for, or has waited for.
     last_acknowledgement: u64,
-    /// PUBACKs behind which nothing is known of one, that one first.
+    /// PUBACKs from the first one on that is not known yet.
     promised: VecDeque<Promised>,
-    /// The place of the first of them.
+    /// The position of the first of them.
     first_promised: u64,
     has_unannounced: bool,
     /// An empty buffer of a former stage.
@@ -61,31 +64,31 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Borrows memory for what comes next.
+    /// Borrows memory for the next output.
     pub(crate) fn borrow_memory(&mut self, memory: &mut Memory) {
         memory.lend(&mut self.ready);
     }
 
-    /// Gives it back if it was not needed.
+    /// Returns the memory if it was not used.
     pub(crate) fn return_memory(&mut self, memory: &mut Memory) {
         if self.ready.is_empty() {
             memory.take_back(&mut self.ready);
         }
     }
 
-    /// Gives back the memory of what has left, which the next stage takes if there are any.
+    /// Returns the memory of output that was sent. If stages are in use, the next one takes it.
     pub(crate) fn has_left(&mut self, buffer: &mut BytesMut, memory: &mut Memory) {
         if self.last_acknowledgement > 0 && self.spare.capacity() == 0 {
             self.spare = std::mem::take(buffer);
-            // From its beginning again.
+            // Makes the whole buffer usable again, from its beginning.
             self.spare.reserve(1);
         } else {
             memory.take_back(buffer);
         }
     }
 
-    /// Appends what `write` writes. It leaves once the write `hold` is durable; 0 is durable. After an error, nothing is
-    /// appended.
+    /// Appends what `write` writes, which is sent once the write `hold` is durable (0: at once). After an error,
+    /// nothing is appended.
     pub(crate) fn append<T, E>(
         &mut self,
         hold: u64,
@@ -107,8 +110,8 @@ impl Output {
         result
     }
 
-    /// Appends a PUBACK, which leaves once the write `hold` is durable, and not before those that were appended or promised
-    /// before it. `place` is that of the promise which it keeps, if there was one.
+    /// Appends a PUBACK. It is sent once the write `hold` is durable, and not before the PUBACKs that were appended or
+    /// promised before it. `place` is its position if it was promised.
     pub(crate) fn acknowledge<E>(
         &mut self,
         hold: u64,
@@ -124,7 +127,7 @@ impl Output {
         Ok(())
     }
 
-    /// Whether a PUBACK would leave together with what waits for the write `hold`.
+    /// Returns whether a PUBACK would be sent together with the packets that wait for the write `hold`.
     pub(crate) fn leaves_with(&self, hold: u64, place: Option<Place>) -> bool {
         self.is_next(place) && self.acknowledgement_hold(hold) == hold
     }
@@ -139,13 +142,13 @@ impl Output {
         }
     }
 
-    /// A PUBACK is to come here; those appended later wait for it.
+    /// Reserves the position of a PUBACK. PUBACKs appended later wait for it.
     pub(crate) fn promise(&mut self) -> Place {
         self.promised.push_back(Promised::Open);
         Place(self.first_promised + self.promised.len() as u64 - 1)
     }
 
-    /// Whether no PUBACK is to come before this one.
+    /// Returns whether no other PUBACK has to precede this one.
     fn is_next(&self, place: Option<Place>) -> bool {
         match place {
             None => self.promised.is_empty(),
@@ -153,7 +156,7 @@ impl Output {
         }
     }
 
-    /// Writes down a PUBACK that waits for one of which nothing is known.
+    /// Stores a PUBACK that waits for an earlier one that is not known yet.
     #[inline(never)]
     fn acknowledge_behind<E>(
         &mut self,
@@ -175,7 +178,7 @@ impl Output {
         Ok(())
     }
 
-    /// Appends the PUBACKs of which everything before them is known.
+    /// Appends the PUBACKs whose predecessors are all known.
     fn keep_promises(&mut self) {
         while let Some(Promised::Kept { .. }) = self.promised.front()
             && let Some(Promised::Kept { hold, packet }) = self.promised.pop_front()
@@ -192,7 +195,7 @@ impl Output {
         }
     }
 
-    /// What a PUBACK waits for that would not leave before the write `hold` is durable.
+    /// Returns the write that a PUBACK for the write `hold` has to wait for, given the PUBACKs before it.
     fn acknowledgement_hold(&self, hold: u64) -> u64 {
         match self.stages.front() {
             Some(first) if first.sequence <= self.last_acknowledgement => {
@@ -212,7 +215,7 @@ impl Output {
         }
     }
 
-    /// The stage of the write `sequence`, made if there is none.
+    /// Returns the stage of the write `sequence`, and creates it if necessary.
     fn stage(&mut self, sequence: u64) -> &mut Stage {
         let index = match self.stages.back() {
             Some(last) if last.sequence == sequence => self.stages.len() - 1,
@@ -238,7 +241,7 @@ impl Output {
         &mut self.stages[index]
     }
 
-    /// Names each write for which something waits, once.
+    /// Announces each write for which packets wait, once.
     pub(crate) fn announce(&mut self, mut wait: impl FnMut(u64)) {
         if std::mem::take(&mut self.has_unannounced) {
             for stage in &mut self.stages {
@@ -249,25 +252,25 @@ impl Output {
         }
     }
 
-    /// PUBACKs that the client cannot have seen, since they are still here.
+    /// Returns the number of PUBACKs not sent yet, which the client cannot have seen.
     pub(crate) fn acknowledgements(&self) -> u32 {
-        // No more than the client may have unacknowledged.
+        // At most the number of messages that the client may have unacknowledged.
         #[allow(clippy::cast_possible_truncation)]
         let promised = self.promised.len() as u32;
         self.ready_acknowledgements + self.held_acknowledgements + promised
     }
 
-    /// Bytes here, held ones included.
+    /// Returns the number of bytes, including those held back.
     pub(crate) fn len(&self) -> usize {
         self.ready.len() + self.held_bytes
     }
 
-    /// Bytes that may leave now.
+    /// Returns the number of bytes that may be sent now.
     pub(crate) fn releasable(&self) -> usize {
         self.ready.len()
     }
 
-    /// All writes up to `durable` are durable.
+    /// Releases the packets that wait for writes up to `durable`, which are durable now.
     pub(crate) fn release(&mut self, durable: u64) {
         while let Some(stage) = self.stages.front()
             && stage.sequence <= durable
@@ -289,14 +292,14 @@ impl Output {
         }
     }
 
-    /// Moves what may leave now to the end of `to`.
+    /// Moves the output that may be sent now to the end of `to`.
     pub(crate) fn take(&mut self, to: &mut BytesMut) {
         if self.ready.is_empty() {
             return;
         }
         self.ready_acknowledgements = 0;
         if to.is_empty() {
-            // The two buffers change places, so that nothing is copied or allocated.
+            // Swapping the two buffers avoids a copy and an allocation.
             to.clear();
             std::mem::swap(to, &mut self.ready);
         } else {
@@ -305,14 +308,14 @@ impl Output {
         }
     }
 
-    /// Forgets everything.
+    /// Drops all output.
     pub(crate) fn clear(&mut self) {
         self.drop_held();
         self.ready = BytesMut::new();
         self.ready_acknowledgements = 0;
     }
 
-    /// Forgets what is held: the connection ends before it may be told.
+    /// Drops the output that is held back: the connection ends before it may be sent.
     pub(crate) fn drop_held(&mut self) {
         self.stages.clear();
         self.first_promised += self.promised.len() as u64;

@@ -1,56 +1,56 @@
-//! A client that is still to prove who it is, or does so again.
+//! Authentication of a client: its CONNECT, or its reauthentication.
 use super::{Connection, connect_bytes};
 use crate::access::{Exchange, Refusal};
 use bytes::Bytes;
 use statestore_protocol::mqtt::Connect;
 
-/// What a client has shown of itself that has no answer yet.
+/// A client's credentials that have no answer yet.
 #[derive(Debug)]
 pub(crate) struct Proving {
     pub(crate) shown: Shown,
     pub(crate) stage: Stage,
-    /// What it has answered to what it was asked, until that is looked at.
+    /// The client's response to a challenge until it is verified.
     pub(crate) answer: Option<Answer>,
 }
 
-/// What a client has answered.
+/// A client's response to a challenge.
 pub(crate) struct Answer {
     pub(crate) exchange: Box<Exchange>,
     pub(crate) data: Bytes,
 }
 
 impl std::fmt::Debug for Answer {
-    /// Without the answer.
+    /// Omits the response, which is secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Answer").field(&self.exchange).finish()
     }
 }
 
-/// What it has shown.
+/// Credentials of a client.
 pub(crate) enum Shown {
-    /// Its CONNECT.
+    /// The client's CONNECT.
     Connect(Box<Connect>),
-    /// The data of an AUTH with which it authenticates again.
+    /// The data of an AUTH packet with which the client reauthenticates.
     Again(Bytes),
 }
 
-/// How far that is looked at.
+/// The progress of the verification.
 #[derive(Debug)]
 pub(crate) enum Stage {
-    /// It waits until its turn has come, since others were refused.
+    /// Delayed because earlier logins were refused.
     Delayed,
-    /// It waits until somebody has time to look at it.
+    /// Queued for verification.
     Queued,
-    /// Another thread looks at it, since this time on the monotonic clock.
+    /// Being verified by another thread, since this time on the monotonic clock.
     Looked { since_ms: u64 },
-    /// The login is refused, and the answer is held back.
+    /// Refused; the answer is held back.
     Refused(Refusal),
-    /// The client was asked something.
+    /// Waiting for the client's response to a challenge.
     Asked(Box<Exchange>),
 }
 
 impl std::fmt::Debug for Shown {
-    /// Without what it has shown.
+    /// Omits the credentials, which are secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Connect(_) => "Shown::Connect",
@@ -60,7 +60,7 @@ impl std::fmt::Debug for Shown {
 }
 
 impl Proving {
-    /// Memory that it takes, in bytes.
+    /// Returns the memory of the credentials, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let shown = match &self.shown {
             Shown::Connect(connect) => connect_bytes(connect),
@@ -71,8 +71,8 @@ impl Proving {
 }
 
 impl Connection {
-    /// The client has shown something that has no answer yet. Nothing is read behind a CONNECT meanwhile, unless the client
-    /// is asked something.
+    /// Stores credentials that have no answer yet. Nothing is read behind a CONNECT meanwhile, unless the client gets a
+    /// challenge.
     pub(crate) fn prove(&mut self, shown: Shown, stage: Stage) {
         self.proving = Some(Box::new(Proving {
             shown,
@@ -81,22 +81,22 @@ impl Connection {
         }));
     }
 
-    /// What has no answer yet.
+    /// Returns the credentials that have no answer yet.
     pub(crate) fn proving(&self) -> Option<&Proving> {
         self.proving.as_deref()
     }
 
-    /// The same, to go on with.
+    /// Returns the credentials that have no answer yet, mutably.
     pub(crate) fn proving_mut(&mut self) -> Option<&mut Proving> {
         self.proving.as_deref_mut()
     }
 
-    /// It has an answer.
+    /// Takes the credentials, which are answered now.
     pub(crate) fn take_proving(&mut self) -> Option<Proving> {
         self.proving.take().map(|proving| *proving)
     }
 
-    /// Whether a CONNECT waits behind which nothing is read.
+    /// Returns whether a CONNECT is pending behind which nothing is read.
     pub(super) fn is_held_up(&self) -> bool {
         let waits = |proving: &Proving| {
             matches!(proving.shown, Shown::Connect(_)) && !matches!(proving.stage, Stage::Asked(_))
@@ -104,7 +104,7 @@ impl Connection {
         self.proving().is_some_and(waits)
     }
 
-    /// The method with which the client authenticates.
+    /// Returns the method with which the client authenticates.
     pub(crate) fn method(&self) -> Option<&str> {
         match self.proving() {
             Some(Proving {
@@ -118,25 +118,25 @@ impl Connection {
         }
     }
 
-    /// Until when it holds who the client is, on the monotonic clock. Says when the connection is to be
-    /// [looked at](Self::due_ms).
+    /// Sets when the client's authentication expires, on the monotonic clock. Returns when the connection is
+    /// [due](Self::due_ms).
     pub(crate) fn holds_until(&mut self, until_ms: Option<u64>) -> Option<u64> {
         self.until_ms = until_ms;
         self.due_ms()
     }
 
-    /// Until when it holds who the client is.
+    /// Returns when the client's authentication expires.
     pub(crate) fn until_ms(&self) -> Option<u64> {
         self.until_ms
     }
 
-    /// Whether it does not hold any more who the client is.
+    /// Returns whether the client's authentication has expired.
     pub(crate) fn is_over(&self, now_ms: u64) -> bool {
         self.until_ms.is_some_and(|until_ms| until_ms <= now_ms)
     }
 
-    /// When an open connection is to be looked at: whether it is [silent](Self::is_silent), or [over](Self::is_over), or its
-    /// [pause](Self::end_pause) is.
+    /// Returns when an open connection has to be checked: because it may be [silent](Self::is_silent), its
+    /// authentication [expires](Self::is_over), or its [pause](Self::end_pause) ends.
     pub(crate) fn due_ms(&self) -> Option<u64> {
         let silent_ms = self.keep_alive.wake_at_ms();
         let times = [silent_ms, self.until_ms, self.paused_until_ms];

@@ -1,4 +1,4 @@
-//! Bytes between the broker and the hub: connecting, and connecting again.
+//! Transfer of bytes between the broker and the hub, with connecting and reconnecting.
 use super::{Driver, Fuse};
 use crate::attached::{AttachError, Backoff, Connector, Transport};
 use crate::clock::Now;
@@ -13,26 +13,26 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, Wr
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// How long connecting may take, and then how long until requests can come.
+/// Time limit of connecting, and then of the steps until requests can arrive.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long requests that came before the server stops may take.
+/// Time limit of the requests that arrived before the server stops.
 const LAST_REQUESTS: Duration = Duration::from_secs(5);
-/// Room for what is read at a time.
+/// Size of one read.
 const READ_BYTES: usize = 16 * 1024;
-/// How long the last words may take to be written.
+/// Time limit of writing the last packets.
 const GOODBYE: Duration = Duration::from_secs(1);
 
-/// One connection to the broker.
+/// A connection to the broker.
 struct Link<'a, S> {
     driver: &'a Driver,
     reader: ReadHalf<S>,
     writer: WriteHalf<S>,
     input: BytesMut,
-    /// Taken from the hub, not yet written.
+    /// Output taken from the hub and not yet written.
     output: Bytes,
-    /// Something was written since the last flush.
+    /// Whether output was written since the last flush.
     is_unflushed: bool,
-    /// The hub has more to do with what it has.
+    /// Whether the hub has more to do with the input that it has.
     has_more: bool,
 }
 
@@ -50,7 +50,7 @@ impl Driver {
             }
             tracing::warn!(broker = %connector.broker(), %failure, "not attached to the broker");
             let mut random = [0; 4];
-            // Without it, all servers of a broker come back at once.
+            // Without the random part, all servers of a broker would reconnect at once.
             let _ = getrandom::fill(&mut random);
             let until = Instant::now() + backoff.next(u32::from_ne_bytes(random));
             while !self.is_paused.get() && Instant::now() < until {
@@ -62,7 +62,7 @@ impl Driver {
         }
     }
 
-    /// Connects, and serves the connection to its end; says why it ended, unless the server stops.
+    /// Connects, and serves the connection until it ends. Returns why it ended, or `None` if the server stops.
     async fn attach_once(&self, connector: &mut impl Connector) -> Option<AttachError> {
         let transport = {
             let connecting = timeout(PATIENCE, connector.connect());
@@ -113,7 +113,7 @@ impl Driver {
         ended
     }
 
-    /// Asks the broker for no more requests, and gives those that came some time.
+    /// Unsubscribes from further requests, and gives those that have arrived time to finish.
     pub(crate) async fn leave_broker(&self) {
         let now = self.clock.now();
         self.hub.borrow_mut().leave_broker(now);
@@ -130,7 +130,7 @@ impl Driver {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Link<'_, S> {
-    /// Moves bytes until the connection is over, or the server stops.
+    /// Moves bytes until the connection ends or the server stops.
     async fn serve(&mut self) -> Result<(), AttachError> {
         let late = Instant::now() + PATIENCE;
         while !self.driver.is_paused.get() {
@@ -174,7 +174,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<'_, S> {
         Ok(())
     }
 
-    /// Has the hub do what there is to do; whether requests can come.
+    /// Lets the hub process its input. Returns whether requests can arrive.
     fn turn(&mut self) -> Result<bool, AttachError> {
         let driver = self.driver;
         let (now, begun_us) = driver.clock.now_finely();
@@ -198,7 +198,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<'_, S> {
         Ok(())
     }
 
-    /// Ends the connection, and tells the broker so if it may still listen.
+    /// Ends the connection, and notifies the broker if the connection still works.
     async fn end(mut self, failure: Option<&AttachError>) {
         let reason = match failure {
             None | Some(AttachError::Silent) => Some(ReasonCode::SUCCESS),
@@ -222,13 +222,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<'_, S> {
                 self.writer.write_all(&rest).await?;
                 self.writer.shutdown().await
             });
-            // A broker that does not take it learns it from the end of the stream.
+            // If the broker does not read it, the end of the stream shows the same.
             let _ = goodbye.await;
         }
     }
 }
 
-/// Writes some of the output, how much; or flushes, if there is none.
+/// Writes a part of the output and returns its size, or flushes if there is none.
 async fn write(writer: &mut (impl AsyncWrite + Unpin), output: &[u8]) -> io::Result<usize> {
     if output.is_empty() {
         writer.flush().await?;
@@ -240,7 +240,7 @@ async fn write(writer: &mut (impl AsyncWrite + Unpin), output: &[u8]) -> io::Res
     }
 }
 
-/// Sleeps until then, or for ever.
+/// Sleeps until `instant`, or forever.
 async fn until(instant: Option<Instant>) {
     match instant {
         Some(instant) => sleep_until(instant).await,

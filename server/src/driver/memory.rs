@@ -1,5 +1,5 @@
-//! The memory of the process beside what is counted: moves entries together when there are holes in the heap, and refuses growth before
-//! the process has more than it was promised, or when the system refuses an allocation.
+//! Control of the process's memory beyond what is counted. Compacts entries when the heap has holes. Refuses growth
+//! before the process exceeds the promised memory, or when the system refuses an allocation.
 use super::Driver;
 use crate::available_memory::MemoryLimits;
 use crate::clock::Now;
@@ -10,20 +10,21 @@ use crate::resident_memory::{Resident, ResidentMemory};
 use crate::storage::Committer;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// Resident memory is read after so many bytes of input, and at most so long after any.
+/// Bytes of input after which resident memory is read again, and the maximum time until then after any input.
 const CHECK_BYTES: usize = 4 << 20;
 const CHECK_MS: u64 = 100;
 
-/// Memory that the process may have besides its budgets; `docs/server.md` promises it.
+/// Memory that the process may have beyond its budgets; `docs/server.md` promises it.
 const ALLOWANCE_BYTES: u64 = 64 << 20;
 
-/// Growth is refused so far below the limit, since the next check comes later; and allowed again when so much less is resident.
+/// Distance to the limit at which growth is refused, since the next check comes later. Growth is allowed again when
+/// resident memory has dropped by as much.
 const MARGIN_BYTES: u64 = 8 << 20;
 
-/// Stacks of the threads, which limits of private memory count whole.
+/// Size of the threads' stacks, which limits of private memory count in full.
 const STACK_BYTES: u64 = 16 << 20;
 
-/// Holes of the heap that are left alone, besides an eighth of what is counted, but at most so much.
+/// Size of the heap's holes that is tolerated besides an eighth of the counted memory, and the maximum of that eighth.
 const HOLES_BYTES: u64 = 16 << 20;
 const MOST_PROPORTIONAL_HOLES: u64 = 128 << 20;
 
@@ -31,10 +32,11 @@ const MOST_PROPORTIONAL_HOLES: u64 = 128 << 20;
 const SLICE_MS: u64 = 1;
 const PASS_MS: u64 = 1_000;
 
-/// Sessions and connections may hold that much, however short memory is, so that requests still get their answers.
+/// Amount that sessions and connections may always hold, however short memory is, so that requests still get their
+/// answers.
 const LEAST_SESSION_BYTES: usize = 8 << 20;
 
-/// Watches the memory of a process that has no other uses for it.
+/// Monitor of the memory of a process that has no other uses for it.
 #[derive(Debug)]
 pub(super) struct MemoryMonitor {
     heap: &'static dyn Heap,
@@ -44,17 +46,17 @@ pub(super) struct MemoryMonitor {
     max_entry_bytes: u64,
     max_session_bytes: u64,
     checked_ms: u64,
-    /// Input since the last check; at least 1 if there was any.
+    /// Bytes of input since the last check; at least 1 if there was any.
     unchecked_bytes: usize,
-    /// A pass over the entries is under way.
+    /// Whether a pass over the entries is in progress.
     is_relocating: bool,
     sliced_ms: u64,
-    /// Free pages go back to the system after a pass.
+    /// The task that returns free pages to the system after a pass.
     trim: Option<JoinHandle<()>>,
     passed_ms: u64,
-    /// What the last pass could not give back.
+    /// Bytes that the last pass could not give back.
     settled_bytes: u64,
-    /// What sessions may hold while memory is short, and whether a pass has ended since.
+    /// Limit of the sessions while memory is short, and whether a pass has ended since.
     shortage: Option<Shortage>,
 }
 
@@ -70,12 +72,12 @@ impl MemoryMonitor {
             || (self.is_pending() && now_ms >= self.checked_ms + CHECK_MS)
     }
 
-    /// Whether another check is due without further input.
+    /// Returns whether another check is due without further input.
     fn is_pending(&self) -> bool {
         self.unchecked_bytes > 0 || self.trim.is_some() || self.shortage.is_some()
     }
 
-    /// When there is something to do next.
+    /// Returns when the next step is due.
     fn next_ms(&self, now_ms: u64) -> Option<u64> {
         if self.is_relocating {
             return Some(now_ms.max(self.sliced_ms + SLICE_MS));
@@ -83,7 +85,7 @@ impl MemoryMonitor {
         self.is_pending().then_some(self.checked_ms + CHECK_MS)
     }
 
-    /// Compares what is resident with what is counted.
+    /// Compares resident memory with counted memory.
     fn check(&mut self, hub: &mut Hub, committer: &Committer, now: Now) {
         self.checked_ms = now.mono_ms;
         self.unchecked_bytes = 0;
@@ -116,14 +118,14 @@ impl MemoryMonitor {
         }
     }
 
-    /// Returns whether the process has nearly all of its memory now.
+    /// Returns whether the process has nearly reached its own limit of memory.
     fn is_at_limit(&self) -> bool {
         let resident = self.resident.read();
         resident.is_some_and(|resident| self.is_near_limits(resident, 0))
     }
 
-    /// Returns whether the process has nearly all the memory that the system allows it, the reserve aside. Address space that the heap
-    /// keeps without using it does not count: it serves for what is allocated next.
+    /// Returns whether the process has nearly reached the system's limits of memory, the reserve aside. Address space
+    /// that the heap keeps unused does not count: later allocations use it.
     fn is_near_limits(&self, resident: Resident, margin: u64) -> bool {
         let in_use = resident.anonymous_bytes + self.heap.reserve_bytes() + MARGIN_BYTES + margin;
         let data = in_use + STACK_BYTES;
@@ -134,7 +136,8 @@ impl MemoryMonitor {
             || exceeds(address_space, self.limits.address_space)
     }
 
-    /// Memory is short: nothing may grow, and if that does not help in the time of a pass, sessions have to give memory back.
+    /// Handles a shortage of memory: nothing may grow. If that does not help within the time of a pass, sessions have
+    /// to give memory back.
     fn set_short(&mut self, hub: &mut Hub, now: Now) {
         let held = hub.held_bytes();
         let session_limit = match &self.shortage {
@@ -156,7 +159,7 @@ impl MemoryMonitor {
         hub.set_memory_short(Some(session_limit), now);
     }
 
-    /// Moves the next entries; at the end of the pass, free pages go back to the system.
+    /// Compacts the next entries. At the end of the pass, free pages go back to the system.
     fn relocate(&mut self, hub: &mut Hub, now: Now) {
         self.sliced_ms = now.mono_ms;
         self.is_relocating = hub.relocate();
@@ -173,7 +176,7 @@ impl MemoryMonitor {
 }
 
 impl Driver {
-    /// Has it watch the memory of the process.
+    /// Enables the monitor of the process's memory.
     pub(crate) fn with_heap(
         self,
         heap: Option<&'static dyn Heap>,
@@ -203,7 +206,7 @@ impl Driver {
         self
     }
 
-    /// The budgets from now on.
+    /// Sets the budgets.
     pub(super) fn set_budgets(&self, max_entry_bytes: u64, max_session_bytes: usize) {
         if let Some(memory) = &mut *self.memory.borrow_mut() {
             memory.max_entry_bytes = max_entry_bytes;
@@ -211,8 +214,8 @@ impl Driver {
         }
     }
 
-    /// Some bytes of input came, or something else has happened that takes or frees memory. If the system has refused an allocation
-    /// meanwhile, nothing grows from the next request on.
+    /// Records input, or another event that takes or frees memory. If the system has refused an allocation meanwhile,
+    /// nothing grows from the next request on.
     pub(super) fn note_input(&self, bytes: usize, now: Now) {
         let mut memory = self.memory.borrow_mut();
         let Some(memory) = &mut *memory else { return };
@@ -229,7 +232,7 @@ impl Driver {
         }
     }
 
-    /// Does what is due. Returns when there is something to do next.
+    /// Does the steps that are due. Returns when the next one is due.
     pub(super) fn watch_memory(&self, committer: &Committer) -> Option<u64> {
         let mut memory = self.memory.borrow_mut();
         let memory = memory.as_mut().filter(|_| !self.is_broken.get())?;

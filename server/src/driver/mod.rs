@@ -1,8 +1,8 @@
 //! Sockets, clocks and the storage around a [`Hub`]: one thread, no locks.
 //!
-//! Each connection is a local task. It hands a whole read to the hub and writes all output of the batch at
-//! once. One more task, the [keeper](Driver::keep), watches the time and carries writes to the storage, and logins to threads that have time for them; while
-//! one commit is on its way to the disk, the next one gathers.
+//! Each connection is a local task. It hands a whole read to the hub and writes all output of the batch at once.
+//! Another task, the [keeper](Driver::keep), watches the time, carries writes to the storage, and hands logins to other
+//! threads. While one commit is on its way to the disk, the next one gathers.
 mod broker;
 mod memory;
 mod socket;
@@ -29,46 +29,46 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::{JoinSet, spawn_local, yield_now};
 use tokio::time::sleep_until;
 
-/// Most logins that are looked at at a time, each on a thread of its own. A hash of a password takes tens of mebibytes.
+/// Maximum number of logins verified at a time, each on a thread of its own. A password hash takes tens of mebibytes.
 const MOST_VERIFICATIONS: usize = 2;
 
-/// So often connections have another turn while they bring more that can be asked of an engine together: under load one question is for
-/// many requests.
+/// Maximum number of extra turns of the connections while they produce more requests that can be sent to an engine
+/// together. Under load, one engine request then serves many client requests.
 const GATHERING_TURNS: usize = 4;
 
-/// What all tasks of the thread share. No borrow lives across an `await`.
+/// State that all tasks of the thread share. No borrow lives across an `await`.
 #[derive(Debug)]
 pub(crate) struct Driver {
     hub: RefCell<Hub>,
     clock: Clock,
     wakers: RefCell<SecondaryMap<ConnectionId, Waker>>,
-    /// Taken by the connection that reads; most reads end with whole packets, so that it comes back empty.
+    /// The buffer of the connection that reads. Most reads end with complete packets, so that it comes back empty.
     read_buffer: RefCell<BytesMut>,
-    /// There is a batch, or an earlier time to wake up at.
+    /// Wakes the keeper: there is a batch, or an earlier time to wake up.
     keeper: Notify,
-    /// Images of the store that the keeper is to order.
+    /// Images of the store for which the keeper is to send the orders.
     images: RefCell<Vec<ImageOrder>>,
-    /// Who wants to know when a change has reached everybody.
+    /// Waiter for the number of disconnected clients once a change is in force on all connections.
     changing: RefCell<Option<oneshot::Sender<usize>>>,
-    /// How many logins are looked at on other threads.
+    /// Number of logins that other threads verify.
     verifying: Cell<usize>,
-    /// When the keeper wakes up by itself.
+    /// Time at which the keeper wakes up by itself.
     wakes_at_ms: Cell<Option<u64>>,
-    /// Nothing is read: the server stops.
+    /// Whether reading has ended because the server stops.
     is_paused: Cell<bool>,
-    /// What the hub was last told of the storage.
+    /// Whether the backlog of the storage is full, as last reported to the hub.
     is_full: Cell<bool>,
-    /// Requests are measured, which takes looks at the clock.
+    /// Whether requests are measured, which takes readings of the clock.
     is_metered: bool,
-    /// There may be something to do for the broker, or the server stops.
+    /// Wakes the broker's task: it may have something to do, or the server stops.
     broker_news: Notify,
-    /// Something was done for the broker.
+    /// Reports that the broker's task has had a turn.
     broker_turned: Notify,
-    /// The last connection to the broker was one on which requests could come.
+    /// Whether requests could arrive on the last connection to the broker.
     was_attached: Cell<bool>,
-    /// Without one, the process has other uses for its memory.
+    /// Monitor of the process's memory; `None` if the process has other uses for its memory.
     memory: RefCell<Option<MemoryMonitor>>,
-    /// Something panicked in the midst of a change to what is shared: nothing happens any more.
+    /// Whether a panic has interrupted a change to the shared state. If so, nothing happens any more.
     is_broken: Cell<bool>,
 }
 
@@ -106,7 +106,7 @@ impl Driver {
         }
     }
 
-    /// Serves a connection that has come in. Counts one that was closed because all places are taken.
+    /// Serves an incoming connection, or counts one that was closed because the limit of connections is reached.
     pub(crate) fn welcome<S: AsyncRead + AsyncWrite + Unpin>(
         self: &Rc<Self>,
         accepted: Accepted<S>,
@@ -121,30 +121,30 @@ impl Driver {
         }
     }
 
-    /// Measures how long requests take, if anybody wants to know.
+    /// Enables the measurement of request times.
     pub(crate) fn metered(mut self, is_metered: bool) -> Self {
         self.is_metered = is_metered;
         self
     }
 
-    /// A turn has begun at that time.
+    /// Begins a turn at that time.
     fn begin(&self, hub: &mut Hub, begun_us: u64) {
         if self.is_metered {
             hub.measure(begun_us);
         }
     }
 
-    /// What was done until now is measured.
+    /// Records the time of the work since the turn began.
     fn measure(&self, hub: &mut Hub) {
         if self.is_metered {
             hub.measure(self.clock.micros());
         }
     }
 
-    /// Serves one connection until it ends, and keeps its place as long. A panic in here breaks the driver: no connection sends
-    /// anything more.
+    /// Serves one connection until it ends, and holds its permit as long. A panic in here breaks the driver: no
+    /// connection sends anything more.
     ///
-    /// Each idle connection has one of these, so that it is to hold nothing twice: `stream` is not moved.
+    /// Each idle connection has one of these futures, so it must not store anything twice: `stream` is not moved.
     pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin, P>(
         self: Rc<Self>,
         mut stream: S,
@@ -153,7 +153,8 @@ impl Driver {
     ) {
         let _fuse = Fuse(&self);
         if self.is_paused.get() {
-            // It came in the moment of the end, when everybody else was told of it: nobody would tell this one any more.
+            // The connection came in while the server stopped, after all others were notified: nothing would notify
+            // this one.
             self.hub.borrow().not_served(&peer);
             return;
         }
@@ -177,7 +178,7 @@ impl Driver {
         self.spread_word(None);
     }
 
-    /// Wakes whoever the hub has something for, except the connection that is at work anyway.
+    /// Wakes the tasks for which the hub has work, except the connection that is at work anyway.
     fn spread_word(&self, at_work: Option<ConnectionId>) {
         let mut hub = self.hub.borrow_mut();
         let wakers = self.wakers.borrow();
@@ -206,11 +207,11 @@ impl Driver {
 
     /// Watches the time, the keyspace and the storage until the storage fails.
     pub(crate) async fn keep(&self, committer: &mut Committer) -> Result<(), Arc<StorageError>> {
-        // Runs once all connections that are ready have had their turn.
+        // Completes once all ready connections have had their turn.
         let mut everybody = None;
-        // A hash that has begun goes on to its end, whatever happens here.
+        // A password hash that has begun runs to its end, whatever happens here.
         let mut verifications = JoinSet::new();
-        // What was stored may show that the clock is wrong.
+        // The stored data may show that the clock is wrong.
         self.tick();
         loop {
             self.begin_verifications(&mut verifications);
@@ -236,13 +237,13 @@ impl Driver {
             }
             let turn_of_everybody = async {
                 if let Some(turn) = &mut everybody {
-                    // It does nothing that could fail.
+                    // The task does nothing that could fail.
                     let _ = turn.await;
                 }
             };
             tokio::select! {
-                // Each part of the work makes many connections ready. More at a time than are served meanwhile would let
-                // everybody else wait behind ever more of them.
+                // Each slice of the work makes many connections ready. If more became ready than are served meanwhile,
+                // all other connections would wait behind a growing queue.
                 () = turn_of_everybody, if has_work => {
                     everybody = None;
                     self.tick();
@@ -251,7 +252,7 @@ impl Driver {
                 () = self.keeper.notified(), if !has_work => {}
                 () = poll_fn(|context| self.hub.borrow_mut().poll_news(context)) => self.tick(),
                 Some(verified) = verifications.join_next() => {
-                    // They do not panic, and nobody aborts them.
+                    // These tasks do not panic, and are never aborted.
                     if let Ok(verified) = verified {
                         self.hub.borrow_mut().verified(verified, self.clock.now());
                         self.spread_word(None);
@@ -268,14 +269,14 @@ impl Driver {
         }
     }
 
-    /// Has an engine asked what many requests wait for, once connections bring no more of them at the moment.
+    /// Sends the gathered requests to an engine, once connections bring no more of them at the moment.
     async fn gather(&self) {
         let mut count = self.hub.borrow().gathered();
         if count == 0 {
             return;
         }
         for _ in 0..GATHERING_TURNS {
-            // Looks for new input, too.
+            // Yielding also looks for new input.
             yield_now().await;
             let now = self.hub.borrow().gathered();
             if now <= count {
@@ -286,12 +287,12 @@ impl Driver {
         self.hub.borrow_mut().ask_gathered();
     }
 
-    /// Whether there is a login to be looked at, and a thread free for it.
+    /// Returns whether a login waits for verification and a thread is free for it.
     fn may_verify(&self, hub: &Hub) -> bool {
         self.verifying.get() < MOST_VERIFICATIONS && hub.has_verification()
     }
 
-    /// Has logins looked at.
+    /// Starts the verification of waiting logins.
     fn begin_verifications(&self, verifications: &mut JoinSet<Verified>) {
         self.verifying.set(verifications.len());
         if self.is_broken.get() || !self.may_verify(&self.hub.borrow()) {
@@ -305,11 +306,11 @@ impl Driver {
             verifications.spawn_blocking(|| next.run());
             self.verifying.set(verifications.len());
         }
-        // Some may have been decided at once.
+        // The hub may have decided some at once.
         self.spread_word(None);
     }
 
-    /// Lets time pass, which does a part of what waits for its turn, too.
+    /// Advances the time, which also does a slice of the deferred work.
     fn tick(&self) {
         let now = self.clock.now();
         let mut hub = self.hub.borrow_mut();
@@ -317,21 +318,21 @@ impl Driver {
         if let Some(disconnected) = hub.take_changed()
             && let Some(reply) = self.changing.take()
         {
-            // Who asked may have given up.
+            // The receiver may have given up.
             let _ = reply.send(disconnected);
         }
         drop(hub);
         self.spread_word(None);
     }
 
-    /// Answers what somebody asks of the running server, and does what it is told; not after a panic, when nothing is certain any more.
+    /// Executes a command to the running server. After a panic it does nothing, because the state is no longer certain.
     pub(crate) fn obey(&self, command: Command) {
         if self.is_broken.get() {
             return;
         }
         match command {
             Command::Statistics(reply) => {
-                // Who asked may have given up.
+                // The receiver may have given up.
                 let _ = reply.send(self.hub.borrow().statistics());
             }
             Command::Image(order) => {
@@ -348,7 +349,7 @@ impl Driver {
                 hub.begin_change(Some(change.authenticator), change.policy, now);
                 drop(hub);
                 self.changing.replace(Some(reply));
-                // With few clients it is done with that.
+                // With few clients, this completes the change.
                 self.tick();
             }
             Command::Inspect(Inspection(inspection)) => {
@@ -363,7 +364,7 @@ impl Driver {
         self.hub.borrow_mut().set_anonymous_local_users(are_served);
     }
 
-    /// Tells the hub whether there is room on the disk.
+    /// Reports to the hub whether the disk is full.
     fn tell_whether_full(&self, is_full: bool) {
         let mut hub = self.hub.borrow_mut();
         if hub.service().is_read_only() != is_full {
@@ -373,7 +374,8 @@ impl Driver {
         }
     }
 
-    /// Hands the writes so far to the storage, unless too much waits there: then no more are made until it has room.
+    /// Hands the writes so far to the storage, unless its backlog is full. Then no more writes are made until there is
+    /// room.
     fn submit(&self, committer: &mut Committer) -> Result<(), Arc<StorageError>> {
         while !self.is_broken.get() && committer.has_room() {
             let Some((sequence, batch)) = self.hub.borrow_mut().take_batch() else {
@@ -397,7 +399,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Stops reading, makes everything durable and lets the answers go, then says good-bye to all clients.
+    /// Stops reading, makes everything durable, releases the answers, and then disconnects all clients.
     pub(crate) fn stop(&self, mut committer: Committer) -> Result<(), Arc<StorageError>> {
         self.is_paused.set(true);
         let result = loop {
@@ -429,7 +431,7 @@ impl Driver {
         flushed
     }
 
-    /// The storage failed: nothing more is acknowledged.
+    /// Records that the storage failed: nothing more is acknowledged.
     pub(crate) fn storage_failed(&self) {
         self.is_paused.set(true);
         self.hub.borrow_mut().storage_failed(self.clock.now());
@@ -437,7 +439,7 @@ impl Driver {
         self.spread_word(None);
     }
 
-    /// Lets time pass for the connections that have still something to send.
+    /// Advances the time for the connections that still have output to send.
     pub(crate) async fn linger(&self) {
         loop {
             let wakeup_ms = self.hub.borrow().next_wakeup();

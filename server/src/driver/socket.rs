@@ -8,26 +8,26 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
-/// Bytes taken from one connection before the others get their turn.
+/// Number of bytes taken from one connection before the others get their turn.
 const TURN_BYTES: usize = 16 * 1024;
 
-/// One connection's socket with what is on its way in and out.
+/// The socket of a connection, with its input and output in progress.
 pub(super) struct Socket<'a, S> {
     driver: &'a Driver,
     id: ConnectionId,
     stream: &'a mut S,
-    /// The begin of a packet, or packets that wait until output has left.
+    /// The beginning of a packet, or packets that wait until output is sent.
     input: BytesMut,
-    /// Taken from the hub, not yet written.
+    /// Output taken from the hub and not yet written.
     output: BytesMut,
-    /// Some output has left since this was last asked for.
+    /// Whether output was written since this flag was last read.
     has_written: bool,
-    /// When the turn began, in microseconds.
+    /// Time at which the turn began, in microseconds.
     begun_us: u64,
-    /// The hub keeps the rest of the input for the next turn.
+    /// Whether the hub keeps the rest of the input for the next turn.
     is_turn_over: bool,
-    /// All is written and the sending direction closed; what still comes is thrown away, since closing with
-    /// unread input would take the last output away from the client.
+    /// Whether all output is written and the sending direction is closed. Input is discarded from then on: closing the
+    /// socket with unread input would destroy the last output.
     is_lingering: bool,
 }
 
@@ -46,14 +46,15 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         }
     }
 
-    /// Moves bytes for as long as something moves. Ready when the connection is to be dropped.
+    /// Moves bytes for as long as there is progress. Ready when the connection is to be dropped.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.driver.is_broken.get() {
             return Poll::Pending;
         }
         self.remember_waker(context);
         self.has_written = false;
-        // A turn is short, and clocks take longer to read than much of what is done in it.
+        // One reading of the clock serves the whole turn. A turn is short, and reading the clock takes longer than many
+        // of its steps.
         let (now, begun_us) = self.driver.clock.now_finely();
         self.begun_us = begun_us;
         let mut left = TURN_BYTES;
@@ -109,7 +110,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         }
     }
 
-    /// Ready when nothing is left to write now.
+    /// Writes output. Ready when nothing is left to write now.
     fn poll_write(&mut self, context: &mut Context<'_>, now: Now) -> Poll<io::Result<()>> {
         loop {
             if self.output.is_empty() {
@@ -134,7 +135,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         }
     }
 
-    /// Offers input that waited to the hub again; how many bytes it took.
+    /// Offers waiting input to the hub again. Returns the number of bytes that it took.
     fn take_input(&mut self, now: Now) -> usize {
         let before = self.input.len();
         if before == 0 {
@@ -150,7 +151,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         before - self.input.len()
     }
 
-    /// Returns whether the input may have so many bytes more, for which its memory doubles.
+    /// Returns whether the input may take `most` more bytes, for which its memory doubles.
     fn may_read(&self, most: usize) -> bool {
         let (needed, capacity) = (self.input.len() + most, self.input.capacity());
         needed <= capacity
@@ -161,7 +162,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
                 .allows_input(needed.max(2 * capacity))
     }
 
-    /// Reads at most `most` bytes once and hands them to the hub; how many, 0 at the end of the stream.
+    /// Reads at most `most` bytes once and hands them to the hub. Returns their number, 0 at the end of the stream.
     fn poll_read(
         &mut self,
         context: &mut Context<'_>,
@@ -199,7 +200,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         result
     }
 
-    /// Closes the sending direction and throws away what comes, until the client closes or its time is over.
+    /// Closes the sending direction and discards input until the client closes or the time is over.
     fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !self.is_lingering {
             if Pin::new(&mut *self.stream)

@@ -17,14 +17,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
-/// The embedded keyspace, but what it has ended is told when somebody elsewhere says so, at no time that is known before.
+/// An embedded keyspace that reports its outcomes when the test says so, at no time that is known before.
 #[derive(Debug)]
 struct Elsewhere {
     inner: Embedded,
     ended: Vec<(Ticket, End)>,
-    /// Says that something was asked.
+    /// Notifies the test of a request.
     asked: mpsc::UnboundedSender<()>,
-    /// Says that it may be told.
+    /// Permits from the test to report outcomes.
     news: mpsc::UnboundedReceiver<()>,
     has_news: bool,
 }
@@ -149,7 +149,7 @@ async fn who_comes_in_the_moment_of_the_end_does_not_keep_the_server_up() {
     let (mut near, far) = tokio::io::duplex(4096);
     let peer = SocketAddr::from(([127, 0, 0, 1], 1));
     let ending = async {
-        // Its task has not begun when everybody else is told.
+        // Its task has not begun when all other connections are notified.
         let serving = tokio::task::spawn_local(Rc::clone(&driver).serve(far, peer.into(), ()));
         driver.stop(committer).unwrap();
         tokio::select! {

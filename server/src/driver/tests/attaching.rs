@@ -1,4 +1,4 @@
-//! When it is tried to reach the broker, with a clock that stands still while nobody waits.
+//! Times of the attempts to reach the broker, with a clock that stands still while all tasks wait.
 use super::*;
 use crate::attached::{AttachError, Connector, Transport};
 use crate::hub::BrokerTerms;
@@ -8,17 +8,17 @@ use std::fmt::Display;
 use std::future::pending;
 use tokio::time::{Instant, timeout};
 
-/// What becomes of an attempt to connect.
+/// The outcome of an attempt to connect.
 enum Attempt {
-    /// It fails at once.
+    /// The attempt fails at once.
     Refused,
-    /// It comes to no end.
+    /// The attempt never ends.
     Lost,
-    /// This is the connection.
+    /// The attempt succeeds with this connection.
     Made(DuplexStream),
 }
 
-/// The attempts that are made, each as it is said.
+/// A connector with a script of attempts.
 struct Said {
     attempts: VecDeque<Attempt>,
     made: mpsc::UnboundedSender<Instant>,
@@ -60,7 +60,7 @@ fn driver() -> Rc<Driver> {
     Rc::new(Driver::new(hub, Clock::start()))
 }
 
-/// Has `driver` make these attempts while `then` happens, which is given when each is made.
+/// Lets `driver` make these attempts while `then` runs, which receives the time of each.
 async fn attaching<T>(
     driver: &Rc<Driver>,
     attempts: impl IntoIterator<Item = Attempt>,
@@ -79,7 +79,7 @@ async fn attaching<T>(
     timeout(much_longer, both).await.unwrap()
 }
 
-/// The next attempt has to be made within half of so many milliseconds and all of them from `since` on.
+/// Asserts that the next attempt is made between `bound_ms` / 2 and `bound_ms` after `since`. Returns its time.
 async fn is_tried_after(
     when: &mut mpsc::UnboundedReceiver<Instant>,
     since: Instant,
@@ -96,7 +96,7 @@ async fn is_tried_after(
     next
 }
 
-/// The broker lets the server in, and subscribes what it wants.
+/// Accepts the server as the broker does, and grants its subscriptions.
 async fn let_in(near: &mut DuplexStream, input: &mut BytesMut) {
     let connect = packet(near, input).await;
     assert!(matches!(connect, Packet::Connect(_)), "{connect:?}");
@@ -104,7 +104,7 @@ async fn let_in(near: &mut DuplexStream, input: &mut BytesMut) {
     let Packet::Subscribe(subscribe) = packet(near, input).await else {
         panic!("it subscribes");
     };
-    // The broker forbids the topic of the probes, which come last, so that only pings count.
+    // The broker forbids the topic of the probes, which comes last, so that only pings count.
     let mut reasons = vec![ReasonCode::GRANTED_QOS_1; subscribe.subscriptions.len() - 1];
     reasons.push(ReasonCode::NOT_AUTHORIZED);
     let suback = SubAck {
@@ -142,7 +142,7 @@ async fn rests_get_longer_until_the_server_was_attached() {
         for bound_ms in [500, 1000, 2000, 4000, 8000, 10_000] {
             last = is_tried_after(when, last, bound_ms).await;
         }
-        // A connection on which nothing could come counts as a failure.
+        // A connection on which no request could arrive counts as a failure.
         is_tried_after(when, last, 10_000).await;
         let_in(&mut near, &mut BytesMut::new()).await;
         drop(near);
@@ -161,7 +161,7 @@ async fn a_way_that_comes_to_no_end_is_given_up_after_twenty_seconds() {
     attaching(&driver(), [Attempt::Lost], then).await;
 }
 
-/// Says nothing, or only that the connection is there.
+/// Asserts that the server gives up after twenty seconds if the broker sends nothing, or only a CONNACK.
 async fn is_left_after_twenty_seconds(is_connected: bool) {
     let (mut near, far) = tokio::io::duplex(4096);
     let then = async |when: &mut _| {
@@ -193,7 +193,7 @@ async fn a_broker_that_subscribes_nothing_is_left_after_twenty_seconds() {
     is_left_after_twenty_seconds(true).await;
 }
 
-/// Whatever it waits for when the server stops, it does not go on with it.
+/// Asserts that the server abandons the attempt when it stops, whatever the attempt waits for.
 async fn ends_at_once(attempts: Vec<Attempt>, before: impl AsyncFnOnce()) {
     let driver = driver();
     let committer = Committer::start(Box::new(MemoryStorage), CommitterOptions::default()).unwrap();

@@ -67,7 +67,7 @@ async fn watch(mut client: DuplexStream, told: Rc<Cell<usize>>) {
 async fn somebody_else_is_answered_while_many_are_told() {
     const WATCHERS: usize = 3_000;
     const FIRST: usize = 1_000;
-    // Some parts of the work later.
+    // A few slices of the work later.
     const SOON: usize = 1_500;
     let hub = Hub::new(
         HubConfig::default(),
@@ -143,7 +143,7 @@ rules:
         hear(&mut other).await;
         assert!(answer.try_recv().is_err(), "it has reached all before");
         assert_eq!(answer.await, Ok(SESSIONS));
-        // When it is said to be in force, nobody acts by the rules of before any more.
+        // When the change is reported to be in force, no connection acts by the old rules any more.
         for client in &mut clients {
             let mut input = BytesMut::new();
             let last = packet(client, &mut input).await;

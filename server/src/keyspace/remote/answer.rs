@@ -1,13 +1,13 @@
-//! What an engine keeps of the answer to a request that another server may be given as well.
+//! Encoding of the answer that an engine keeps for a request that other servers may also receive.
 use super::engine::EngineError;
 use crate::keyspace::End;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use statestore_protocol::Reply;
 
-/// The only format so far.
+/// Version of the format; the only one so far.
 const FORMAT: u8 = 1;
 
-/// As an engine keeps it; `None` unless the request was executed, or refused by the rules.
+/// Encodes an outcome for the engine. Returns `None` unless the request was executed, or refused by the rules.
 pub(super) fn encode(end: &End) -> Option<Bytes> {
     let End::Answered { reply, version } = end else {
         return None;
@@ -23,10 +23,10 @@ pub(super) fn encode(end: &End) -> Option<Bytes> {
     Some(out.freeze())
 }
 
-/// Reads what [`encode`] wrote.
+/// Decodes the bytes that [`encode`] wrote.
 ///
 /// # Errors
-/// It is of another program, or of a newer release.
+/// The bytes were written by another program or a newer release.
 pub(super) fn decode(bytes: &Bytes) -> Result<End, EngineError> {
     let foreign = || EngineError::Foreign("an answer that this program has not written".into());
     let mut rest = bytes.clone();

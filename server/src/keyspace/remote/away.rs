@@ -1,11 +1,11 @@
-//! Refusing requests while the engine does not answer.
+//! Refusal of requests while the engine does not answer.
 use super::Remote;
 use super::engine::Link;
 use crate::clock::Now;
 use crate::keyspace::{End, Told};
 
 impl<L: Link> Remote<L> {
-    /// Refuses what was not sent to the engine to be made.
+    /// Refuses all operations whose commits were not sent to the engine.
     pub(super) fn give_up(&mut self, now: Now, told: &mut dyn Told) {
         self.standing.gave_up(now);
         self.tasks.give_up();
@@ -14,7 +14,7 @@ impl<L: Link> Remote<L> {
         self.give_up_pages(told);
     }
 
-    /// The same, if it is time: the engine may not even let requests fail.
+    /// Calls [`give_up`](Self::give_up) if it is due. The engine may not even let requests fail.
     pub(super) fn give_up_due(&mut self, now: Now, told: &mut dyn Told) {
         let due_ms = self.standing.gives_up_ms();
         if due_ms.is_some_and(|at_ms| at_ms <= now.mono_ms) {

@@ -1,63 +1,64 @@
-//! Whether the wall clock of this node may be believed: it is compared with those of the other nodes, and with the engine's if that
-//! has one. Who is ahead of most of them stamps no versions, as those would stay for ever.
+//! Comparison of this node's wall clock with those of the other nodes, and with the engine's if it has one. A node whose clock is
+//! ahead of most others assigns no versions, because versions are permanent.
 //!
-//! Each node tells the engine every few seconds what its clock shows, and looks what the others have told. A clock is compared with
-//! what was told between two looks, so that nothing is made of how long an answer was on its way, or how long ago something was told:
+//! Every few seconds, each node reports its clock to the engine and queries the readings of the others. The node compares its clock
+//! with readings that were reported between two of its queries. The delay of an answer and the age of a reading then do not matter:
 //!
 //! ```text
-//!   this node   ── look ───────────────────── look ──▶     what is new in the second look was told in between, so
-//!   another one ────────────── told ─────────────────▶     this clock is ahead by something between the two ends
+//!   this node   ── query ──────────────────── query ─▶     a reading that is new in the second query was reported in
+//!   another one ────────────── report ───────────────▶     between, so this clock's lead is between the two ends
 //! ```
 //!
-//! What this node knows of the others moves with its own clock: a step shows at once, by the clock that never jumps.
+//! The known leads move with the node's own clock: the monotonic clock shows a step at once.
 use super::sights::Age;
 use crate::clock::Now;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// How long a step of the clock is not believed by a node that has nobody to ask: whoever set it by mistake sets it back by then.
+/// Time for which a node with no other clocks to compare distrusts a step of its clock. A step made by mistake is usually corrected by
+/// then.
 const DOUBT_MS: u64 = 60_000;
 
-/// What wall clocks show, as the engine has it.
+/// Readings of the wall clocks, as the engine has them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FoundClocks {
-    /// The engine's own, if it has one.
+    /// The engine's own clock, if it has one.
     pub engine_ms: Option<u64>,
-    /// What each node, by its process, has told last.
+    /// The last reading of each node, identified by its process.
     pub nodes: Vec<(u128, u64)>,
 }
 
-/// Whose clock it is.
+/// The owner of a clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Whose {
     Engine,
     Node(u128),
 }
 
-/// By how much the own clock is ahead of another one.
+/// The lead of the own clock over another one.
 #[derive(Debug, Clone, Copy)]
 #[allow(
     clippy::struct_field_names,
     reason = "they are all milliseconds, which has to be said"
 )]
 struct Lead {
-    /// What the other one showed.
+    /// The last reading of the other clock.
     shown_ms: u64,
-    /// At least so much; `None` as long as nobody knows how long ago it was told.
+    /// Lower bound of the lead; `None` as long as the age of the reading is unknown.
     least_ms: Option<i64>,
-    /// At most so much.
+    /// Upper bound of the lead.
     most_ms: i64,
-    /// Where the own clock stood above the one that never jumps.
+    /// Difference between the own wall clock and the monotonic clock at that time.
     base_ms: i64,
 }
 
-/// Whether the own clock may be believed.
+/// The result of the comparison of the own clock with the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// It was not compared yet.
+    /// The clock was not compared yet.
     Unknown,
     Right,
-    /// It is ahead of most of the others, or may be, by so many milliseconds.
+    /// The clock is, or may be, ahead of most others by this many milliseconds.
     Ahead(u64),
 }
 
@@ -67,16 +68,16 @@ pub(super) struct Clocks {
     limit_ms: i64,
     every_ms: u64,
     next_ms: u64,
-    /// When this node looked last, and before that.
+    /// Times of this node's last query of the clocks, and of the one before.
     looked: Option<Now>,
     former: Option<Now>,
     leads: HashMap<Whose, Lead>,
-    /// Where the own clock stood when it was last believed, and the step that is not believed so far, with its time.
+    /// Offset of the own clock when it was last trusted, and the distrusted step with its time.
     own_ms: Option<i64>,
     stepped: Option<(i64, u64)>,
     is_compared: bool,
     is_right: bool,
-    /// What was found at the time of which notice was taken last: all requests of a turn have the same.
+    /// Result of the last call of [`pass`](Self::pass), which all requests of a turn share.
     passed: Option<Passed>,
 }
 
@@ -105,7 +106,7 @@ impl Clocks {
         }
     }
 
-    /// Whether it is time to tell and to look. What was asked before is not waited for any more then.
+    /// Returns whether it is time to report and query the clocks. If so, the answer to an earlier query is no longer awaited.
     pub(super) fn take_due(&mut self, now: Now) -> bool {
         if self.next_ms > now.mono_ms {
             return false;
@@ -123,23 +124,23 @@ impl Clocks {
         self.next_ms
     }
 
-    /// There was no answer: to be asked again then.
+    /// Records that a query got no answer. The next one is due at `again_ms`.
     pub(super) fn unanswered(&mut self, again_ms: u64) {
         self.next_ms = self.next_ms.min(again_ms);
     }
 
-    /// The engine refuses to tell.
+    /// Records that the engine refuses the query.
     pub(super) fn refused(&mut self) {
         self.passed = None;
         self.is_compared = true;
     }
 
-    /// What the engine had when this node looked last.
+    /// Records the readings that the engine had at this node's last query.
     pub(super) fn found(&mut self, found: &FoundClocks, now: Now) {
         let Some(looked) = self.looked else { return };
         self.passed = None;
         let base_ms = base(now);
-        // A look at the engine's own clock is answered with what it shows then.
+        // The engine's own clock is read between the query and its answer.
         let told = found.nodes.iter();
         let told = told
             .filter(|(process, _)| *process != self.process)
@@ -156,7 +157,7 @@ impl Clocks {
             }
             let is_new = known.is_some() || whose == Whose::Engine;
             let earliest = since.filter(|_| is_new).map(|since| {
-                // The clock may have stepped since then, or this machine have slept.
+                // The clock may have stepped since then, or this machine may have slept.
                 let by_steady = base_ms.saturating_add(milliseconds(since.mono_ms));
                 milliseconds(since.wall_ms).min(by_steady)
             });
@@ -170,7 +171,7 @@ impl Clocks {
             leads.insert(whose, lead);
         }
         if leads.is_empty() {
-            // Who was found wrong is not right because those are gone who said so.
+            // A clock that was found wrong does not become right because the nodes that showed it are gone.
             self.leads.retain(|_, lead| {
                 lead.least(base_ms)
                     .is_some_and(|least| least > self.limit_ms)
@@ -182,7 +183,7 @@ impl Clocks {
         self.is_compared = true;
     }
 
-    /// Takes notice of what the clocks show by now.
+    /// Judges the clock at this time.
     pub(super) fn pass(&mut self, now: Now) {
         if self.passed.is_some_and(|passed| passed.now == now) {
             return;
@@ -204,7 +205,7 @@ impl Clocks {
                 .is_none_or(|(to_ms, _)| base_ms.abs_diff(to_ms) > 1_000);
             if is_new {
                 self.stepped = Some((base_ms, now.mono_ms));
-                // Others may have something to say to that.
+                // The other clocks may decide about the step.
                 self.next_ms = now.mono_ms;
                 let ahead = Duration::from_millis(base_ms.abs_diff(believed_ms));
                 tracing::warn!(?ahead, "the clock of this machine was set forward");
@@ -219,7 +220,7 @@ impl Clocks {
             self.stepped = None;
         }
         if self.leads.is_empty() {
-            // Nobody was there when this node looked.
+            // No other clock was there at the last query.
             self.is_right = self.is_compared && self.stepped.is_none();
             return;
         }
@@ -228,7 +229,7 @@ impl Clocks {
         let live = self.leads.values().filter(|it| it.least_ms.is_some());
         let count = live.clone().count();
         let surely = live.clone().filter_map(|it| it.least(base_ms));
-        // What was told some time ago, perhaps by a former process of this machine, is enough only if nothing speaks against it.
+        // Readings of unknown age, perhaps of a former process of this machine, are enough only if no other reading contradicts.
         let engine = self.leads.get(&Whose::Engine);
         let is_outvoted = |all: usize, perhaps: usize| {
             2 * perhaps > all || 2 * perhaps == all && engine.is_some_and(|it| is_perhaps(&it))
@@ -253,7 +254,7 @@ impl Clocks {
         }
     }
 
-    /// By how much this clock is ahead of most of the others, about; zero if it is behind.
+    /// Returns the approximate lead of this clock over most others in milliseconds; zero if it is behind.
     pub(super) fn ahead_ms(&self, now: Now) -> u64 {
         let base_ms = base(now);
         let mut leads: Vec<_> = self.leads.values().map(|lead| lead.most(base_ms)).collect();
@@ -263,7 +264,7 @@ impl Clocks {
         u64::try_from(ahead_ms.unwrap_or_else(alone)).unwrap_or_default()
     }
 
-    /// How old a record may be that was seen: by the wall clock that is furthest behind.
+    /// Returns how old a record may be that was seen, by the wall clock that is furthest behind.
     pub(super) fn age(&self, now: Now) -> Age {
         match self.passed {
             _ if !self.is_compared => Age::Unknown,
@@ -272,7 +273,7 @@ impl Clocks {
         }
     }
 
-    /// What the wall clock that is furthest ahead may show.
+    /// Returns the latest time that the wall clock furthest ahead may show.
     pub(super) fn latest_ms(&self, now: Now) -> u64 {
         match self.passed {
             Some(passed) if passed.now == now => passed.latest_ms,
@@ -308,7 +309,7 @@ impl Lead {
     }
 }
 
-/// How far the wall clock is above the one that never jumps.
+/// Returns the difference between the wall clock and the monotonic clock.
 fn base(now: Now) -> i64 {
     milliseconds(now.wall_ms).saturating_sub(milliseconds(now.mono_ms))
 }

@@ -1,4 +1,4 @@
-//! Comparing the wall clock of this node with others', and what follows for what it stamps.
+//! Comparison of this node's wall clock with others, and its effect on versions.
 use super::clocks::{FoundClocks, Standing};
 use super::engine::{Ask, AskId, EngineError, Link};
 use super::plan::Stamps;
@@ -6,7 +6,7 @@ use super::{ASK_AGAIN_MS, Remote};
 use crate::clock::Now;
 
 impl<L: Link> Remote<L> {
-    /// Takes notice of the clock, and looks what others show if it is time.
+    /// Judges the clock, and queries the other clocks if it is time.
     pub(super) fn compare_due(&mut self, now: Now) {
         self.clocks.pass(now);
         if self.clocks.take_due(now) {
@@ -18,7 +18,7 @@ impl<L: Link> Remote<L> {
         }
     }
 
-    /// What the clocks of the nodes show.
+    /// Records the answer to a query of the clocks.
     pub(super) fn compared(
         &mut self,
         ask: AskId,
@@ -36,7 +36,7 @@ impl<L: Link> Remote<L> {
         self.clocks.pass(now);
     }
 
-    /// What is stamped at this time.
+    /// Returns the stamps of changes made at this time.
     pub(super) fn stamps(&self, now: Now) -> Stamps {
         Stamps {
             now,

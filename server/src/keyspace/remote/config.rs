@@ -1,33 +1,34 @@
-//! What a node over an engine elsewhere is told at its start.
+//! Configuration of a node over a shared engine.
 
-/// What the operators of a node decide, and what makes it differ from the others.
+/// Settings of a node: those of its operators, and those that distinguish it from other nodes.
 #[derive(Debug, Clone)]
 pub struct RemoteConfig {
-    /// Random, another one whenever a program starts: its commits are known by it.
+    /// Random identifier, a new one at each start of the program. It marks the commits of this process.
     pub process: u128,
-    /// How long this node leaves it to others to end what is over and nobody asks for; another time for each node.
+    /// Time for which this node leaves it to others to remove expired entries that are not requested; different for
+    /// each node.
     pub patience_ms: u64,
-    /// How long a tombstone is kept.
+    /// Time for which a tombstone is kept.
     pub tombstone_ms: u64,
-    /// Most keys of a page.
+    /// Maximum number of keys on a page.
     pub page_keys: usize,
-    /// Most operations of a transaction.
+    /// Maximum number of operations in a transaction.
     pub max_operations: u64,
-    /// Bytes of memory for what keys held last: it saves a change the read before it.
+    /// Memory for cached records in bytes. A cached record saves a change the read before it.
     pub guess_bytes: usize,
-    /// For how long after all changes were certainly known reads may be answered from that, if they ask for no more.
+    /// Time after all changes were certainly known during which eventual reads may be answered from the cached records.
     pub trust_ms: u64,
-    /// By how much the wall clock of this node may be ahead of most others' before it gives no versions any more.
+    /// Maximum lead of this node's wall clock over most others. Beyond it, the node assigns no versions.
     pub clock_limit_ms: u64,
-    /// How often clocks are compared.
+    /// Interval between comparisons of the clocks.
     pub compare_ms: u64,
 }
 
 impl RemoteConfig {
-    /// As it should be, with what is to be random.
+    /// Returns the default configuration with its random values.
     ///
     /// # Errors
-    /// The system gives no random numbers.
+    /// The system provides no random numbers.
     pub fn random() -> std::io::Result<Self> {
         let mut process = [0; 16];
         getrandom::fill(&mut process).map_err(std::io::Error::other)?;

@@ -1,8 +1,10 @@
-//! Reads of what is known here. The engine is asked how far it is, once for all that wait for that; when all changes up to there are known, what is
-//! known is the answer: it is what a read of the engine between question and answer would have found.
+//! Reads from the record cache that the engine confirms. The engine is asked for its current revision, once for all waiting reads. When all
+//! changes up to this revision are known, the cached record is the answer. A read of the engine between request and answer would have found
+//! the same.
 //!
-//! Reads of one key end in the order in which they were asked. So behind one that cannot be answered so its key is read from the engine, one after
-//! the other; and if anything else is asked of the key, all that wait to read it are read so before it.
+//! Reads of one key end in the order in which they were requested. Behind a read that the cache cannot answer, the key is read from the
+//! engine, one read after the other. If any other operation on the key is requested, all waiting reads of the key go to the engine before
+//! it.
 use super::Remote;
 use super::engine::{Ask, AskId, BUCKETS, EngineError, Link, Revision, bucket_of};
 use super::plan::{self, Work};
@@ -14,15 +16,16 @@ use bytes::Bytes;
 use smallvec::smallvec;
 use std::collections::VecDeque;
 
-/// For so long reads gather at most if nobody [says](crate::keyspace::Keyspace::ask_gathered) that no more come soon; for longer only while so many questions
-/// are under way.
+/// Maximum time in milliseconds for which reads gather, unless [`ask_gathered`](crate::keyspace::Keyspace::ask_gathered) is called before.
+/// They gather longer only while [`UNDER_WAY`] engine requests are in progress.
 const GATHERING_MS: u64 = 2;
 const UNDER_WAY: usize = 8;
 
-/// While fewer are under way, nobody waits for an answer to others: there is something to do while one is on its way.
+/// Number of engine requests in progress from which on more reads gather. With fewer, a new request is sent at once, so that there is work
+/// while one is in progress.
 const OVERLAPPING: usize = 2;
 
-/// For so long a change that the engine has made may not be known here. Then the engine is read.
+/// Time in milliseconds for which reads wait for a change that the engine has made and that is not known here. Then the engine is read.
 const PATIENCE_MS: u64 = 20;
 
 /// A read that waits.
@@ -34,22 +37,22 @@ struct Reading {
     deadline_ms: u64,
 }
 
-/// What waits, oldest first: `behind`, then `asked`, then `gathered`.
+/// Waiting reads, oldest first: `behind`, then `asked`, then `gathered`.
 #[derive(Debug)]
 pub(super) struct Confirming {
-    /// The engine was so far, and these wait until that is known, or until then.
+    /// Reads that wait until changes up to the revision are known, or until the time in milliseconds.
     behind: VecDeque<(Revision, u64, Vec<Reading>)>,
-    /// Under which name it was asked how far the engine is.
+    /// Reads that wait for the engine's revision, by engine request.
     asked: VecDeque<(AskId, Vec<Reading>)>,
-    /// Since when they gather.
+    /// Time at which the gathered reads began to gather.
     gathered_ms: u64,
-    /// The next question is for these.
+    /// Reads of the next engine request.
     gathered: Vec<Reading>,
-    /// How many are of each bucket.
+    /// Number of waiting reads for each bucket.
     counts: Box<[u32]>,
-    /// How far the engine was when that was known too late.
+    /// The highest revision whose changes became known too late.
     too_late: Revision,
-    /// No deadline is earlier.
+    /// Lower bound of all deadlines.
     deadline_ms: u64,
 }
 
@@ -81,7 +84,7 @@ impl Confirming {
         self.gathered.push(reading);
     }
 
-    /// How many wait for a question that can be asked at any time.
+    /// Returns the number of reads whose engine request can be sent at any time.
     pub(super) fn gathered(&self) -> usize {
         if self.asked.len() < OVERLAPPING {
             self.gathered.len()
@@ -90,13 +93,13 @@ impl Confirming {
         }
     }
 
-    /// When the engine is to be asked at the latest.
+    /// Returns the latest time for the next engine request.
     fn due_ms(&self) -> Option<u64> {
         let is_due = !self.gathered.is_empty() && self.asked.len() < UNDER_WAY;
         is_due.then_some(self.gathered_ms + GATHERING_MS)
     }
 
-    /// Those that were asked before this question or the ones before it: the answer holds for them as well.
+    /// Takes the reads of this engine request and of those before it: the answer holds for them as well.
     fn take_asked(&mut self, ask: AskId) -> Vec<Reading> {
         let Some(place) = self.asked.iter().position(|(asked, _)| *asked == ask) else {
             return Vec::new();
@@ -105,14 +108,14 @@ impl Confirming {
         asked.reduce(together).unwrap_or_default()
     }
 
-    /// Those that wait for changes up to this revision.
+    /// Takes the reads that wait for changes up to this revision.
     fn take_behind(&mut self, known: Revision) -> Vec<Reading> {
         let count = self.behind.partition_point(|(at, ..)| *at <= known);
         let reads = self.behind.drain(..count).map(|(.., reads)| reads);
         reads.reduce(together).unwrap_or_default()
     }
 
-    /// Those that have waited for changes in vain, and those before them.
+    /// Takes the reads that have waited too long for changes, and those before them.
     fn take_late(&mut self, now_ms: u64) -> Vec<Reading> {
         let count = self
             .behind
@@ -124,7 +127,7 @@ impl Confirming {
         late.reduce(together).unwrap_or_default()
     }
 
-    /// Those for which this holds, in their order.
+    /// Takes the reads for which `is_meant` returns true, in their order.
     fn extract(&mut self, mut is_meant: impl FnMut(&Reading) -> bool) -> Vec<Reading> {
         let behind = self.behind.iter_mut().map(|(.., reads)| reads);
         let asked = self.asked.iter_mut().map(|(_, reads)| reads);
@@ -159,7 +162,7 @@ fn together(mut reads: Vec<Reading>, next: Vec<Reading>) -> Vec<Reading> {
 }
 
 impl<L: Link> Remote<L> {
-    /// Whether an operation is a read that waits only until it is known how far the engine is.
+    /// Adds the operation if it is a read that waits only for the engine's revision. Returns whether it was added.
     pub(super) fn confirms(
         &mut self,
         asked: &Asked,
@@ -192,7 +195,7 @@ impl<L: Link> Remote<L> {
         true
     }
 
-    /// Asks how far the engine is, if it is time.
+    /// Requests the engine's revision if it is time.
     pub(super) fn ask_revision_due(&mut self, now: Now) {
         let due_ms = self.confirming.due_ms();
         if due_ms.is_some_and(|at_ms| at_ms <= now.mono_ms) {
@@ -200,14 +203,14 @@ impl<L: Link> Remote<L> {
         }
     }
 
-    /// Asks how far the engine is.
+    /// Requests the engine's revision.
     pub(super) fn ask_revision(&mut self) {
         let ask = self.ask(Ask::Revision);
         let reads = std::mem::take(&mut self.confirming.gathered);
         self.confirming.asked.push_back((ask, reads));
     }
 
-    /// So far the engine was.
+    /// Records the engine's revision.
     pub(super) fn told_revision(
         &mut self,
         ask: AskId,
@@ -225,14 +228,14 @@ impl<L: Link> Remote<L> {
                 self.confirming.behind.push_back((at, until_ms, reads));
             }
             _ => {
-                // Those before them first: what ends in order is read in order.
+                // The earlier reads go first, since reads of a key end in order.
                 let behind = self.confirming.take_behind(Revision(u64::MAX));
                 self.unconfirmed(together(behind, reads));
             }
         }
     }
 
-    /// All changes up to this revision are known.
+    /// Answers the reads that wait for changes up to this revision, which are known now.
     pub(super) fn confirm_until(&mut self, known: Revision, now: Now) {
         if !self.confirming.behind.is_empty() {
             let reads = self.confirming.take_behind(known);
@@ -240,12 +243,12 @@ impl<L: Link> Remote<L> {
         }
     }
 
-    /// What is known of the keys of these is what the engine has.
+    /// Answers reads whose cached records are confirmed by the engine.
     fn confirm(&mut self, reads: Vec<Reading>, now: Now) {
         let mut count = 0;
         for reading in reads {
             let key = &reading.key;
-            // One before it may have had to be read, and this one ends behind it.
+            // An earlier read of the key may have gone to the engine, and this one ends behind it.
             let seen = self.guesses.look(key).filter(|_| !self.tasks.is_busy(key));
             let end =
                 seen.and_then(|seen| plan::look((key, seen), reading.remaining, &self.sights, now));
@@ -260,14 +263,14 @@ impl<L: Link> Remote<L> {
         self.standing.confirmed(count);
     }
 
-    /// The engine is asked what the keys of these hold.
+    /// Sends the reads to the engine.
     fn unconfirmed(&mut self, reads: Vec<Reading>) {
         for reading in reads {
             self.add_reading(reading);
         }
     }
 
-    /// What waits to read a key is read from the engine: something else is to be done on it.
+    /// Sends the waiting reads of a key to the engine, because another operation on it follows.
     pub(super) fn read_plainly(&mut self, key: &[u8]) {
         for reading in self.confirming.take_key(key) {
             self.add_reading(reading);
@@ -286,7 +289,7 @@ impl<L: Link> Remote<L> {
             .add(ticket, None, reading.deadline_ms, keys, work);
     }
 
-    /// Lets time pass.
+    /// Expires reads, and sends those to the engine that have waited too long.
     pub(super) fn pass_confirming(&mut self, now: Now) {
         if self.confirming.deadline_ms <= now.mono_ms {
             let mut next_ms = u64::MAX;
@@ -307,14 +310,14 @@ impl<L: Link> Remote<L> {
         self.unconfirmed(late);
     }
 
-    /// Changes may be missed: nobody waits for them any longer.
+    /// Sends the waiting reads to the engine, because changes may have been missed.
     pub(super) fn doubt_confirming(&mut self) {
         self.confirming.too_late = Revision(0);
         let reads = self.confirming.take_behind(Revision(u64::MAX));
         self.unconfirmed(reads);
     }
 
-    /// The engine is away.
+    /// Refuses all waiting reads, because the engine is away.
     pub(super) fn give_up_confirming(&mut self) {
         self.confirming.counts.fill(0);
         for reading in self.confirming.extract(|_| true) {

@@ -1,4 +1,4 @@
-//! What an engine elsewhere has to do for a [`Remote`](super::Remote) keyspace, as questions and news without I/O.
+//! The interface of an engine to a [`Remote`](super::Remote) keyspace, as requests and events without I/O.
 use super::clocks::FoundClocks;
 use super::record::Record;
 use crate::keyspace::RequestDigest;
@@ -10,39 +10,39 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// Into so many buckets the entries are divided; each has a floor of its own.
+/// Number of buckets into which the entries are divided; each has a floor of its own.
 pub const BUCKETS: u16 = 1024;
 
-/// The state of a place of the engine, and where in the order of all its changes that was made. No two are equal; a later
-/// one is greater. The one of a place that has never been written, or was deleted, is zero.
+/// The position of a change in the order of all changes of the engine, which also identifies the state of an engine key. Revisions are
+/// unique, and a later one is greater. An engine key that was never written, or was deleted, has revision zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Revision(pub u64);
 
-/// Names a question, so that its answer is known. None is used again by the same process.
+/// Identifies an engine request and its answer. A process never reuses one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AskId(pub u64);
 
-/// A place of the engine.
+/// A key in the engine.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
     /// The [record](Record) of a key.
     Entry(Bytes),
-    /// The highest version that a tombstone had which was purged from this bucket.
+    /// The highest version of the tombstones purged from this bucket.
     Floor(u16),
-    /// The answer to a request that several servers may be given. It goes by itself, some time after nobody can deliver the request
-    /// again: an engine keeps it for [so long](ANSWER_LIFETIME) at least.
+    /// The answer to a request that several servers may receive. It expires some time after the request can no longer be delivered again:
+    /// an engine keeps it for at least [`ANSWER_LIFETIME`].
     Answer(RequestDigest),
 }
 
-/// For so long, at least, an engine keeps the answer to a request; nobody executes one for as long as that after it came.
+/// Minimum time for which an engine keeps the answer to a request. No server executes a request this long after it arrived.
 pub const ANSWER_LIFETIME: Duration = Duration::from_secs(11 * 60);
 
-/// For so long an engine keeps what a node told of its clock.
+/// Time for which an engine keeps a node's reading of its clock.
 pub const CLOCK_LIFETIME: Duration = Duration::from_secs(20);
 
-/// The bucket that a key belongs to. It is the same for ever: the format of the data depends on it.
+/// Returns the bucket of a key. The function must never change: the format of the data depends on it.
 pub fn bucket_of(key: &[u8]) -> u16 {
-    // FNV-1a. Buckets need to be even, not secret: who fills one makes its floor rise, nothing else.
+    // FNV-1a. Buckets need to be even, not secret: a client that fills one makes its floor rise, nothing else.
     let hash = key.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     });
@@ -50,7 +50,7 @@ pub fn bucket_of(key: &[u8]) -> u16 {
     u16::try_from(folded % u64::from(BUCKETS)).unwrap_or_default()
 }
 
-/// What a place is to hold.
+/// The new content of an engine key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Put {
     /// The record of a key.
@@ -59,21 +59,21 @@ pub enum Put {
     Floor(Version),
     /// An answer.
     Answer(Bytes),
-    /// Nothing: a tombstone is purged.
+    /// The absence of a record: a tombstone is purged.
     Nothing,
 }
 
-/// Changes that are made all at one moment, or not at all.
+/// A set of changes that is made atomically.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unit {
-    /// They are made if all of these places have these revisions.
+    /// The revisions that these engine keys must have for the changes to be made.
     pub compares: Vec<(Place, Revision)>,
-    /// The changes, of different places.
+    /// The changes, each of a different engine key.
     pub puts: Vec<(Place, Put)>,
 }
 
 impl Unit {
-    /// The request to which it has the answer.
+    /// Returns the request whose answer the unit contains.
     pub fn request(&self) -> Option<RequestDigest> {
         self.compares.iter().find_map(|(place, _)| match place {
             Place::Answer(request) => Some(*request),
@@ -82,45 +82,48 @@ impl Unit {
     }
 }
 
-/// Keys of one question: one, for the most part.
+/// The keys of one engine request; usually one.
 pub type Keys = SmallVec<[Bytes; 1]>;
 
-/// What is asked of an engine.
+/// A request to an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ask {
-    /// What these keys hold, at one moment between question and answer. Ends with [`News::Read`].
+    /// Read the records of these keys at one moment between request and answer. Ends with [`News::Read`].
     Read(Keys),
-    /// What this key holds, for somebody who changes nothing: the floor, which only a change is compared with, need not be looked at.
-    /// Ends with [`News::Read`], too.
+    /// Read the record of this key for an operation that changes nothing. The floor may be left out: only a change compares it. Also ends
+    /// with [`News::Read`].
     Look(Bytes),
-    /// Which revision the last change has that was made, at one moment between question and answer. Ends with [`News::Revision`]. Asked only
-    /// of an engine that [counts its revisions](Link::counts_revisions).
+    /// Return the revision of the last change, at one moment between request and answer. Ends with [`News::Revision`]. Sent only to an
+    /// engine that [counts its revisions](Link::counts_revisions).
     Revision,
     /// Make these changes. Ends with [`News::Committed`].
     Commit(Arc<Unit>),
-    /// Keys with records, in the order of the engine, behind this one. Ends with [`News::Page`].
+    /// Read keys with records behind this one, in the order of the engine. Ends with [`News::Page`].
     Page {
-        /// Behind which key of which bucket; the empty key is before all others.
+        /// The bucket and key behind which the page begins. The empty key precedes all others.
         after: Option<(u16, Bytes)>,
-        /// How many records are looked at, at most.
+        /// Maximum number of records to examine.
         most: usize,
     },
-    /// All records at one moment, and then all changes. What was watched before is forgotten, as is a watch that was asked for before and
-    /// has not begun. Tells [`News::Snapshot`] any number of times, [`News::Synced`] once, and [`News::Changes`] and
-    /// [`News::Watching`] from then on, with interruptions between [`News::WatchBroken`] and [`News::WatchResumed`], until
-    /// [`News::WatchLost`].
+    /// Watch: read all records at one moment, and then all changes. Replaces the watch in progress, and one that was requested before and
+    /// has not begun. The events are, in this order:
+    ///
+    /// - [`News::Snapshot`], any number of times,
+    /// - [`News::Synced`], once,
+    /// - [`News::Changes`] and [`News::Watching`], with interruptions between [`News::WatchBroken`] and [`News::WatchResumed`],
+    /// - [`News::WatchLost`], which ends the watch.
     Watch,
-    /// Look what the wall clocks of all nodes show, and tell what that of this one does; the engine forgets it
-    /// [some time](CLOCK_LIFETIME) later. Ends with [`News::Clocks`], behind which [`News::Writable`] may come.
+    /// Read the wall clocks of all nodes, and report this node's own. The engine drops the reading after [`CLOCK_LIFETIME`]. Ends with
+    /// [`News::Clocks`], which [`News::Writable`] may follow.
     Clocks {
-        /// Which node tells.
+        /// The process that reports its clock.
         process: u128,
-        /// What its clock shows.
+        /// The reading of its clock.
         shown_ms: u64,
     },
 }
 
-/// What a key holds.
+/// The state of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     /// The record, with its revision; `None` if there is none.
@@ -129,140 +132,142 @@ pub struct Seen {
     pub floor: (Version, Revision),
 }
 
-/// In the place of a floor that was not looked at. No floor is like that: each has been written.
+/// Placeholder for a floor that was not read. No floor has this value, since each was written.
 pub const UNKNOWN_FLOOR: (Version, Revision) = ((0, 0), Revision(0));
 
-/// A record that was found.
+/// A record with its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Whose.
+    /// The key.
     pub key: Bytes,
     /// The record.
     pub record: Record,
-    /// Its revision.
+    /// The revision of the record.
     pub revision: Revision,
 }
 
-/// Records in the order of the engine.
+/// A page of records in the order of the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundPage {
     /// The records.
     pub records: Vec<Found>,
-    /// Whether there are more behind them.
+    /// Whether more records follow.
     pub has_more: bool,
 }
 
 impl Seen {
-    /// The revision of the last change of this key, or, if it has no record, of one behind it.
+    /// Returns the revision of the last change of this key. If it has no record, the revision may be that of a later change in its bucket.
     pub fn revision(&self) -> Revision {
-        // Whoever purges a tombstone changes the floor with it.
+        // The purge of a tombstone changes the floor with it.
         self.record.as_ref().map_or(self.floor.1, |(_, it)| *it)
     }
 }
 
-/// What became of a [commit](Ask::Commit).
+/// The outcome of a [commit](Ask::Commit).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It was made, and gave all its places this revision.
+    /// The commit was made. All its engine keys have this revision.
     Done(Revision),
-    /// A place had another revision. What the keys of the unit hold, in their order, at the moment of the refusal.
+    /// An engine key had another revision. Contains the state of the unit's keys, in their order, at the moment of the refusal.
     Refused(Vec<Seen>),
-    /// The request to which the unit has an answer has this one already.
+    /// The request that the unit answers already has this answer.
     Answered(Bytes),
-    /// It will not be made, for a reason that does not pass by itself.
+    /// The commit will not be made, for a permanent reason.
     Failed(EngineError),
-    /// It was made, or not, or will still be.
+    /// The commit was made, or was not, or may still be made.
     Unclear,
-    /// It was not sent, and will not be: there was no connection.
+    /// The commit was not sent and will not be: there was no connection.
     Unsent,
 }
 
-/// Why an engine certainly does not do something.
+/// The reason why an engine certainly does not execute a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
-    /// It has no room.
+    /// The engine is full.
     #[error("the storage is full")]
     Full,
-    /// Too few of its replicas follow it.
+    /// Too few replicas follow the engine.
     #[error("too few replicas of the storage follow it, so that it takes no changes")]
     Unreplicated,
-    /// Something is larger than it takes, which is so many bytes.
+    /// The data exceeds the engine's maximum size, given in bytes.
     #[error(
         "the entry is larger than the storage takes, which is {0} bytes with all that belongs to it"
     )]
     TooLarge(usize),
-    /// The same, by a limit of its own that is lower than it is by default.
+    /// The data exceeds a limit of the engine that is set below its default.
     #[error("the storage refuses so much at once: it is set to take less than by default")]
     TooMuch,
-    /// What it holds is not what this program writes.
+    /// The engine holds data that this program does not write.
     #[error("the storage holds what this program cannot read: {0}")]
     Foreign(String),
-    /// It is not the one any more that this process began with.
+    /// The engine is not the one with which this process began.
     #[error("the storage is another one by now, and the server has to be started anew: {0}")]
     Replaced(String),
 }
 
-/// What an engine tells.
+/// An event from an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
-    /// What keys hold, in their order; no error if it did not answer.
+    /// The state of keys, in their order. If the engine did not answer, the error is `None`.
     Read(AskId, Result<Vec<Seen>, Option<EngineError>>),
-    /// How far the engine is; no error if it did not answer.
+    /// The engine's revision. If the engine did not answer, the error is `None`.
     Revision(AskId, Result<Revision, Option<EngineError>>),
-    /// What became of a commit.
+    /// The outcome of a commit.
     Committed(AskId, Verdict),
-    /// Some of the records; no error if it did not answer.
+    /// A page of records. If the engine did not answer, the error is `None`.
     Page(AskId, Result<FoundPage, Option<EngineError>>),
-    /// What the wall clocks of the nodes show; no error if it did not answer.
+    /// The wall clocks of the nodes. If the engine did not answer, the error is `None`.
     Clocks(AskId, Result<FoundClocks, Option<EngineError>>),
-    /// Whether it takes changes, as what this node [tells of its clock](Ask::Clocks) shows; the error says why it does not.
+    /// Whether the engine accepts changes, as the [report of this node's clock](Ask::Clocks) shows. The error is the reason why it does
+    /// not.
     Writable(Result<(), EngineError>),
-    /// Some of the records that there are.
+    /// A part of the snapshot's records.
     Snapshot(AskId, Vec<Found>),
-    /// The snapshot is whole, at this revision, with the floors of all buckets then.
+    /// The snapshot is complete at this revision. Contains the floors of all buckets at that moment.
     Synced(AskId, Revision, Vec<Version>),
-    /// All changes of one revision, those of floors aside; `None` is a tombstone that was purged.
+    /// All changes of one revision except those of floors. `None` is a purged tombstone.
     Changes(AskId, Revision, Vec<(Bytes, Option<Record>)>),
-    /// All changes that were made up to so long ago are told. Comes every few seconds, while there are changes as well.
+    /// All changes up to this long ago were reported. Arrives every few seconds, between changes as well.
     Watching(AskId, Duration),
-    /// Changes do not come for a while. They will go on where they ended, or be lost.
+    /// Changes are interrupted. They will resume where they stopped, or be lost.
     WatchBroken(AskId),
-    /// They come again, from where they ended.
+    /// Changes have resumed where they stopped.
     WatchResumed(AskId),
-    /// Changes may have been missed, for this reason if it does not pass by itself.
+    /// Changes may have been missed. The reason is given if it is permanent.
     WatchLost(AskId, Option<EngineError>),
-    /// The engine goes on from an earlier state: the last changes that were made or told may not be there. Revisions from now on are
-    /// greater than all before. What was asked before is answered before.
+    /// The engine continues from an earlier state: the last changes made or reported may be missing. Later revisions are greater than all
+    /// earlier ones. Earlier requests are answered before this event.
     Reverted,
 }
 
-/// The way to an engine. Behind it is a task that has the sockets, or a simulation.
+/// A connection to an engine. Behind it is a task that has the sockets, or a simulation.
 pub trait Link: Debug + Send {
-    /// A secret that the engine keeps for all servers of the store, for the tokens of pages.
+    /// Returns a secret that the engine keeps for all servers of the store. It protects page tokens.
     fn store_secret(&self) -> &[u8];
 
-    /// Takes a question. It is answered later, if the engine answers at all; a question that gets none within the engine's own
-    /// limit of time is answered as [unclear](Verdict::Unclear), or not at all.
+    /// Accepts a request. The answer arrives later, if the engine answers at all. After the engine's own time limit, an unanswered request
+    /// is reported as [unclear](Verdict::Unclear), or not at all.
     fn ask(&mut self, id: AskId, ask: Ask);
 
-    /// How many questions it has taken that go out when somebody has it [send](Self::send) them, so that many go together.
+    /// Returns the number of accepted requests that [`send`](Self::send) will send together.
     fn unsent(&self) -> usize {
         0
     }
 
-    /// Sends what it has taken.
+    /// Sends the accepted requests.
     fn send(&mut self) {}
 
-    /// What the engine has told, in the order in which it came.
+    /// Returns the next event, in the order of arrival.
     fn news(&mut self) -> Option<News>;
 
-    /// Whether a commit that was asked once is sent once: nothing on the way sends it again by itself. A refusal is its own then.
+    /// Returns whether each requested commit is sent only once, with no resending on the way. If so, the refusal of a commit that was
+    /// requested once is not caused by a copy of it.
     fn sends_once(&self) -> bool;
 
-    /// Whether its revisions are those of its changes alone, so that a watch tells the last one of them as soon as it is not behind. How far the
-    /// engine is [can be asked](Ask::Revision) then.
+    /// Returns whether only changes have revisions. If so, a watch that is not behind reports the last revision at once, and the engine's
+    /// revision [can be requested](Ask::Revision).
     fn counts_revisions(&self) -> bool;
 
-    /// Ready if there are news. Otherwise the context is woken when there are.
+    /// Returns `Ready` if there are events. Otherwise, the context is woken when one arrives.
     fn poll_news(&mut self, context: &mut Context<'_>) -> Poll<()>;
 }

@@ -1,4 +1,4 @@
-//! Which changes are told: those of the keys that somebody follows, each once, in the order of their versions.
+//! Notifications of changes: those of followed keys, each once, in the order of their versions.
 use super::engine::AskId;
 use super::maps::{ById, ByKey};
 use super::record::{Content, Record};
@@ -6,7 +6,7 @@ use crate::keyspace::rules::Version;
 use crate::keyspace::{Changed, Ticket, Told, What};
 use bytes::Bytes;
 
-/// What was told of a key last, or what it was when somebody began to follow it.
+/// The last known state of a followed key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Last {
     version: Version,
@@ -15,26 +15,26 @@ struct Last {
 
 #[derive(Debug, Default)]
 struct Followed {
-    /// What was told, or seen while nobody knew yet what the key held at the beginning.
+    /// The last state reported, or seen before the initial state of the key was known.
     last: Option<Last>,
-    /// What was told. It can be before the last: an end is not told of what nobody was told.
+    /// The last state reported. It may be older than `last`: the end of an entry that was never reported is not reported.
     told: Option<Last>,
-    /// Those who wait to be told that it is followed.
+    /// Operations that wait for the confirmation that the key is followed.
     waiting: Vec<Ticket>,
 }
 
-/// The keys that somebody follows.
+/// The keys that are followed.
 #[derive(Debug, Default)]
 pub(super) struct Following {
     keys: ByKey<Followed>,
-    /// Which key a question is about.
+    /// The keys of engine requests.
     asked: ById<AskId, Bytes>,
-    /// Those who waited for a key that nobody follows any more.
+    /// Operations that waited for a key that is no longer followed.
     released: Vec<Ticket>,
 }
 
 impl Following {
-    /// Somebody wants to follow a key. Whether that is so already, and nothing has to be asked.
+    /// Begins to follow a key. Returns whether its state is known already, so that no engine request is necessary.
     pub(super) fn begin(&mut self, key: &Bytes, ticket: Ticket) -> bool {
         let followed = self.keys.entry(key.clone()).or_default();
         if followed.last.is_some() && followed.waiting.is_empty() {
@@ -44,45 +44,45 @@ impl Following {
         false
     }
 
-    /// What the key holds was asked for.
+    /// Records an engine request for the state of a key.
     pub(super) fn asked(&mut self, ask: AskId, key: Bytes) {
         self.asked.insert(ask, key);
     }
 
-    /// Which key a question was about, if it was about one that is to be followed.
+    /// Returns the key of an engine request if it was made for a followed key.
     pub(super) fn answered(&mut self, ask: AskId) -> Option<Bytes> {
         self.asked.remove(&ask)
     }
 
-    /// Questions that were asked so far are of no use any more.
+    /// Forgets the engine requests so far, whose answers are no longer useful.
     pub(super) fn forget_asked(&mut self) {
         self.asked.clear();
     }
 
-    /// Whether somebody follows it, or waits for that.
+    /// Returns whether the key is followed, or is about to be.
     pub(super) fn has(&self, key: &[u8]) -> bool {
         self.keys.contains_key(key)
     }
 
-    /// Whether somebody waits until it is known what the key holds.
+    /// Returns whether an operation waits for the state of the key.
     pub(super) fn is_waited_for(&self, key: &[u8]) -> bool {
         let followed = self.keys.get(key);
         followed.is_some_and(|followed| !followed.waiting.is_empty())
     }
 
-    /// All of them.
+    /// Returns all followed keys.
     pub(super) fn keys(&self) -> impl Iterator<Item = &Bytes> {
         self.keys.keys()
     }
 
-    /// It is known what the key held at one moment; all changes behind it will be told. Gives those who waited for that.
+    /// Records the state of a key at one moment; all later changes will be reported. Returns the operations that waited for it.
     pub(super) fn found(
         &mut self,
         key: &Bytes,
         record: Option<&Record>,
         floor: Version,
     ) -> Vec<Ticket> {
-        // A second answer, to a question that was asked again, may be ahead of the changes that are still to be told.
+        // The second answer to a repeated request may be ahead of changes that are still to be reported.
         let Some(followed) = self
             .keys
             .get_mut(key)
@@ -100,40 +100,40 @@ impl Following {
         std::mem::take(&mut followed.waiting)
     }
 
-    /// It cannot be known what the key holds. Gives those who wait for that.
+    /// Records that the state of the key cannot be known. Returns the operations that waited for it.
     pub(super) fn refused(&mut self, key: &[u8]) -> Vec<Ticket> {
         let followed = self.keys.get_mut(key);
         followed.map_or_else(Vec::new, |it| std::mem::take(&mut it.waiting))
     }
 
-    /// Nothing will be known soon. Gives those who wait, whose keys are not followed for them.
+    /// Stops waiting for states, because none will be known soon. Returns the waiting operations, whose keys are not followed for them.
     pub(super) fn give_up(&mut self) -> Vec<Ticket> {
         let waiting = self.keys.values_mut();
         let waiting = waiting.flat_map(|followed| std::mem::take(&mut followed.waiting));
         let mut waiting: Vec<_> = waiting.collect();
-        // In an order that is the same in each run of a seed.
+        // The order must be the same in each run of a seed.
         waiting.sort_unstable();
         waiting
     }
 
-    /// Nobody follows the key any more. Who still waited for that has to be told an end as well.
+    /// Stops following the key. Operations that still waited for it are to be completed as well.
     pub(super) fn ended(&mut self, key: &[u8]) {
         if let Some(followed) = self.keys.remove(key) {
             self.released.extend(followed.waiting);
         }
     }
 
-    /// Whether [`take_released`](Self::take_released) gives anybody.
+    /// Returns whether [`take_released`](Self::take_released) returns any operation.
     pub(super) fn has_released(&self) -> bool {
         !self.released.is_empty()
     }
 
-    /// Those who waited for a key until nobody followed it any more: no change of it is missed by that.
+    /// Takes the operations that waited for a key until it was no longer followed. They miss no change.
     pub(super) fn take_released(&mut self) -> Vec<Ticket> {
         std::mem::take(&mut self.released)
     }
 
-    /// A key was changed.
+    /// Reports a change of a key.
     pub(super) fn changed(&mut self, key: &Bytes, record: &Record, told: &mut dyn Told) {
         let Some(followed) = self.keys.get_mut(key) else {
             return;
@@ -143,7 +143,7 @@ impl Following {
             return;
         }
         followed.last = Some(last_of(Some(record), (0, 0)));
-        // What was made in between was missed: there is no end to tell of what nobody was told.
+        // The entry was made and removed in a gap. An end is not reported if the entry was not.
         let is_removed_again = !record.is_entry() && last.is_some_and(|last| last.is_removed);
         if followed.waiting.is_empty() && !is_removed_again {
             followed.told = followed.last;
@@ -151,14 +151,14 @@ impl Following {
         }
     }
 
-    /// What was seen last may have been lost. What was told stays told.
+    /// Marks the last seen states as possibly lost. Reported states stay reported.
     pub(super) fn doubt(&mut self) {
         for followed in self.keys.values_mut() {
             followed.last = followed.told.or(followed.last);
         }
     }
 
-    /// Changes may have been missed, and this is what the key holds by now.
+    /// Reports the current state of a key after changes may have been missed.
     pub(super) fn caught_up(
         &mut self,
         key: &Bytes,
@@ -173,8 +173,8 @@ impl Following {
             && let Some(last) = followed.last
             && !last.is_removed
         {
-            // Its tombstone was purged meanwhile, and the floor is not below that. If the engine has lost both, those who were told the
-            // last version still have to take this for a later one.
+            // The tombstone was purged meanwhile, and the floor is at least its version. If the engine has lost both, the version must
+            // still be later than the last one reported.
             let behind = (last.version.0, last.version.1.saturating_add(1));
             let version = floor.max(behind);
             followed.last = Some(Last {
@@ -229,7 +229,7 @@ mod tests {
     use crate::keyspace::End;
     use crate::keyspace::remote::WriteId;
 
-    /// The versions that were told.
+    /// A sink that collects the reported versions.
     #[derive(Default)]
     struct Ear(Vec<u64>);
 
@@ -259,7 +259,7 @@ mod tests {
         }
     }
 
-    /// A key that is followed since it had the version 1.
+    /// Returns a state in which the key is followed since version 1.
     fn followed(key: &Bytes) -> Following {
         let mut following = Following::default();
         assert!(!following.begin(key, Ticket(1)));
@@ -288,7 +288,7 @@ mod tests {
         };
         let (mut following, mut ear) = (followed(&key), Ear::default());
         following.changed(&key, &removed(2), &mut ear);
-        // It was made and removed again in a gap.
+        // The entry was made and removed in a gap.
         following.caught_up(&key, Some(&removed(5)), (0, 0), &mut ear);
         following.doubt();
         following.caught_up(&key, Some(&entry(4)), (0, 0), &mut ear);

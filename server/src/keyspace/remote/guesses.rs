@@ -1,44 +1,44 @@
-//! What keys held when somebody last looked: the first guess of a change, which saves it the question.
+//! Cache of the last known records. A change starts from the cached record, which saves it the read.
 //!
-//! A commit compares what it was decided on, so a guess that is wrong is refused, and the refusal says what is right. What would
-//! change nothing is never answered from a guess, but for reads that ask for no more.
+//! A commit compares the state on which it is based. A stale cached record is therefore refused, and the refusal contains the current one.
+//! An operation that would change nothing is never answered from the cache, except for eventual reads.
 //!
-//! For these a guess must not go back, and must not miss a change: each change is told to it, but an answer can come later than
-//! changes that were made after it. So for each answer it is known whether anything was learnt of its key since it was asked for.
+//! For eventual reads, the cache must not go back and must not miss a change. Each change updates it, but an answer can arrive later than
+//! changes made after it. For each answer, the cache therefore knows whether it has learnt about the key since the request.
 use super::engine::{AskId, BUCKETS, Revision, Seen, bucket_of};
 use super::maps::ByKey;
 use super::record::{Content, Record};
 use bytes::Bytes;
 
-/// What a guess takes besides key and value, roughly.
+/// Approximate memory of a cached record in bytes, without key and value.
 const OVERHEAD: usize = 200;
 
-/// The keys that were looked at last. There are two generations: when the younger one has its half of the room, it becomes the
-/// older one, and what nobody has asked for since goes.
+/// Cache of records in two generations. When the younger generation fills its half of the memory, it becomes the older one. The former
+/// older generation, which was not used since, is dropped.
 #[derive(Debug)]
 pub(super) struct Guesses {
     young: ByKey<Seen>,
     old: ByKey<Seen>,
     young_bytes: usize,
     max_bytes: usize,
-    /// Of each bucket.
+    /// The last information for each bucket.
     learnt: Box<[Learnt]>,
-    /// The last question that was asked.
+    /// The last engine request.
     asked: AskId,
-    /// Of answers to questions up to this one changes may be missed.
+    /// The last engine request whose answer may miss changes.
     doubtful: AskId,
 }
 
-/// The last that was learnt of the keys of one bucket. Two keys in one can cost an answer that is not remembered, nothing else.
+/// The last information about the keys of a bucket. Two keys in one bucket can cost a cached answer, nothing else.
 #[derive(Debug, Clone, Copy)]
 struct Learnt {
-    /// What was asked until then.
+    /// The last engine request at that time.
     asked: AskId,
     revision: Revision,
 }
 
 impl Guesses {
-    /// In so many bytes, roughly.
+    /// Creates a cache of approximately `max_bytes` bytes.
     pub(super) fn new(max_bytes: usize) -> Self {
         let nothing = Learnt {
             asked: AskId(0),
@@ -55,12 +55,12 @@ impl Guesses {
         }
     }
 
-    /// A question was asked.
+    /// Records an engine request.
     pub(super) fn asked(&mut self, ask: AskId) {
         self.asked = ask;
     }
 
-    /// What all of these keys may hold, if there is a guess for each.
+    /// Returns the cached states of these keys if there is one for each.
     pub(super) fn of(&mut self, keys: &[Bytes]) -> Option<Vec<Seen>> {
         keys.iter().map(|key| self.get(key)).collect()
     }
@@ -69,7 +69,7 @@ impl Guesses {
         self.look(key).cloned()
     }
 
-    /// What a key may hold, if there is a guess.
+    /// Returns the cached state of a key.
     pub(super) fn look(&mut self, key: &Bytes) -> Option<&Seen> {
         if !self.old.is_empty()
             && let Some(seen) = self.old.remove(key)
@@ -79,17 +79,17 @@ impl Guesses {
         self.young.get(key)
     }
 
-    /// Returns the guess of what a key holds, without counting as a look.
+    /// Returns the cached state of a key, without counting as a use.
     pub(super) fn peek(&self, key: &[u8]) -> Option<&Seen> {
         self.young.get(key).or_else(|| self.old.get(key))
     }
 
-    /// Whether there is a guess of what a key holds.
+    /// Returns whether the state of a key is cached.
     pub(super) fn has(&self, key: &Bytes) -> bool {
         self.young.contains_key(key) || self.old.contains_key(key)
     }
 
-    /// This was the answer to a question. Whether it is known by now, or something later.
+    /// Records the answer to an engine request. Returns whether this state or a later one is cached now.
     pub(super) fn saw(&mut self, ask: AskId, key: &Bytes, seen: &Seen) -> bool {
         let learnt = self.learnt[usize::from(bucket_of(key))];
         let is_behind = learnt.asked >= ask && learnt.revision > seen.revision();
@@ -111,14 +111,14 @@ impl Guesses {
         true
     }
 
-    /// The key was given this record.
+    /// Records a change of a key.
     pub(super) fn changed(&mut self, key: &Bytes, record: &Record, revision: Revision) {
         self.learn(key, revision);
         if let Some(known) = self.young.get_mut(key) {
             if known.revision() >= revision {
                 return;
             }
-            // Most changes leave a key as large as it was.
+            // Most changes leave the size of a key's record unchanged.
             let before = bytes_of(key, known);
             if before == bytes_with(key, record) {
                 known.record = Some((record.clone(), revision));
@@ -138,14 +138,14 @@ impl Guesses {
         }
     }
 
-    /// The key's tombstone was purged.
+    /// Records the purge of a key's tombstone.
     pub(super) fn purged(&mut self, key: &Bytes, at: Revision) {
         self.learn(key, at);
         self.old.remove(key);
         self.forget(key);
     }
 
-    /// These keys have changed, nobody says how.
+    /// Drops the cached states of these keys, which have changed in an unknown way.
     pub(super) fn doubt(&mut self, keys: &[Bytes]) {
         for key in keys {
             self.old.remove(key);
@@ -154,7 +154,7 @@ impl Guesses {
         self.doubtful = self.asked;
     }
 
-    /// Changes may have been missed.
+    /// Clears the cache, because changes may have been missed.
     pub(super) fn clear(&mut self) {
         self.young.clear();
         self.old.clear();
@@ -229,7 +229,7 @@ mod tests {
         }
     }
 
-    /// At which revision the guess is.
+    /// Returns the revision of the cached state.
     fn known(guesses: &mut Guesses) -> Option<u64> {
         let seen = guesses.of(std::slice::from_ref(&KEY))?;
         Some(seen[0].revision().0)
@@ -242,7 +242,7 @@ mod tests {
         guesses.changed(&KEY, &record(6), Revision(6));
         guesses.saw(AskId(1), &KEY, &seen(5));
         assert_eq!(known(&mut guesses), None);
-        // One that was asked for after that cannot be behind it.
+        // The answer to a request sent after that cannot be older.
         guesses.asked(AskId(2));
         guesses.saw(AskId(2), &KEY, &seen(6));
         assert_eq!(known(&mut guesses), Some(6));
@@ -271,7 +271,7 @@ mod tests {
         }
         guesses.changed(&KEY, &entry(3, 8), Revision(8));
         assert_eq!(known(&mut guesses), Some(9));
-        // It takes more than half of the room.
+        // The record takes more than half of the memory.
         guesses.changed(&KEY, &entry(400, 10), Revision(10));
         assert_eq!(known(&mut guesses), None);
         assert_eq!(guesses.young_bytes, 0);

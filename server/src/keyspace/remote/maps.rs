@@ -1,10 +1,10 @@
-//! Maps of what is under way and known: each request passes many of them, and the hash that the standard library has would be a good part of what it costs.
+//! Maps with fast hashes. Each request passes many maps, and the hash of the standard library would be a good part of its cost.
 use bytes::Bytes;
 use foldhash::{fast, quality};
 use std::collections::HashMap;
 
-/// By a number that this process has given.
+/// A map by a number that this process has assigned.
 pub(super) type ById<Id, Value> = HashMap<Id, Value, fast::RandomState>;
 
-/// By a key, which somebody else has chosen.
+/// A map by a key, which clients choose.
 pub(super) type ByKey<Value> = HashMap<Bytes, Value, quality::RandomState>;

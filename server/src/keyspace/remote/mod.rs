@@ -1,33 +1,33 @@
-//! A keyspace over an engine elsewhere, which other nodes change as well: read, apply the rules, commit by compare-and-swap, and
+//! A keyspace over an engine that other nodes share. An operation reads, applies the rules, commits by compare-and-swap, and starts
 //! again on a conflict.
 //!
 //! ```text
 //!   operate, transact ─▶ a queue for each key ─▶ read ─▶ plan (the rules, expiry) ─▶ commit ─▶ ended
 //!                                                 ▲           │ nothing changes ──────────────▶ ended
 //!                                                 └───────────┴── refused, and not by its own copy
-//!   the engine's changes ─▶ sights (what ends when), following (what is told), whose commit was that?
+//!   the engine's changes ─▶ sights (expiry), following (notifications), tasks (which commit made the change)
 //! ```
 //!
-//! A state machine without I/O, as every keyspace: what it asks goes through a [`Link`], whose news it takes over in
-//! [`advance`](Keyspace::advance). Nodes do not know of each other; what one needs of another one is in the engine.
+//! Like every keyspace, it is a state machine without I/O. Its engine requests go through a [`Link`], whose events it processes in
+//! [`advance`](Keyspace::advance). Nodes do not know of each other; all that they share is in the engine.
 //!
-//! # What a commit compares
+//! # Comparisons of a commit
 //!
-//! The revision of the record that was read, a tombstone included; or that there is none, and the floor of its bucket. As long
-//! as the floor has its revision no tombstone of the bucket was purged, so nobody made the key and deleted it meanwhile unseen.
-//! If other servers may be given the same request, that it has no answer either; the answer is put with the changes, and alone if
-//! nothing is changed.
+//! A commit compares the revision of the record that was read, also if it is a tombstone. If the key has no record, the commit
+//! compares the absence of a record and the floor of the key's bucket. While the floor has its revision, no tombstone of the bucket
+//! was purged. The key was therefore not created and deleted unseen in the meantime. If other servers may receive the same request,
+//! the commit also compares that it has no answer. The answer is put with the changes, or alone if nothing is changed.
 //!
-//! # Whose clock counts
+//! # Clocks
 //!
-//! A version is made of the clock of the node that gives it, and stays. So a node gives none as long as its clock is ahead of most
-//! others (`clocks`); what would change something is refused. Ends do not hang on it: see `sights`.
+//! A version is made of the clock of the node that assigns it, and is permanent. A node therefore assigns none while its clock is
+//! ahead of most others (`clocks`), and refuses operations that would change something. Expiry does not depend on it: see `sights`.
 //!
-//! # What became of a commit
+//! # Outcome of a commit
 //!
-//! Whoever gets no answer sends the very same commit again until a compare decides. A refusal may come from its own former
-//! copy: each record says who wrote it, and once the node has seen all changes up to the refusal, it knows whether its own was
-//! among them. If changes were missed meanwhile, the outcome is [unknown](End::Unknown).
+//! If no answer arrives, the node resends the identical commit until a compare succeeds or fails. A refusal may be caused by a former
+//! copy of the commit. Each record names the commit that made it. Once the node has seen all changes up to the refusal, it knows
+//! whether its own was among them. If changes were missed meanwhile, the outcome is [unknown](End::Unknown).
 mod answer;
 mod away;
 mod clocks;
@@ -98,16 +98,16 @@ use tasks::Tasks;
 use untold::Untold;
 use watching::Watch;
 
-/// Entries in an engine elsewhere.
+/// A keyspace over a shared engine.
 #[derive(Debug)]
 pub struct Remote<L> {
     link: L,
     config: RemoteConfig,
     asks: u64,
     watch: Watch,
-    /// Since when changes are missed.
+    /// Time since when changes are missed.
     missing_since_ms: Option<u64>,
-    /// Up to when all changes are certainly known.
+    /// Time up to which all changes are certainly known.
     complete_ms: u64,
     sights: Sights,
     following: Following,
@@ -117,14 +117,14 @@ pub struct Remote<L> {
     untold: Untold,
     pages: HashMap<AskId, Page>,
     page_tokens: PageTokens,
-    /// Questions about keys to follow that got no answer, and pages: asked again then.
+    /// Engine requests to repeat, each with its time: unanswered ones about followed keys, and pages.
     again: Vec<(u64, Again)>,
     highest: Version,
     standing: Standing,
     clocks: Clocks,
-    /// The question about clocks whose answer is still to come.
+    /// The unanswered engine request for clocks.
     asked_clocks: Option<AskId>,
-    /// When time passed last.
+    /// Time of the last [`advance`](Keyspace::advance).
     advanced: Option<Now>,
 }
 
@@ -134,18 +134,19 @@ enum Again {
     Page(Page),
 }
 
-/// For so long after a watch was broken or lost, or before there is the first one, what would be committed waits for the next one: what is refused
-/// while changes are missed has an outcome that nobody knows.
+/// Time in milliseconds for which commits wait for the next watch after one was broken or lost, or before the first one. A commit that is
+/// refused while changes are missed has an unknown outcome.
 const HOLD_MS: u64 = 1_000;
 
-/// How long the end of an entry is not begun again.
+/// Time in milliseconds before the removal of an expired entry is attempted again.
 const FINISH_AGAIN_MS: u64 = 1_000;
 
-/// How long a question that got no answer is not asked again.
+/// Time in milliseconds before an unanswered engine request is repeated.
 const ASK_AGAIN_MS: u64 = 100;
 
 impl<L: Link> Remote<L> {
-    /// Over the engine behind `link`, whose changes it begins to watch as soon as it is [advanced](Keyspace::advance).
+    /// Creates a keyspace over the engine behind `link`. The keyspace begins to watch its changes when it is first
+    /// [advanced](Keyspace::advance).
     pub fn new(config: RemoteConfig, link: L) -> Self {
         Self {
             page_tokens: PageTokens::new(link.store_secret()),
@@ -209,7 +210,7 @@ impl<L: Link> Remote<L> {
                     let ago_ms = u64::try_from(ago.as_millis()).unwrap_or(u64::MAX);
                     self.complete_ms = self.complete_ms.max(now.mono_ms.saturating_sub(ago_ms));
                 }
-                // Nothing has come of what was asked, not even the lack of an answer.
+                // No request has an outcome, not even the lack of an answer.
                 return;
             }
             News::WatchBroken(ask) => self.interrupted(ask, true),
@@ -226,10 +227,10 @@ impl<L: Link> Remote<L> {
         }
     }
 
-    /// Begins the next watch, asks again what got no answer, and ends what is over, as far as it is time.
+    /// Begins the next watch, repeats unanswered engine requests, and removes expired entries, as far as they are due.
     fn begin_due(&mut self, now: Now) {
         self.compare_due(now);
-        // How much time old entries have left hangs on the clocks.
+        // The remaining time of old entries depends on the clocks.
         if let Watch::Begins(at_ms) = self.watch
             && at_ms <= now.mono_ms
             && self.clocks.standing(now) != clocks::Standing::Unknown
@@ -252,7 +253,7 @@ impl<L: Link> Remote<L> {
             }
         }
         while let Some((key, revision)) = self.sights.take_due(now) {
-            // Once more later, if it could not be ended by then.
+            // Another attempt follows if this one does not succeed by then.
             let later_ms = now.mono_ms + FINISH_AGAIN_MS;
             self.sights.postpone(&key, revision, later_ms);
             if !self.tasks.is_busy(&key) {
@@ -271,7 +272,7 @@ impl<L: Link> Remote<L> {
             .unwrap_or_else(|| Tasks::deadline(asked.now));
         let ticket = Some(asked.ticket);
         for key in &keys {
-            // In the order in which they were asked.
+            // Operations on a key run in the order of their requests.
             self.read_plainly(key);
         }
         self.tasks
@@ -280,12 +281,12 @@ impl<L: Link> Remote<L> {
         None
     }
 
-    /// Until when commits wait for the watch.
+    /// Returns the time until which commits wait for the watch.
     fn held_until_ms(&self) -> Option<u64> {
         self.missing_since_ms.map(|since_ms| since_ms + HOLD_MS)
     }
 
-    /// Sends what the tasks have to ask.
+    /// Sends the engine requests of the tasks.
     fn send(&mut self, now: Now) {
         self.clocks.pass(now);
         if self.clocks.standing(now) == clocks::Standing::Unknown {
@@ -293,7 +294,8 @@ impl<L: Link> Remote<L> {
         }
         let stamps = self.stamps(now);
         let is_live = self.is_live();
-        // What was sent to be made cannot be refused any more. So the engine is asked for something else first if it may be away.
+        // An operation whose commit was sent cannot be refused any more. If the engine may be away, it is therefore asked for something
+        // else first.
         let may_guess = is_live && !self.standing.is_silent();
         if self.is_watched() {
             self.missing_since_ms = None;
@@ -387,7 +389,7 @@ impl<L: Link> Keyspace for Remote<L> {
     }
 
     fn advance(&mut self, most: usize, now: Now, told: &mut dyn Told) {
-        // A step of the clock since then, before anything is stamped.
+        // A step of the clock has to be seen before anything is stamped.
         self.clocks.pass(now);
         let mut left = most;
         while left > 0
@@ -398,7 +400,7 @@ impl<L: Link> Keyspace for Remote<L> {
         }
         let last = self.advanced.replace(now);
         if left == most && last == Some(now) && !self.has_ended() {
-            // Nothing is due that was not: this is called before each request, of which there are many in a millisecond.
+            // Nothing new is due: this is called before each request, of which there are many in a millisecond.
             return;
         }
         self.give_up_due(now, told);

@@ -1,8 +1,8 @@
 //! Pages of keys.
 //!
-//! A page does not depend on keys that the client may not read: these are skipped before anything is counted, and a page ends behind
-//! a key that it shows. Only a page on which the engine works for longer than [`PAGE_MS`] ends elsewhere, at the end of a bucket, so
-//! how long the engine takes shows in pages as it shows in the time that an answer takes.
+//! A page does not depend on keys that the client may not read. These are skipped before anything is counted, and a page ends behind a key
+//! that it shows. The exception is a page on which the engine works for longer than [`PAGE_MS`]: it ends at the end of a bucket. The
+//! engine's speed then shows in the page, as it shows in the time of any answer.
 use super::engine::{Ask, AskId, EngineError, FoundPage, Link};
 use super::{ASK_AGAIN_MS, Again, Found, Remote, bucket_of, plan};
 use crate::clock::Now;
@@ -11,24 +11,24 @@ use bytes::{BufMut, Bytes, BytesMut};
 use statestore_protocol::glob::Glob;
 use statestore_protocol::{Reply, ServiceError};
 
-/// Most bytes of the keys of a page. One key that is longer still gets through, alone.
+/// Maximum number of bytes of the keys on a page. A single longer key is still returned, alone.
 const MAX_PAGE_BYTES: usize = 64 * 1024;
 
-/// After so many milliseconds a page ends with the bucket that is being read.
+/// Time in milliseconds after which a page ends with the bucket that is being read.
 const PAGE_MS: u64 = 1_000;
 
-/// Steps of finding out whether the client may read a key, roughly nanoseconds.
+/// Approximate cost, in nanoseconds, of checking whether the client may read a key.
 const FILTER_STEPS: usize = 100;
 
-/// The bucket and the key behind which a page goes on; the empty key is before all others of its bucket.
+/// The bucket and the key behind which a page continues. The empty key precedes all others of its bucket.
 type Position = (u16, Bytes);
 
-/// A page that was asked for.
+/// A requested page.
 #[derive(Debug)]
 pub(super) struct Page {
     ticket: Ticket,
     request: PageRequest,
-    /// What the engine was asked for last.
+    /// The position of the last engine request.
     after: Option<Position>,
     keys: Vec<Bytes>,
     bytes: usize,
@@ -37,7 +37,7 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Whether a key does not fit any more.
+    /// Returns whether the key no longer fits.
     fn is_full(&self, key: &Bytes, max_keys: usize) -> bool {
         let is_over = self.keys.len() >= max_keys || self.bytes + key.len() > MAX_PAGE_BYTES;
         is_over && !self.keys.is_empty()
@@ -45,7 +45,7 @@ impl Page {
 }
 
 impl<L: Link> Remote<L> {
-    /// The engine is away.
+    /// Refuses all pages, because the engine is away.
     pub(super) fn give_up_pages(&mut self, told: &mut dyn Told) {
         let mut tickets: Vec<_> = self.pages.drain().map(|(_, page)| page.ticket).collect();
         let is_page = |(_, again): &mut (u64, Again)| matches!(again, Again::Page(_));
@@ -54,7 +54,7 @@ impl<L: Link> Remote<L> {
                 tickets.push(page.ticket);
             }
         }
-        // In an order that is the same in each run of a seed.
+        // The order must be the same in each run of a seed.
         tickets.sort_unstable();
         for ticket in tickets {
             told.ended(ticket, End::Away);
@@ -81,7 +81,7 @@ impl<L: Link> Remote<L> {
         None
     }
 
-    /// The position of a token.
+    /// Returns the position of a token.
     fn position(&self, token: &[u8]) -> Option<Position> {
         let mut position = self.page_tokens.open(token)?;
         if position.len() < 2 {
@@ -91,7 +91,7 @@ impl<L: Link> Remote<L> {
         Some((u16::from_be_bytes([bucket[0], bucket[1]]), position))
     }
 
-    /// The token of a position.
+    /// Returns the token of a position.
     fn token(&self, (bucket, key): &Position) -> Bytes {
         let mut position = BytesMut::with_capacity(2 + key.len());
         position.put_u16(*bucket);
@@ -133,7 +133,7 @@ impl<L: Link> Remote<L> {
         let glob = Glob::new(&page.request.pattern);
         let filter_steps = page.request.filter.as_ref().map_or(0, |_| FILTER_STEPS);
         told.worked(records.len() * (1 + filter_steps));
-        // A node that has just begun reads before it knows all.
+        // A node that has just started reads pages before it knows all records.
         let age = self.clocks.age(now);
         let is_late = now.mono_ms.saturating_sub(page.begun_ms) >= PAGE_MS;
         let mut next = None;

@@ -1,4 +1,4 @@
-//! What to do next with what was asked, once it is known what its keys hold: a pure function.
+//! Decides the next step of a task from the state of its keys: a pure function.
 use super::answer;
 use super::engine::{Place, Put, Revision, Seen, Unit, bucket_of};
 use super::record::{Content, Record, WriteId};
@@ -10,24 +10,26 @@ use crate::storage::Expiry;
 use bytes::Bytes;
 use statestore_protocol::{Rejection, Reply, ServiceError, Version as Given};
 
-/// What is to be done.
+/// The work of a task.
 #[derive(Debug, Clone)]
 pub(super) enum Work {
-    /// One operation on the only key.
+    /// A single operation on the only key.
     Operation(OwnedOperation),
-    /// All of these or none, each on the key of this place.
+    /// All of these operations or none, each on the key at this index.
     Transaction(Vec<(usize, OwnedOperation)>),
-    /// The record of the only key is over, if it has this revision still: an entry becomes a tombstone, a tombstone goes.
+    /// Removes the expired record of the only key if it still has this revision: an entry becomes a tombstone, a
+    /// tombstone is purged.
     Finish(Revision),
 }
 
 impl Work {
-    /// Whether it changes nothing, and nobody wants to know later what it has found: a floor is of no use then.
+    /// Returns whether the work changes nothing, and its result is not kept for later eventual reads. The floor is not
+    /// needed then.
     pub(super) fn only_looks(&self) -> bool {
         matches!(self, Self::Operation(operation) if operation.only_reads() && !operation.is_eventual())
     }
 
-    /// Whether it may change what somebody has put there.
+    /// Returns whether the work may change an entry's content.
     pub(super) fn may_change(&self) -> bool {
         match self {
             Self::Operation(operation) => !operation.only_reads(),
@@ -37,31 +39,31 @@ impl Work {
     }
 }
 
-/// What is done next.
+/// The next step of a task.
 #[derive(Debug)]
 pub(super) enum Decision {
-    /// Nothing is changed.
+    /// End with this outcome, without changes.
     Ended(End),
-    /// This is to be committed, and then it has ended.
+    /// Commit this unit, and end with this outcome.
     Commit(Unit, End),
-    /// Entries are over: this is to be committed, and then everything begins anew.
+    /// Commit this unit, which removes expired entries, and start again.
     Expire(Unit),
-    /// It is not known how much time an entry has left: the keys are to be read again.
+    /// Read the keys again, because the remaining time of an entry is unknown.
     ReadAgain,
 }
 
-/// What the operations so far would make of a key.
+/// The state of a key after the operations so far.
 #[derive(Clone)]
 struct State {
     record: Option<Record>,
-    /// `None` if it does not end.
+    /// The remaining time in milliseconds; `None` if the entry does not expire.
     left_ms: Option<u64>,
     floor: Version,
-    /// The place of the last operation that changed it.
+    /// The index of the last operation that changed the key.
     changed_by: Option<usize>,
 }
 
-/// Where and when is decided.
+/// The state and time on which a decision is based.
 pub(super) struct Circumstances<'a> {
     pub(super) keys: &'a [Bytes],
     pub(super) seen: &'a [Seen],
@@ -70,18 +72,19 @@ pub(super) struct Circumstances<'a> {
     pub(super) write: WriteId,
 }
 
-/// What is put on what is changed.
+/// The time and versions of changes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stamps {
     pub(super) now: Now,
-    /// Whether versions may be made of the clock of this node.
+    /// Whether versions may be made of this node's clock.
     pub(super) may_stamp: bool,
-    /// What the wall clock of some node may show that is ahead: an end is written so that it is not early for anybody.
+    /// The latest time that any node's wall clock may show. Expiry times are written so that no node ends an entry too
+    /// early.
     pub(super) latest_ms: u64,
 }
 
 impl Circumstances<'_> {
-    /// What comes next, if the answer to the request has to be kept: with the changes, or alone.
+    /// Decides the next step for a request whose answer is kept, with the changes or alone.
     pub(super) fn decide_for_all(&self, work: &Work, request: RequestDigest) -> Decision {
         let (mut unit, end) = match self.decide(work) {
             Decision::Ended(end) => (self.unit(Vec::new()), end),
@@ -112,7 +115,7 @@ impl Circumstances<'_> {
             Work::Transaction(operations) => self.transact(operations, &mut states),
             Work::Finish(_) => return Decision::Ended(End::Unknown),
         };
-        // Changes of one moment are told in the order of the puts.
+        // Changes of one moment are reported in the order of the puts.
         let changed = states.into_iter().enumerate();
         let changed = changed.filter_map(|(key, it)| Some((it.changed_by?, (key, it.record?))));
         let mut changed: Vec<_> = changed.collect();
@@ -127,7 +130,7 @@ impl Circumstances<'_> {
         Decision::Commit(self.unit(puts), end)
     }
 
-    /// The tombstones of the entries whose time is over.
+    /// Returns the tombstones of the expired entries.
     fn over(&self) -> Vec<(usize, Record)> {
         let seen = self.seen.iter().zip(self.keys).enumerate();
         let over = seen.filter_map(|(index, (seen, key))| {
@@ -145,7 +148,7 @@ impl Circumstances<'_> {
     }
 
     fn tombstone(&self, record: &Record) -> Record {
-        // An end has to be told, whatever the clock shows.
+        // The end of an entry has to be reported, whatever the clock shows.
         let wall_ms = if self.stamps.may_stamp {
             self.stamps.now.wall_ms
         } else {
@@ -158,7 +161,7 @@ impl Circumstances<'_> {
         }
     }
 
-    /// The keys as they are; nothing if it is not known how much time one of them has left.
+    /// Returns the states of the keys, or `None` if the remaining time of one is unknown.
     fn states(&self) -> Option<Vec<State>> {
         let states = self.seen.iter().zip(self.keys).map(|(seen, key)| {
             let mut left_ms = None;
@@ -208,7 +211,7 @@ impl Circumstances<'_> {
         End::reply(Reply::Transacted(versions))
     }
 
-    /// Carries an operation out on what the ones before it made.
+    /// Applies an operation to the result of the ones before it.
     fn apply(&self, place: usize, operation: &OwnedOperation, state: &mut State) -> Applied {
         let entry = match &state.record {
             Some(Record {
@@ -276,13 +279,13 @@ impl Circumstances<'_> {
         }
     }
 
-    /// All places that were looked at are compared; these records are put.
+    /// Returns a unit that puts these records and compares all engine keys that were read.
     fn unit(&self, puts: Vec<(usize, Record)>) -> Unit {
         let mut compares = Vec::with_capacity(2 * self.keys.len());
         for (key, seen) in self.keys.iter().zip(self.seen) {
             let revision = seen.record.as_ref().map_or(Revision(0), |(_, it)| *it);
             compares.push((Place::Entry(key.clone()), revision));
-            // While the floor stays, no tombstone was purged that said more of the key than the floor does.
+            // While the floor is unchanged, no tombstone was purged whose version is above the floor.
             let floor = (Place::Floor(bucket_of(key)), seen.floor.1);
             if seen.record.is_none() && !compares.contains(&floor) {
                 compares.push(floor);
@@ -314,7 +317,7 @@ impl Circumstances<'_> {
             let unit = self.unit(vec![(0, self.tombstone(record))]);
             return Decision::Commit(unit, nothing);
         }
-        // Both are compared: of two who purge at the same time, one would lower the floor again.
+        // Both are compared: if two nodes purge at the same time, one would otherwise lower the floor again.
         let entry = Place::Entry(key.clone());
         let floor = Place::Floor(bucket_of(key));
         let unit = Unit {
@@ -328,7 +331,8 @@ impl Circumstances<'_> {
     }
 }
 
-/// What a read of a key answers that holds this; nothing if its time is over, or it is not known when that is.
+/// Returns the outcome of a read of a key in this state, or `None` if the entry has expired or its remaining time is
+/// unknown.
 pub(super) fn look(
     (key, seen): (&Bytes, &Seen),
     remaining: bool,
@@ -365,19 +369,19 @@ pub(super) fn look(
     Some(End::Answered { reply, version })
 }
 
-/// What an operation answers, and the version of what it changed.
+/// The reply to an operation, and the version of its change.
 struct Applied {
     reply: Reply,
     version: Option<Version>,
     changed: Option<Version>,
 }
 
-/// The answer to what would be stamped with a clock that is wrong.
+/// Returns the outcome of a request that needs a version while the clock is wrong.
 fn clock_is_wrong() -> End {
     End::reply(Reply::Error(ServiceError::TimestampSkew))
 }
 
-/// The answer to what an engine refuses for good.
+/// Returns the outcome of a request that an engine refuses permanently.
 pub(super) fn refusal(error: &super::EngineError) -> End {
     End::reply(Reply::Error(match error {
         super::EngineError::Full => ServiceError::QuotaExceeded,

@@ -1,14 +1,15 @@
-//! How much of an engine is asked for at once.
+//! Size of the requests to an engine.
 //!
-//! What the answers hold is not known before they come. A portion whose answer was too large, or did not come in time, is halved, and grows again by
-//! and by while answers come soon: what is asked again gets through in the end, however large the neighbours are and however slow the way is.
+//! The size of an answer is not known in advance. If an answer was too large or too late, the portion is halved. It grows again gradually
+//! while answers arrive soon. A repeated request therefore succeeds in the end, however large the neighbouring entries are and however slow
+//! the network is.
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Within such a time an answer has come soon: well before it is not waited for any longer.
+/// Time within which an answer is soon, well below the time limit.
 const SOON: Duration = Duration::from_millis(500);
 
-/// After such a time one has come late.
+/// Time from which on an answer is late.
 #[cfg(feature = "redis")]
 const LATE: Duration = Duration::from_millis(1_500);
 
@@ -26,7 +27,7 @@ impl Portion {
         }
     }
 
-    /// A portion that begins smaller, since nothing is known of the size of the answers yet.
+    /// Creates a portion that begins smaller, because the size of the answers is still unknown.
     pub(super) const fn beginning_with(now: usize, most: usize) -> Self {
         Self {
             most,
@@ -34,12 +35,13 @@ impl Portion {
         }
     }
 
-    /// How much may go into the next message, one at least.
+    /// Returns the size of the next request, at least 1.
     pub(super) fn now(&self) -> usize {
         self.now.load(Ordering::Relaxed)
     }
 
-    /// The answer to so much has come, after such a time. That of far less than there may be shows nothing.
+    /// Records that the answer to a request of size `of` arrived after this time. The answer to a much smaller request than allowed shows
+    /// nothing.
     pub(super) fn came(&self, of: usize, took: Duration) {
         let now = self.now();
         if took < SOON && now < self.most && 2 * of >= now {
@@ -48,7 +50,7 @@ impl Portion {
         }
     }
 
-    /// What was asked with so much was answered, or given up, after such a time.
+    /// Records that a request of size `of` was answered or abandoned after this time.
     #[cfg(feature = "redis")]
     pub(super) fn took(&self, of: usize, took: Duration) {
         if took >= LATE {
@@ -58,7 +60,7 @@ impl Portion {
         }
     }
 
-    /// A message with so much was too much.
+    /// Records that a request of size `of` was too large.
     pub(super) fn was_too_much(&self, of: usize) {
         self.now.fetch_min((of / 2).max(1), Ordering::Relaxed);
     }
@@ -73,7 +75,7 @@ mod tests {
         let portion = Portion::new(100);
         portion.was_too_much(60);
         assert_eq!(portion.now(), 30);
-        // What was sent before that says nothing more.
+        // Requests that were sent before have no further effect.
         portion.was_too_much(80);
         assert_eq!(portion.now(), 30);
         portion.came(30, SOON);

@@ -1,15 +1,15 @@
-//! What an engine keeps of a key.
+//! The record of a key in an engine.
 use crate::keyspace::rules::Version;
 use crate::storage::Expiry;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use statestore_protocol::Hlc;
 
-/// The only format so far. Who finds another one does not touch it.
+/// Version of the format; the only one so far. A program that finds another one leaves the record alone.
 const FORMAT: u8 = 1;
 
-/// Format, flags, version and write.
+/// Size of format, flags, version and write.
 const HEAD_BYTES: usize = 1 + 1 + 16 + 16 + 8;
-/// A token besides its node id.
+/// Size of a token without its node id.
 const TOKEN_BYTES: usize = 8 + 8 + 4;
 const EXPIRY_BYTES: usize = 8 + 8;
 
@@ -17,62 +17,62 @@ const HAS_VALUE: u8 = 1;
 const HAS_TOKEN: u8 = 2;
 const HAS_EXPIRY: u8 = 4;
 
-/// Names the commit that made a record: whoever finds it knows whose commit that was.
+/// Identifies the commit that made a record, so that a node recognizes its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WriteId {
-    /// Random, another one whenever a program starts.
+    /// Random identifier, a new one at each start of the program.
     pub process: u128,
-    /// Counts its commits.
+    /// Number of the commit within the process.
     pub number: u64,
 }
 
-/// What a key holds, or held until it was deleted.
+/// The record of a key, which remains for a while after deletion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Its version, or that of its deletion.
+    /// Version of the entry, or of its deletion.
     pub version: Version,
-    /// Who made it.
+    /// The commit that made the record.
     pub write: WriteId,
-    /// What it is.
+    /// The content.
     pub content: Content,
 }
 
-/// What a record says of its key.
+/// The content of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// There is an entry.
+    /// An entry.
     Entry {
-        /// Its value.
+        /// Value of the entry.
         value: Bytes,
-        /// The fencing token that protects it.
+        /// The fencing token that protects the entry.
         token: Option<Hlc>,
-        /// When it expires.
+        /// Time at which the entry expires.
         expiry: Option<Expiry>,
     },
-    /// It was deleted: the version of the deletion must not be forgotten yet.
+    /// A deletion, whose version must be remembered for some time.
     Tombstone,
 }
 
-/// Why bytes are no record.
+/// The reason why bytes are no valid record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
-    /// A newer program wrote it.
+    /// A newer program wrote the record.
     #[error("its format is {0}, and this program knows {FORMAT} only")]
     Format(u8),
-    /// It ends too early, or its parts do not belong together.
+    /// The record is truncated or inconsistent.
     #[error("it is damaged, or not of this program")]
     Malformed,
 }
 
 impl Record {
-    /// As an engine keeps it.
+    /// Encodes the record for the engine.
     pub fn encode(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(self.encoded_len());
         self.encode_to(&mut out);
         out.freeze()
     }
 
-    /// The same, behind what is there.
+    /// Encodes the record behind the content of `out`.
     pub fn encode_to(&self, out: &mut impl BufMut) {
         out.put_u8(FORMAT);
         let (flags, value, token, expiry) = match &self.content {
@@ -97,7 +97,7 @@ impl Record {
             let node_id = token.node_id().as_bytes();
             out.put_u64(token.wall_ms());
             out.put_u64(token.counter());
-            // A node id comes out of a user property, which has 65,535 bytes at most.
+            // A node id comes from a user property, which has at most 65,535 bytes.
             out.put_u32(u32::try_from(node_id.len()).unwrap_or(u32::MAX));
             out.put_slice(node_id);
         }
@@ -110,7 +110,7 @@ impl Record {
         }
     }
 
-    /// How long that is.
+    /// Returns the length of the encoded record.
     pub fn encoded_len(&self) -> usize {
         let parts = match &self.content {
             Content::Tombstone => 0,
@@ -128,10 +128,10 @@ impl Record {
         HEAD_BYTES + parts
     }
 
-    /// Reads what [`encode`](Self::encode) wrote; the value shares the memory of `bytes`.
+    /// Decodes the bytes that [`encode`](Self::encode) wrote. The value shares the memory of `bytes`.
     ///
     /// # Errors
-    /// Why that is no record.
+    /// The bytes are no valid record; see [`RecordError`].
     pub fn decode(mut bytes: Bytes) -> Result<Self, RecordError> {
         let malformed = |_| RecordError::Malformed;
         let format = bytes.try_get_u8().map_err(malformed)?;
@@ -181,7 +181,7 @@ impl Record {
         })
     }
 
-    /// When it expires, if it does.
+    /// Returns when the entry expires, if it does.
     pub fn expiry(&self) -> Option<Expiry> {
         match self.content {
             Content::Entry { expiry, .. } => expiry,
@@ -189,7 +189,7 @@ impl Record {
         }
     }
 
-    /// Whether there is an entry.
+    /// Returns whether the record is an entry.
     pub fn is_entry(&self) -> bool {
         matches!(self.content, Content::Entry { .. })
     }

@@ -1,8 +1,8 @@
-//! What is remembered of keys, and the reads that are answered from that: those who ask for no more.
+//! Eventual reads, which are answered from the record cache.
 //!
-//! Such an answer is a state that the key had, and never older than what this node has answered or told of the key before.
-//! There is none unless the watch was certainly not behind a moment ago and the key was looked at lately;
-//! then the read goes to the engine like any other.
+//! Such an answer is a state that the key had. It is never older than what this node has answered or reported of the
+//! key before. It requires that the watch was certainly not behind a moment ago, and that the key is cached. Otherwise,
+//! the read goes to the engine like any other.
 use super::Remote;
 use super::engine::{AskId, Link, Revision, Seen, UNKNOWN_FLOOR};
 use super::plan;
@@ -14,7 +14,7 @@ use crate::keyspace::{End, Fence, Look};
 use bytes::Bytes;
 
 impl<L: Link> Remote<L> {
-    /// Returns the entry as it was when it was read last, if it is remembered.
+    /// Returns the entry as it was when it was last read, if it is cached.
     pub(super) fn remembered_entry(&self, key: &[u8], most_bytes: usize, now: Now) -> Option<Look> {
         let (record, revision) = self.guesses.peek(key)?.record.as_ref()?;
         let Content::Entry { value, token, .. } = &record.content else {
@@ -38,7 +38,7 @@ impl<L: Link> Remote<L> {
         })
     }
 
-    /// What a read answers that may be answered from a moment ago, if that is known.
+    /// Returns the outcome of an eventual read if the cache has it.
     pub(super) fn remembered(
         &mut self,
         key: &Bytes,
@@ -52,19 +52,19 @@ impl<L: Link> Remote<L> {
         else {
             return None;
         };
-        // A watch may be behind, though it tells changes: they may be old ones.
+        // A watch may be behind although it reports changes: they may be old ones.
         let age_ms = now.mono_ms.saturating_sub(self.complete_ms);
         if !self.is_live() || age_ms > self.config.trust_ms {
             return None;
         }
         let seen = self.guesses.look(key)?;
-        // If its time is over, somebody has to commit that first.
+        // If the entry has expired, its tombstone has to be committed first.
         let end = plan::look((key, seen), remaining, &self.sights, now)?;
         self.standing.remembered();
         Some(end)
     }
 
-    /// An answer to `ask` says what keys hold.
+    /// Records the states of keys in the answer to `ask`.
     pub(super) fn saw_keys(&mut self, ask: AskId, keys: &[Bytes], seen: &[Seen], now: Now) {
         let age = self.clocks.age(now);
         for (key, seen) in keys.iter().zip(seen) {
@@ -76,7 +76,7 @@ impl<L: Link> Remote<L> {
                     }
                     self.sights.saw(key, record, *revision, now, age);
                 }
-                // Of which moment that is nobody knows.
+                // The moment of this answer is unknown.
                 None if seen.floor == UNKNOWN_FLOOR => {}
                 None => {
                     self.guesses.saw(ask, key, seen);
@@ -86,7 +86,7 @@ impl<L: Link> Remote<L> {
         }
     }
 
-    /// A record was seen.
+    /// Records a record that was seen.
     pub(super) fn saw(
         &mut self,
         key: &Bytes,
@@ -125,7 +125,7 @@ mod tests {
         node.advance(12_003, [two_seconds_ago]);
         assert_eq!(node.get(20_003), Some(value(4, &VALUE)));
         assert_eq!(node.get(20_004), None);
-        // A change may have been made long ago.
+        // The reported change may be old.
         let other = (Bytes::from_static(b"other"), Some(record(6, &VALUE)));
         let change = News::Changes(node.watch, Revision(6), vec![other]);
         node.advance(20_005, [change]);
@@ -156,7 +156,7 @@ mod tests {
         let kept = super::super::answer::encode(&made).unwrap();
         let ended = node.advance(2, [News::Committed(commit, Verdict::Answered(kept))]);
         assert_eq!(ended, [made]);
-        // The watch has not told that change so far.
+        // The watch has not reported that change so far.
         assert_eq!(node.get(2), None);
     }
 
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(node.get(10_001), None);
         let read = node.asked(&Ask::Read(smallvec![KEY.clone()]));
         node.advance(10_002, [News::Read(read, Err(None))]);
-        // Long after that, something is asked again.
+        // The next request follows long after that.
         node.advance(20_000, []);
         let ended = node.advance(20_000, [News::Watching(node.watch, Duration::ZERO)]);
         assert_eq!(ended, []);
@@ -179,7 +179,7 @@ mod tests {
             remaining: false,
             eventual: false,
         };
-        // Without the guess of the beginning.
+        // Without the record cached at the beginning.
         node.remote.guesses.doubt(std::slice::from_ref(&KEY));
         assert_eq!(node.operate(1, &read), None);
         let look = node.asked(&Ask::Look(KEY.clone()));
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(ended, [End::reply(Reply::Nil)]);
         assert_eq!(node.set(2), None);
         node.asked(&Ask::Read(smallvec![KEY.clone()]));
-        // What a read has found is one.
+        // The result of a read is cached as well.
         let mut node = Node::new();
         node.remote.guesses.doubt(std::slice::from_ref(&KEY));
         assert_eq!(node.operate(1, &read), None);
@@ -287,7 +287,7 @@ mod tests {
         let ending = seen.record.clone().unwrap().0;
         let answer = News::Read(read, Ok(vec![seen]));
         assert_eq!(node.advance(10_001, [answer]), [value(6, &VALUE)]);
-        // Those two minutes, and one that is allowed for.
+        // The two minutes, and the allowed difference of one.
         let left = node
             .remote
             .sights

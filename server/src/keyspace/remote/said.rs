@@ -1,11 +1,11 @@
-//! What was logged last, so that what happens ten times a second is not logged ten times a second.
+//! The last logged message, so that an event which happens ten times a second is not logged ten times a second.
 use std::sync::{Arc, Mutex, PoisonError};
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Said(Arc<Mutex<Option<String>>>);
 
 impl Said {
-    /// Whether something else was said last, or nothing; this is what was said last from now on.
+    /// Returns whether the last message was another one, or there was none. The text becomes the last message.
     pub(super) fn is_new(&self, text: &str) -> bool {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = last.as_deref() != Some(text);
@@ -15,7 +15,7 @@ impl Said {
         is_new
     }
 
-    /// It is news if it is said once more.
+    /// Forgets the last message, so that it is logged once more if it recurs.
     pub(super) fn forget(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }

@@ -1,4 +1,4 @@
-//! A server's side of an engine, for tests that say what the engine says.
+//! A node over an engine whose events a test scripts.
 use super::clocks::FoundClocks;
 use super::engine::{Ask, AskId, BUCKETS, Found, FoundPage, News, Revision, Seen, bucket_of};
 use super::record::{Content, Record};
@@ -16,7 +16,7 @@ use std::task::{Context, Poll};
 pub(super) static KEY: Bytes = Bytes::from_static(b"key");
 pub(super) static VALUE: Bytes = Bytes::from_static(b"value");
 
-/// An engine that says what the test wants it to say.
+/// An engine that reports the events that the test queues.
 #[derive(Debug, Default)]
 pub(super) struct Script {
     pub(super) asks: Vec<(AskId, Ask)>,
@@ -66,12 +66,12 @@ impl Told for Ear {
 pub(super) struct Node {
     pub(super) remote: Remote<Script>,
     pub(super) watch: AskId,
-    /// Which request is asked, if others may be given it as well.
+    /// The request's digest if other servers may receive the request as well.
     pub(super) request: Option<RequestDigest>,
 }
 
 impl Node {
-    /// One that watches and has read the key, at the moment zero.
+    /// Creates a node that watches and has read the key, at time zero.
     pub(super) fn new() -> Self {
         let config = RemoteConfig {
             process: 1,
@@ -113,7 +113,7 @@ impl Node {
         ear.0
     }
 
-    /// The last question, which is this one.
+    /// Takes the last engine request, which must equal `expected`. Returns its id.
     pub(super) fn asked(&mut self, expected: &Ask) -> AskId {
         let (id, ask) = self.remote.link.asks.pop().unwrap();
         assert_eq!(format!("{ask:?}"), format!("{expected:?}"));
@@ -137,13 +137,13 @@ impl Node {
         self.operate(mono_ms, &set)
     }
 
-    /// What following the key is answered at once.
+    /// Follows the key. Returns the outcome if there is one at once.
     pub(super) fn follow(&mut self, mono_ms: u64) -> Option<End> {
         let asked = asked(mono_ms, self.request);
         self.remote.follow(&asked, &KEY)
     }
 
-    /// A page of the records that the engine has.
+    /// Requests a page of the records that the engine has.
     pub(super) fn page(&mut self, request: &PageRequest, records: &[Found]) -> End {
         let asked = asked(0, None);
         if let Some(end) = self.remote.page(&asked, request, &mut Ear::default()) {
@@ -169,7 +169,7 @@ impl Node {
         }
     }
 
-    /// A read of what the key holds now.
+    /// Reads the current state of the key.
     pub(super) fn get_now(&mut self, mono_ms: u64) -> Option<End> {
         let get = Operation::Get {
             remaining: false,

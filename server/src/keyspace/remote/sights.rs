@@ -1,7 +1,7 @@
-//! When entries expire: each node counts the whole time of an entry on its own clock that never jumps, from when it first saw it.
+//! Expiry of entries. Each node counts the whole lifetime of an entry on its own monotonic clock, from when it first saw the entry.
 //!
-//! The node that wrote it saw it no earlier than the engine had it, so no node lets it end too early, whatever the wall clocks
-//! show. Who finds an entry over commits its tombstone, so that it ends once and for all of them.
+//! The node that wrote the entry saw it no earlier than the engine had it. No node therefore ends it too early, whatever the wall clocks
+//! show. A node that finds an expired entry commits its tombstone, which ends the entry for all nodes.
 use super::engine::Revision;
 use super::maps::ByKey;
 use super::record::Record;
@@ -9,41 +9,41 @@ use crate::clock::Now;
 use bytes::Bytes;
 use std::collections::BTreeSet;
 
-/// From when on a record that may be old shows how much of its time it has had already, by the wall clocks: so that those who
-/// start anew again and again do not keep it for ever.
+/// Lifetime from which on the age of an old record is taken from the wall clocks. Nodes that restart repeatedly would otherwise keep such a
+/// record forever.
 const LONG_TTL_MS: u64 = 10 * 60 * 1000;
 
-/// By how much two wall clocks may differ.
+/// Maximum difference between two wall clocks that is allowed for.
 const SKEW_MS: u64 = 60 * 1000;
 
-/// How long a record may have been there when it is seen.
+/// The age of a record when it is seen.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Age {
-    /// It was just written.
+    /// Just written.
     New,
-    /// For long, and the clocks of others are not known yet.
+    /// Possibly old, and the clocks of other nodes are not known yet.
     Unknown,
-    /// For long; what the wall clock that is furthest behind shows.
+    /// Possibly old; contains the time of the wall clock that is furthest behind.
     By(u64),
 }
 
-/// How much time a record has left.
+/// The remaining time of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Remaining {
-    /// It does not end.
+    /// The record does not expire.
     Endless,
-    /// So many milliseconds; none if its time is over.
+    /// Remaining time in milliseconds; zero if the record has expired.
     Ms(u64),
-    /// It ends, but was not seen here yet, or a later one was: what the key holds has to be read again.
+    /// The record expires, but was not seen here yet, or a later one was. The key has to be read again.
     Unknown,
 }
 
-/// Records that end some day: entries by their time, tombstones when they are purged.
+/// Index of the records that expire: entries at their time, tombstones when they are purged.
 #[derive(Debug, Default)]
 pub(super) struct Sights {
     by_key: ByKey<Sight>,
     due: BTreeSet<(u64, Bytes)>,
-    /// How long this node leaves it to others to end what nobody asks for.
+    /// Time for which this node leaves it to others to remove records that are not requested.
     patience_ms: u64,
     keeps_tombstones_ms: u64,
 }
@@ -51,12 +51,12 @@ pub(super) struct Sights {
 #[derive(Debug, Clone, Copy)]
 struct Sight {
     revision: Revision,
-    /// It may have been lost, and what is there now may be older.
+    /// Whether the record may have been lost. The current one may be older.
     is_doubtful: bool,
-    /// It has its whole time until it is seen when the clocks of others are known.
+    /// Whether the record keeps its whole lifetime until it is seen when the clocks of others are known.
     is_of_unknown_age: bool,
     ends_ms: u64,
-    /// When it is to be ended if nobody asks for it: it is in `due` then.
+    /// Time at which the record is to be removed if it is not requested; the entry in `due` has it too.
     due_ms: u64,
 }
 
@@ -69,7 +69,7 @@ impl Sights {
         }
     }
 
-    /// A record was seen, perhaps not for the first time and perhaps after a later one.
+    /// Records a record that was seen, perhaps repeatedly and perhaps after a later one.
     pub(super) fn saw(
         &mut self,
         key: &Bytes,
@@ -113,21 +113,21 @@ impl Sights {
         self.due.insert((due_ms, key.clone()));
     }
 
-    /// What was seen last may have been lost. What is seen again keeps its time.
+    /// Marks the records as possibly lost. A record that is seen again keeps its time.
     pub(super) fn doubt(&mut self) {
         for sight in self.by_key.values_mut() {
             sight.is_doubtful = true;
         }
     }
 
-    /// A key had no record behind this revision.
+    /// Records that a key had no record at this revision.
     pub(super) fn saw_none(&mut self, key: &Bytes, at: Revision) {
         if self.by_key.get(key).is_some_and(|it| it.revision <= at) {
             self.forget(key);
         }
     }
 
-    /// The keys seen so far whose records are not later than a revision.
+    /// Returns the keys whose last seen records are not later than this revision.
     pub(super) fn until(&self, at: Revision) -> impl Iterator<Item = &Bytes> {
         let known = self.by_key.iter();
         known
@@ -135,7 +135,7 @@ impl Sights {
             .map(|(key, _)| key)
     }
 
-    /// How much time the record of a key has left that has this revision.
+    /// Returns the remaining time of the record of a key that has this revision.
     pub(super) fn remaining(
         &self,
         key: &[u8],
@@ -153,13 +153,13 @@ impl Sights {
         }
     }
 
-    /// Whether the last record that was seen of this key has time left, as far as this node knows.
+    /// Returns whether the last seen record of this key has time left, as far as this node knows.
     pub(super) fn is_live(&self, key: &[u8], now: Now) -> bool {
         let sight = self.by_key.get(key);
         sight.is_none_or(|sight| sight.ends_ms > now.mono_ms)
     }
 
-    /// A record to be ended, with its revision; it is not given again before somebody [postpones](Self::postpone) it.
+    /// Takes a record to be removed, with its revision. A record is returned again only after [`postpone`](Self::postpone).
     pub(super) fn take_due(&mut self, now: Now) -> Option<(Bytes, Revision)> {
         let (due_ms, _) = self.due.first()?;
         if *due_ms > now.mono_ms {
@@ -170,7 +170,7 @@ impl Sights {
         Some((key, revision))
     }
 
-    /// The record could not be ended yet.
+    /// Postpones the removal of the record.
     pub(super) fn postpone(&mut self, key: &Bytes, revision: Revision, until_ms: u64) {
         if let Some(sight) = self.by_key.get_mut(key)
             && sight.revision == revision
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(remaining(Age::Unknown), Remaining::Ms(ttl_ms));
         assert_eq!(remaining(Age::Unknown), Remaining::Ms(ttl_ms));
         assert_eq!(remaining(Age::By(WALL_MS)), Remaining::Ms(1_000 + SKEW_MS));
-        // By then it is known, and keeps its time.
+        // By then, the record's age is known, and it keeps its time.
         assert_eq!(remaining(Age::Unknown), Remaining::Ms(1_000 + SKEW_MS));
         assert_eq!(remaining(Age::By(0)), Remaining::Ms(1_000 + SKEW_MS));
         let other = sights.remaining(&key, (&record, Revision(6)), now);

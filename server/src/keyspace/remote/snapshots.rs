@@ -15,7 +15,7 @@ pub(super) fn found(
     Ok(())
 }
 
-/// Passes on a record as a change left it, or the absence of one.
+/// Passes on the result of a change: a record or its absence.
 #[cfg(feature = "redis")]
 pub(super) fn changed(
     to: &mut dyn ReceiveSnapshot,
@@ -32,7 +32,7 @@ pub(super) fn changed(
     Ok(())
 }
 
-/// Returns the entry as a storage has it; `None` for a tombstone.
+/// Returns the record as a storage has it; `None` for a tombstone.
 fn view<'a>(key: &'a [u8], record: &'a Record) -> Option<RecordView<'a>> {
     match &record.content {
         Content::Tombstone => None,

@@ -1,89 +1,89 @@
-//! What the engine is like, as far as its answers show.
+//! The health of the engine, as its answers show it.
 use super::clocks;
 use super::engine::{EngineError, News, Verdict};
 use crate::clock::Now;
 use crate::keyspace::rules::Version;
 use std::time::Duration;
 
-/// For so long nothing may come but the lack of answers until the engine counts as away. Another leader takes about a second.
+/// Time in milliseconds without any answer after which the engine counts as away. The election of another leader takes about a second.
 const AWAY_MS: u64 = 1_500;
 
-/// By how much the latest version may be ahead of the own clock: clocks differ, and requests bring versions of their clients' clocks.
+/// Maximum lead of the latest version over the own clock. Clocks differ, and requests contain versions of their clients' clocks.
 const MOST_AHEAD_MS: u64 = 60_000;
 
-/// Why not everything can be done at the moment.
+/// The reason why some operations fail at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
     /// The engine does not answer.
     Away,
-    /// What it holds cannot be read.
+    /// The engine holds data that cannot be read.
     Unreadable,
-    /// It is not the one that the server began with.
+    /// The engine is not the one with which the server began.
     Replaced,
-    /// It has no room.
+    /// The engine is full.
     Full,
-    /// Too few of its replicas follow it, so that it takes no changes.
+    /// Too few replicas follow the engine, so that it accepts no changes.
     Unreplicated,
-    /// The wall clock of this machine is ahead of most others', or may be.
+    /// The wall clock of this machine is, or may be, ahead of most others.
     Clock,
-    /// Not all of its changes are known.
+    /// Some changes of the engine are not known.
     Unwatched,
 }
 
-/// What was asked of an engine.
+/// The kind of an engine request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// What keys hold.
+    /// The state of keys.
     Read,
-    /// How far it is.
+    /// The engine's revision.
     Revision,
-    /// Changes.
+    /// A commit.
     Commit,
     /// A page of keys.
     Page,
 }
 
-/// What came of it.
+/// The result of an engine request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Result {
-    /// It was done.
+    /// The request was executed.
     Done,
-    /// What a commit compared had changed.
+    /// A commit's comparison failed.
     Refused,
-    /// It will not be done.
+    /// The request will not be executed.
     Failed,
-    /// No answer came in time.
+    /// No answer arrived in time.
     Unanswered,
 }
 
-/// What was asked of an engine, and what it is like.
+/// Metrics of the engine: its requests and its health.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EngineFigures {
     counts: [[u64; Result::ALL.len()]; Kind::ALL.len()],
-    /// Questions whose answers are still to come.
+    /// Number of engine requests that have no answer yet.
     pub under_way: u64,
-    /// Whether all changes are known as they come.
+    /// Whether all changes are known as they happen.
     pub is_watched: bool,
-    /// Why not everything can be done at the moment.
+    /// The reason why some operations fail at the moment.
     pub trouble: Option<Trouble>,
-    /// Reads that were answered from what is known here, since nobody asked for more.
+    /// Number of eventual reads answered from the record cache.
     pub remembered: u64,
-    /// Reads that were answered from what is known here, once the engine had said that nothing had changed which is not known.
+    /// Number of reads answered from the record cache after the engine had confirmed that all changes are known.
     pub confirmed: u64,
-    /// How often the engine went on from an earlier state.
+    /// Number of times that the engine continued from an earlier state.
     pub reversions: u64,
-    /// By how many milliseconds the latest version is ahead of the clock of this process. It is made of somebody's clock, and
+    /// Lead of the latest version over this process's clock in milliseconds. A version is made of some node's or client's clock, and
     /// versions never go back.
     pub versions_ahead_ms: u64,
-    /// By about how many milliseconds the clock of this machine is ahead of most others', the engine's among them if it has one.
+    /// Approximate lead of this machine's clock over most others in milliseconds. The engine's clock counts if it has one.
     pub clock_ahead_ms: u64,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 4] = [Self::Read, Self::Revision, Self::Commit, Self::Page];
 
-    /// As metrics call it.
+    /// Returns the name in the metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -95,10 +95,10 @@ impl Kind {
 }
 
 impl Result {
-    /// All of them.
+    /// All results.
     pub const ALL: [Self; 4] = [Self::Done, Self::Refused, Self::Failed, Self::Unanswered];
 
-    /// As metrics call it.
+    /// Returns the name in the metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -110,7 +110,7 @@ impl Result {
 }
 
 impl EngineFigures {
-    /// How often something came of what was asked.
+    /// Returns how many engine requests of this kind had this result.
     pub fn count(&self, kind: Kind, result: Result) -> u64 {
         self.counts[kind as usize][result as usize]
     }
@@ -119,18 +119,18 @@ impl EngineFigures {
 #[derive(Debug, Default)]
 pub(super) struct Standing {
     figures: EngineFigures,
-    /// Since when nothing has come but the lack of answers.
+    /// Time since when no request was answered.
     silent_since_ms: Option<u64>,
-    /// When requests were refused for that last.
+    /// Time at which requests were last refused for that reason.
     gave_up_ms: u64,
-    /// Why it takes no changes.
+    /// The reason why the engine accepts no changes.
     unwritable: Option<Trouble>,
     is_replaced: bool,
     is_behind: bool,
     unreadable: Unreadable,
 }
 
-/// Whether the last of these has met what this program cannot read.
+/// Whether the last event of each kind contained data that this program cannot read.
 #[derive(Debug, Default)]
 struct Unreadable {
     answer: bool,
@@ -179,7 +179,7 @@ impl Standing {
                 self.silent_since_ms = None;
                 return;
             }
-            // It says nothing of whether requests are answered.
+            // A watch shows nothing about the answers to requests.
             News::Watching(..) => return,
             News::Reverted => {
                 self.figures.reversions += 1;
@@ -253,23 +253,23 @@ impl Standing {
         silent_ms.is_some_and(|ms| ms >= AWAY_MS)
     }
 
-    /// Whether the last that came is the lack of an answer.
+    /// Returns whether the last event reported the lack of an answer.
     pub(super) fn is_silent(&self) -> bool {
         self.silent_since_ms.is_some()
     }
 
-    /// Requests are refused, as the engine is away.
+    /// Records that requests were refused because the engine is away.
     pub(super) fn gave_up(&mut self, now: Now) {
         self.gave_up_ms = now.mono_ms;
     }
 
-    /// When requests are refused next, whether something comes or not.
+    /// Returns when requests are refused next, even if no event arrives.
     pub(super) fn gives_up_ms(&self) -> Option<u64> {
         let since_ms = self.silent_since_ms?.max(self.gave_up_ms);
         Some(since_ms + AWAY_MS)
     }
 
-    /// Takes notice of what has changed.
+    /// Updates the health, and logs its changes.
     pub(super) fn pass(
         &mut self,
         is_watched: bool,

@@ -1,23 +1,23 @@
-//! One thing that is to be done, and how far it has come.
+//! A task and its progress.
 use super::engine::{Ask, AskId, Keys, Revision, Seen, Unit};
 use super::plan::Work;
 use crate::keyspace::{End, RequestDigest, Ticket};
 use std::sync::Arc;
 
-/// Names it.
+/// Identifies a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct TaskId(pub(super) u64);
 
-/// One commit, of which any number of copies may have been sent.
+/// A commit, of which any number of copies may have been sent.
 #[derive(Debug)]
 pub(super) struct Attempt {
     pub(super) write: u64,
     pub(super) unit: Arc<Unit>,
-    /// What it has come to once it is made; `None` if everything begins anew then.
+    /// The outcome once the commit is made; `None` if the task starts again then.
     pub(super) end: Option<End>,
-    /// A copy was sent whose answer did not come: it may be made at any time.
+    /// Whether a copy was sent whose answer did not arrive: it may be made at any time.
     pub(super) is_open: bool,
-    /// Not all changes are known since the first copy was sent.
+    /// Whether changes may have been missed since the first copy was sent.
     pub(super) has_gap: bool,
     pub(super) pause_ms: u64,
 }
@@ -31,30 +31,31 @@ pub(super) enum Stage {
     ToCommit(Box<Attempt>),
     Committing(Box<Attempt>),
     CommitLater(Box<Attempt>),
-    /// It was refused with this, whose last change has this revision. All changes until then have to be known.
+    /// The commit was refused with these states, whose last change has this revision. The task waits until all changes
+    /// up to it are known.
     Settling(Box<Attempt>, Vec<Seen>, Revision),
 }
 
 #[derive(Debug)]
 pub(super) struct Task {
     pub(super) ticket: Option<Ticket>,
-    /// Names the request if its answer is to be kept.
+    /// Identifies the request if its answer is to be kept.
     pub(super) request: Option<RequestDigest>,
     pub(super) deadline_ms: u64,
-    /// In order, no two equal.
+    /// The keys, sorted and unique.
     pub(super) keys: Keys,
     pub(super) work: Work,
-    /// In how many queues others are before it.
+    /// Number of queues in which other tasks are before this one.
     pub(super) behind: usize,
     pub(super) stage: Stage,
-    /// The question whose answer it waits for. Those to earlier ones do not concern it any more.
+    /// The engine request whose answer the task waits for. Answers to earlier ones are ignored.
     pub(super) asks: Option<AskId>,
-    /// When it goes on, if that is not its deadline.
+    /// Time at which the task continues, if that is not its deadline.
     pub(super) later_ms: Option<u64>,
 }
 
 impl Task {
-    /// What it asks first.
+    /// Returns the first engine request of the task.
     pub(super) fn question(&self) -> Ask {
         match &self.keys[..] {
             [key] if self.work.only_looks() => Ask::Look(key.clone()),

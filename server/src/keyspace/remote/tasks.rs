@@ -1,7 +1,7 @@
-//! What is under way: for each key one after the other, each from its question to what became of it.
+//! The tasks in progress. The tasks of a key run one after the other, each from its first engine request to its outcome.
 //!
 //! ```text
-//!                       ┌── a guess ───────┐
+//!                       ┌── cached record ─┐
 //!                       │                  ▼
 //!   behind others ─▶ to read ─▶ reading ─▶ to commit ─▶ committing ─▶ ended
 //!                       ▲  ▲        │          ▲            │  │
@@ -26,24 +26,24 @@ use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// The time of what has no deadline.
+/// Lifetime in milliseconds of a task without a deadline.
 const MOST_MS: u64 = 60_000;
 
-/// How long what got no answer is not asked again, at first, and at most.
+/// Time in milliseconds before an unanswered engine request is repeated: the first and the maximum.
 const FIRST_PAUSE_MS: u64 = 20;
 const MOST_PAUSE_MS: u64 = 1_000;
 
-/// All that is under way.
+/// All tasks in progress.
 #[derive(Debug)]
 pub(super) struct Tasks {
     process: u128,
     ids: u64,
     writes: u64,
     by_id: ById<TaskId, Task>,
-    /// Who works on a key, and those behind.
+    /// The tasks of each key: the active one, and those behind it.
     queues: ByKey<SmallVec<[TaskId; 2]>>,
     asked: ById<AskId, TaskId>,
-    /// Whose commit was that?
+    /// The task of each commit.
     by_write: ById<u64, TaskId>,
     to_ask: VecDeque<TaskId>,
     /// Commits that wait until all changes are known.
@@ -71,7 +71,7 @@ impl Tasks {
         }
     }
 
-    /// Adds what is to be done on these keys, which are in order and different, behind what is to be done on them already.
+    /// Adds a task on these keys, which are sorted and unique, behind the tasks on them.
     pub(super) fn add(
         &mut self,
         ticket: Option<Ticket>,
@@ -106,27 +106,27 @@ impl Tasks {
         }
     }
 
-    /// The deadline of what is asked at this time and has none.
+    /// Returns the deadline of a request that has none.
     pub(super) fn deadline(now: Now) -> u64 {
         now.mono_ms.saturating_add(MOST_MS)
     }
 
-    /// Whether anything is to be done on a key.
+    /// Returns whether a key has a task.
     pub(super) fn is_busy(&self, key: &[u8]) -> bool {
         self.queues.contains_key(key)
     }
 
-    /// Whether commits wait until all changes are known.
+    /// Returns whether commits wait until all changes are known.
     pub(super) fn holds(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// Commits do not wait any longer.
+    /// Releases the commits that wait until all changes are known.
     pub(super) fn let_go(&mut self) {
         self.to_ask.extend(self.held.drain(..));
     }
 
-    /// What a task has to ask now. `is_live`: all changes are known, or will be.
+    /// Returns the next engine request of a task. `is_live`: all changes are known, or will be.
     pub(super) fn next_ask(
         &mut self,
         (may_commit, is_live): (bool, bool),
@@ -162,7 +162,7 @@ impl Tasks {
         None
     }
 
-    /// It was asked under this name.
+    /// Records that the task's engine request was sent with this id.
     pub(super) fn asked(&mut self, id: TaskId, ask: AskId) {
         if let Some(task) = self.by_id.get_mut(&id) {
             task.asks = Some(ask);
@@ -170,23 +170,23 @@ impl Tasks {
         }
     }
 
-    /// Whose question it is, if that waits for the answer still.
+    /// Returns the task of an engine request if the task still waits for the answer.
     fn answered(&mut self, ask: AskId) -> Option<TaskId> {
         let id = self.asked.remove(&ask)?;
         let task = self.by_id.get_mut(&id)?;
         task.asks.take_if(|asks| *asks == ask).map(|_| id)
     }
 
-    /// The keys that a question was about.
+    /// Returns the keys of an engine request.
     pub(super) fn keys_of(&self, ask: AskId) -> Keys {
         let task = self.asked.get(&ask).and_then(|id| self.by_id.get(id));
         task.map_or_else(Keys::new, |task| task.keys.clone())
     }
 
-    /// The records that a commit puts.
+    /// Returns the records that a commit puts.
     pub(super) fn records_of(&self, ask: AskId) -> Vec<(Bytes, Record)> {
         let task = self.asked.get(&ask).and_then(|id| self.by_id.get(id));
-        // A late answer is about an attempt before this one.
+        // A late answer belongs to an earlier attempt.
         let task = task.filter(|task| task.asks == Some(ask));
         let Some(Stage::Committing(attempt)) = task.map(|task| &task.stage) else {
             return Vec::new();
@@ -198,7 +198,7 @@ impl Tasks {
         records.collect()
     }
 
-    /// What the keys of a task hold, if the engine has answered.
+    /// Records the states of a task's keys, or the engine's failure to read them.
     pub(super) fn read(
         &mut self,
         ask: AskId,
@@ -223,7 +223,7 @@ impl Tasks {
         }
     }
 
-    /// What became of a commit. All changes are known up to `known`; a refusal `is_own` if no copy was sent but the one that was asked.
+    /// Records the outcome of a commit. All changes are known up to `known`. A refusal `is_own` if only the requested copy was sent.
     pub(super) fn committed(
         &mut self,
         ask: AskId,
@@ -250,7 +250,7 @@ impl Tasks {
                 if records.into_iter().any(|(record, _)| record.write == own) {
                     self.made(id, *attempt);
                 } else if is_own && !attempt.is_open
-                    // If a copy was made, there was its answer.
+                    // If a copy had been made, the request's answer would exist.
                     || attempt.unit.request().is_some()
                     || known.is_some_and(|known| known >= at) && !attempt.has_gap
                 {
@@ -262,7 +262,7 @@ impl Tasks {
                     self.put_stage(id, Stage::Settling(attempt, seen, at));
                 }
             }
-            // By a copy of this, or by another server.
+            // A copy of this commit made it, or another server.
             Verdict::Answered(answer) => {
                 let end = answer::decode(&answer);
                 self.end(id, end.unwrap_or_else(|error| refusal(&error)));
@@ -278,7 +278,7 @@ impl Tasks {
         }
     }
 
-    /// The attempt of a task that is committing.
+    /// Takes the attempt of a task that is committing.
     fn take_attempt(&mut self, id: TaskId) -> Option<Box<Attempt>> {
         let task = self.by_id.get_mut(&id)?;
         match std::mem::replace(&mut task.stage, Stage::Behind) {
@@ -298,7 +298,7 @@ impl Tasks {
         }
     }
 
-    /// No copy was made, and none will be: what it compared has changed.
+    /// Continues a task whose commit was not made and will not be: its comparison failed.
     fn not_made(
         &mut self,
         id: TaskId,
@@ -317,7 +317,7 @@ impl Tasks {
         self.decide(id, seen, sights, stamps);
     }
 
-    /// A change was seen that this commit made.
+    /// Records that a change of this commit was seen.
     pub(super) fn saw_write(&mut self, write: WriteId) {
         if write.process != self.process {
             return;
@@ -337,7 +337,7 @@ impl Tasks {
         }
     }
 
-    /// All changes are known up to this revision.
+    /// Settles the commits whose changes up to this revision are known.
     pub(super) fn settle(&mut self, known: Revision, sights: &Sights, stamps: Stamps) {
         for id in std::mem::take(&mut self.settling) {
             let Some(task) = self.by_id.get_mut(&id) else {
@@ -357,7 +357,7 @@ impl Tasks {
         }
     }
 
-    /// Changes may have been missed.
+    /// Records that changes may have been missed.
     pub(super) fn missed_changes(&mut self) {
         for task in self.by_id.values_mut() {
             if let Stage::Committing(attempt)
@@ -375,7 +375,7 @@ impl Tasks {
         }
     }
 
-    /// The engine is away: what was not sent to it to be made does not happen.
+    /// Ends the tasks whose commits were not sent, because the engine is away.
     pub(super) fn give_up(&mut self) {
         let unsent = self.by_id.iter().filter(|(_, task)| match &task.stage {
             Stage::Behind | Stage::ToRead | Stage::Reading | Stage::ReadLater => true,
@@ -383,14 +383,14 @@ impl Tasks {
             Stage::Committing(_) | Stage::Settling(..) => false,
         });
         let mut unsent: Vec<_> = unsent.map(|(id, _)| *id).collect();
-        // In an order that is the same in each run of a seed.
+        // The order must be the same in each run of a seed.
         unsent.sort_unstable();
         for id in unsent {
             self.end(id, End::Away);
         }
     }
 
-    /// Lets time pass.
+    /// Advances the time.
     pub(super) fn pass(&mut self, now: Now) {
         while let Some(&(at_ms, id)) = self.timers.first()
             && at_ms <= now.mono_ms
@@ -428,7 +428,7 @@ impl Tasks {
         self.timers.first().map(|(at_ms, _)| *at_ms)
     }
 
-    /// What was not under way has ended.
+    /// Adds the outcome of a request that was no task.
     pub(super) fn put_ended(&mut self, ticket: Ticket, end: End) {
         self.ended.push((ticket, end));
     }

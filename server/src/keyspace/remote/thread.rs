@@ -1,4 +1,4 @@
-//! The way to an engine whose sockets are on a thread of their own: the keyspace talks to it through channels.
+//! A connection to an engine whose sockets are on a thread of their own, through channels.
 use super::{Ask, AskId, Keys, Link, News, Verdict};
 use crate::runtime::single_threaded_runtime;
 use bytes::Bytes;
@@ -7,19 +7,19 @@ use std::collections::VecDeque;
 use std::task::{Context, Poll};
 use tokio::sync::{mpsc, oneshot};
 
-/// What the thread gets and tells.
+/// The thread's ends of the channels.
 pub(super) struct Ends {
     pub(super) asked: mpsc::UnboundedReceiver<(AskId, Ask)>,
     pub(super) tell: mpsc::UnboundedSender<News>,
 }
 
-/// A store that was found or made at the start.
+/// A store that was found or created at the start.
 pub(super) trait StoreSecret {
-    /// As of [`Link::store_secret`].
+    /// Returns the secret; see [`Link::store_secret`].
     fn store_secret(&self) -> &[u8];
 }
 
-/// What somebody wants to know of some keys.
+/// A request for the state of some keys.
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) ask: AskId,
@@ -28,7 +28,7 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// The keys and their floors.
+    /// Creates a request for the keys and their floors.
     pub(super) fn with_floors(ask: AskId, keys: Keys) -> Self {
         Self {
             ask,
@@ -37,7 +37,7 @@ impl Question {
         }
     }
 
-    /// One key without its floor.
+    /// Creates a request for a key without its floor.
     pub(super) fn of_entry(ask: AskId, key: Bytes) -> Self {
         Self {
             ask,
@@ -47,18 +47,18 @@ impl Question {
     }
 }
 
-/// So many questions are sent even if more may come soon.
+/// Number of requests that are sent at once, even if more may follow soon.
 const MOST_UNSENT: usize = 16;
 
-/// The way to the thread of an engine, which ends when this is dropped.
+/// The connection to the thread of an engine. The thread ends when this is dropped.
 #[derive(Debug)]
 pub struct ThreadLink {
     engine: &'static str,
     asks: mpsc::UnboundedSender<(AskId, Ask)>,
-    /// What is to be sent.
+    /// Requests to be sent.
     unsent: Vec<(AskId, Ask)>,
     news: mpsc::UnboundedReceiver<News>,
-    /// What [`poll_news`](Link::poll_news) has found, and what a thread that has ended does not answer.
+    /// Events that [`poll_news`](Link::poll_news) has found, and the answers in place of a thread that has ended.
     next: VecDeque<News>,
     is_dead: bool,
     store_secret: Vec<u8>,
@@ -67,10 +67,10 @@ pub struct ThreadLink {
 }
 
 impl ThreadLink {
-    /// Starts a thread that begins, and, if that succeeds, works until all who ask are gone.
+    /// Starts a thread that runs `begin` and, if that succeeds, `work`, which runs until the link is dropped.
     ///
     /// # Errors
-    /// What it met at the beginning, or that there is no thread.
+    /// `begin` failed, or the thread could not be started.
     pub(super) async fn start<Begun, Error, Beginning, Working>(
         engine: &'static str,
         begin: impl FnOnce() -> Beginning + Send + 'static,
@@ -91,7 +91,7 @@ impl ThreadLink {
                 let runtime = match single_threaded_runtime() {
                     Ok(runtime) => runtime,
                     Err(error) => {
-                        // Who waited may have given up.
+                        // The caller may have given up.
                         let _ = report.send(Err(error.into()));
                         return;
                     }
@@ -124,7 +124,7 @@ impl ThreadLink {
     }
 }
 
-/// What is told of a question that was not sent.
+/// Returns the answer to a request that was not sent.
 pub(super) fn unanswered(id: AskId, ask: &Ask) -> News {
     match ask {
         Ask::Read(_) | Ask::Look(_) => News::Read(id, Err(None)),
@@ -137,14 +137,14 @@ pub(super) fn unanswered(id: AskId, ask: &Ask) -> News {
 }
 
 impl ThreadLink {
-    /// Nothing on the way sends a commit again by itself.
+    /// Declares that commits are never resent on the way.
     #[cfg(feature = "redis")]
     pub(super) fn sending_once(mut self) -> Self {
         self.sends_once = true;
         self
     }
 
-    /// A revision is that of a change, and of nothing else.
+    /// Declares that only changes have revisions.
     #[cfg(feature = "redis")]
     pub(super) fn counting_revisions(mut self) -> Self {
         self.counts_revisions = true;
@@ -205,13 +205,13 @@ impl Link for ThreadLink {
                 self.next.push_back(news);
                 Poll::Ready(())
             }
-            // Its thread has ended: there is nothing more to come.
+            // The thread has ended: no more events follow.
             Poll::Ready(None) | Poll::Pending => Poll::Pending,
         }
     }
 }
 
-/// What is told of a question that is refused.
+/// Returns the answer to a request that is refused.
 #[cfg(feature = "redis")]
 pub(super) fn refused(id: AskId, ask: &Ask, error: &super::EngineError) -> News {
     let error = error.clone();
@@ -246,7 +246,7 @@ mod tests {
         }
     }
 
-    /// To an engine that says of each watch that it is lost, and what it was asked.
+    /// Creates a link to an engine that loses each watch. Returns it with the requests that the engine received.
     async fn link() -> (ThreadLink, mpsc::UnboundedReceiver<AskId>) {
         let (note, noted) = mpsc::unbounded_channel();
         let begin = || async { Ok::<_, Failure>(Noting(note)) };

@@ -1,16 +1,18 @@
 //! TLS to an engine.
 use std::path::PathBuf;
 
-/// The files that TLS to an engine is made of, in PEM.
+/// Files of the TLS connection to an engine, in PEM format.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EngineTls {
-    /// The authorities that sign its certificates; without, those of the system.
+    /// Certificate authorities that sign the engine's certificates; by default those of the system.
     pub ca: Option<PathBuf>,
-    /// The certificate that the server shows, and its private key.
+    /// The certificate that the server presents, and its private key.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// In TLS 1.3 a client learns late that its certificate is asked for: by an alert, or by the connection's end if that is seen first.
+/// Returns whether an error may be due to a missing client certificate.
+///
+/// In TLS 1.3, a client learns late that its certificate is required: by an alert, or by the end of the connection.
 pub(super) fn may_lack_a_certificate(text: &str) -> bool {
     let signs = ["closed", "fatal alert", "broken pipe", "reset"];
     let text = text.to_lowercase();

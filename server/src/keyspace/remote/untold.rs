@@ -1,19 +1,19 @@
-//! What is answered only when the watch has told it: a change of a key that somebody follows here. Otherwise whoever makes a change and
-//! then stops following the key would not be told of it, as the watch comes behind the answer of the engine.
+//! Outcomes that are held back until the watch has reported the change, because the key is followed here. The watch reports a change later
+//! than the engine answers. A client that makes a change and then stops following the key would otherwise miss the notification.
 use super::engine::{AskId, Link, Revision, Verdict};
 use super::sights::Age;
 use super::{HOLD_MS, Remote};
 use crate::clock::Now;
 use crate::keyspace::{End, Ticket};
 
-/// What has ended and is not answered yet.
+/// Outcomes that are not reported yet.
 #[derive(Debug, Default)]
 pub(super) struct Untold {
     waiting: Vec<Waiting>,
     ready: Vec<(Ticket, End)>,
 }
 
-/// What was changed at this revision is answered when that is told, or then at last.
+/// Outcomes of a change at this revision. They are released when the watch has reported it, or at the latest at this time.
 #[derive(Debug)]
 struct Waiting {
     revision: Revision,
@@ -22,22 +22,23 @@ struct Waiting {
 }
 
 impl Untold {
-    /// Whether [`take_ready`](Self::take_ready) gives anything.
+    /// Returns whether [`take_ready`](Self::take_ready) returns any outcome.
     pub(super) fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// What is to be answered now.
+    /// Takes the outcomes that are to be reported now.
     pub(super) fn take_ready(&mut self) -> Vec<(Ticket, End)> {
         std::mem::take(&mut self.ready)
     }
 
-    /// Until when something waits at most.
+    /// Returns the time of the next release without a report of the watch.
     pub(super) fn next_ms(&self) -> Option<u64> {
         self.waiting.iter().map(|waiting| waiting.until_ms).min()
     }
 
-    /// What no watch, or a slow one, holds up any more is to be answered. `known` is up to where all changes are known, if they come.
+    /// Releases the outcomes that need not wait for the watch any longer. `known` is the revision up to which all changes are known; `None`
+    /// if no watch reports changes.
     fn release(&mut self, known: Option<Revision>, now: Now) {
         let is_over = |waiting: &mut Waiting| {
             waiting.until_ms <= now.mono_ms || known.is_none_or(|at| at >= waiting.revision)
@@ -61,7 +62,7 @@ impl<L: Link> Remote<L> {
                 }
             }
             Verdict::Refused(seen) => self.saw_keys(ask, &self.tasks.keys_of(ask), seen, now),
-            // It tells of a change whose record was not seen.
+            // The answer shows that a change was made whose record was not seen.
             Verdict::Answered(_) => self.guesses.doubt(&self.tasks.keys_of(ask)),
             Verdict::Failed(_) | Verdict::Unclear | Verdict::Unsent => {}
         }
@@ -85,12 +86,12 @@ impl<L: Link> Remote<L> {
         }
     }
 
-    /// Whether there is anything to be told that has ended.
+    /// Returns whether there are outcomes to report.
     pub(super) fn has_ended(&self) -> bool {
         self.tasks.has_ended() || self.untold.has_ready() || self.following.has_released()
     }
 
-    /// What has waited long enough for the watch to tell it is to be answered.
+    /// Releases the outcomes that have waited long enough for the watch.
     pub(super) fn release_untold(&mut self, now: Now) {
         self.untold.release(self.known(), now);
     }
@@ -103,7 +104,7 @@ mod tests {
     use crate::keyspace::{End, Keyspace};
     use statestore_protocol::Reply;
 
-    /// A change of a key that is followed if so, which the engine has made with revision 6.
+    /// Makes a change of a key, which is followed if `is_followed`. The engine makes it at revision 6.
     fn changed(is_followed: bool) -> (Node, Vec<End>) {
         let mut node = Node::new();
         if is_followed {

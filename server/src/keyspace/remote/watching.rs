@@ -1,4 +1,5 @@
-//! Following the changes of the engine: a snapshot, and then each of them, until some may have been missed; then again.
+//! Watch over the changes of the engine: a snapshot, and then each change. If changes may have been missed, the watch
+//! begins again.
 use super::engine::{Ask, AskId, EngineError, Found, Link, Revision, Seen};
 use super::record::Record;
 use super::sights::Age;
@@ -11,24 +12,24 @@ use smallvec::smallvec;
 use statestore_protocol::Reply;
 use std::collections::{HashMap, HashSet};
 
-/// How long after a watch was lost the next one is begun.
+/// Time in milliseconds between the loss of a watch and the beginning of the next one.
 const WATCH_AGAIN_MS: u64 = 100;
 
-/// The same, if it was lost for a reason that does not pass by itself.
+/// The same time if the watch was lost for a permanent reason.
 const UNWATCHABLE_AGAIN_MS: u64 = 5_000;
 
-/// How far the changes of the engine are known.
+/// The progress of the watch.
 #[derive(Debug)]
 pub(super) enum Watch {
-    /// None is under way; the next one is begun then.
+    /// No watch is in progress; the next one begins at this time.
     Begins(u64),
-    /// The records of the snapshot that matter later.
+    /// The snapshot is being read. Contains its parts that matter later.
     Snapshot {
         ask: AskId,
         followed: HashMap<Bytes, Record>,
         ending: HashSet<Bytes>,
     },
-    /// All changes up to this revision are known, and those behind it are told, though perhaps not at the moment.
+    /// All changes up to this revision are known. Later ones are reported, except during an interruption.
     Live {
         ask: AskId,
         at: Revision,
@@ -37,12 +38,12 @@ pub(super) enum Watch {
 }
 
 impl<L: Link> Remote<L> {
-    /// Whether all changes of the engine are known, or will be: none was missed.
+    /// Returns whether all changes of the engine are known, or will be: none was missed.
     pub(super) fn is_live(&self) -> bool {
         matches!(self.watch, Watch::Live { .. })
     }
 
-    /// Whether all changes of the engine are known as they come.
+    /// Returns whether all changes of the engine are known as they happen.
     pub fn is_watched(&self) -> bool {
         matches!(
             self.watch,
@@ -53,12 +54,12 @@ impl<L: Link> Remote<L> {
         )
     }
 
-    /// Whether what tells the changes goes by this name.
+    /// Returns whether the current watch was requested with this id.
     pub(super) fn is_of(&self, ask: AskId) -> bool {
         matches!(self.watch, Watch::Live { ask: live, .. } if live == ask)
     }
 
-    /// All changes up to this revision are known.
+    /// Returns the revision up to which all changes are known.
     pub(super) fn known(&self) -> Option<Revision> {
         match self.watch {
             Watch::Live { at, .. } => Some(at),
@@ -98,7 +99,7 @@ impl<L: Link> Remote<L> {
         self.missed_changes(now.mono_ms + pause_ms);
     }
 
-    /// Begins to watch anew then.
+    /// Ends the watch because changes may have been missed. The next one begins at `watch_at_ms`.
     pub(super) fn missed_changes(&mut self, watch_at_ms: u64) {
         self.watch = Watch::Begins(watch_at_ms);
         self.tasks.missed_changes();
@@ -108,7 +109,7 @@ impl<L: Link> Remote<L> {
     }
 
     pub(super) fn ask_followed(&mut self, key: &Bytes) {
-        // Without a watch it is asked when there is one.
+        // Without a watch, the engine request follows when there is one.
         if self.is_live() {
             let ask = self.ask(Ask::Read(smallvec![key.clone()]));
             self.following.asked(ask, key.clone());
@@ -243,17 +244,17 @@ impl<L: Link> Remote<L> {
             is_broken: false,
         };
         self.complete_ms = now.mono_ms;
-        // What was answered until now may have been changed before the snapshot.
+        // The answers so far may have changed before the snapshot.
         self.guesses.clear();
         let known: Vec<_> = self.sights.until(at).cloned().collect();
         for key in known.iter().filter(|key| !ending.contains(*key)) {
             self.sights.saw_none(key, at);
         }
         let mut keys: Vec<_> = self.following.keys().cloned().collect();
-        // In an order that is the same in each run of a seed.
+        // The order must be the same in each run of a seed.
         keys.sort_unstable();
         for key in keys {
-            // Who began to follow it meanwhile may have begun behind its place in the snapshot.
+            // A key that was followed during the snapshot may have been followed after its record was read.
             if self.following.is_waited_for(&key) {
                 self.ask_followed(&key);
                 continue;
@@ -272,7 +273,7 @@ mod tests {
     use crate::keyspace::remote::{Ask, AskId, News, Revision, Verdict};
     use crate::keyspace::{End, Keyspace};
 
-    /// A change whose answer was lost, and whose copy the engine refuses at revision 6.
+    /// Returns a node with a change whose answer was lost, and whose copy the engine refuses at revision 6.
     fn refused() -> Node {
         let mut node = Node::new();
         node.request = None;
@@ -305,7 +306,7 @@ mod tests {
         let ended = node.advance(5_000, [News::WatchResumed(node.watch)]);
         assert_eq!(ended, []);
         assert!(node.remote.is_watched() && node.remote.link.asks.is_empty());
-        // Its own copy was not made: it decides anew, on what is there now.
+        // The commit's own copy was not made: the task decides again on the current state.
         let change = (KEY.clone(), Some(record(6, &VALUE)));
         let told = News::Changes(node.watch, Revision(6), vec![change]);
         assert_eq!(node.advance(5_001, [told]), []);

@@ -4,10 +4,10 @@ const LIMIT_MS: u64 = 60_000;
 const EVERY_MS: u64 = 5_000;
 const HOUR_MS: u64 = 3_600_000;
 
-/// What the right clock shows when the steady one shows zero.
+/// Time of the right wall clock when the monotonic clock shows zero.
 const BEGIN_MS: u64 = 1_700_000_000_000;
 
-/// A node whose clock is ahead by so much.
+/// A node whose clock has this lead.
 struct Node {
     clocks: Clocks,
     ahead_ms: i64,
@@ -32,7 +32,7 @@ impl Node {
         }
     }
 
-    /// Looks, and finds what these nodes, which are ahead by so much, have told so many milliseconds before.
+    /// Queries the clocks. The nodes found have these leads, and reported their clocks this many milliseconds before.
     fn look(&mut self, engine: Option<i64>, nodes: &[(i64, u64)]) -> Standing {
         assert!(self.clocks.take_due(self.now()));
         let right = BEGIN_MS + self.mono_ms;
@@ -86,7 +86,7 @@ fn a_clock_ahead_of_most_is_not_believed_and_is_again_once_it_is_right() {
     let hour = i64::try_from(HOUR_MS).unwrap();
     let mut node = Node::new(hour);
     node.standing();
-    // It may have been told long ago, which is not believed either.
+    // The reading may be old, which is not trusted either.
     assert!(is_ahead(node.look(None, &[(0, 100), (0, 100)])));
     assert!(is_ahead(
         node.later(EVERY_MS).look(None, &[(0, 100), (0, 100)])
@@ -116,7 +116,7 @@ fn one_of_three_that_is_wrong_is_outvoted_and_of_two_the_one_ahead_gives_way() {
         node.later(EVERY_MS).look(None, &[(hour, 0)]),
         Standing::Right
     );
-    // The engine has a voice as well.
+    // The engine's clock counts as well.
     assert_eq!(
         node.later(EVERY_MS).look(Some(0), &[(-hour, 0)]),
         Standing::Right
@@ -135,7 +135,7 @@ fn those_who_are_gone_are_remembered_while_the_clock_is_wrong() {
     assert!(is_ahead(node.later(HOUR_MS).look(None, &[])));
     node.ahead_ms = 0;
     assert_eq!(node.later(EVERY_MS).look(None, &[]), Standing::Right);
-    // What was told once, by nobody knows whom, does not count any longer than it is there.
+    // A single reading of unknown age counts only while it is there.
     let mut node = Node::new(hour);
     assert!(is_ahead(node.look(None, &[(0, 0)])));
     assert_eq!(node.later(EVERY_MS).look(None, &[]), Standing::Right);
@@ -175,7 +175,7 @@ fn a_machine_that_has_slept_is_believed_once_others_say_so() {
         node.later(EVERY_MS).look(None, &[(0, 100)]),
         Standing::Right
     );
-    // The steady clock stood still meanwhile; the others' went on.
+    // The monotonic clock stood still meanwhile; the others' went on.
     let slept = i64::try_from(HOUR_MS).unwrap();
     node.ahead_ms += slept;
     assert!(is_ahead(node.later(1).standing()));

@@ -6,20 +6,21 @@ use bytes::Bytes;
 
 static OTHER: Bytes = Bytes::from_static(b"another value");
 
-/// One that watches until revision 5, and knows that the key has had its value since revision 4. The engine says how far it is.
+/// Returns a node that watches up to revision 5, and knows that the key has had its value since revision 4. The engine counts its
+/// revisions.
 fn node() -> Node {
     let mut node = Node::new();
     node.remote.link.counts_revisions = true;
     node
 }
 
-/// How far the engine is was asked for a read.
+/// Makes a read. Returns the request for the engine's revision.
 fn asking(node: &mut Node, at_ms: u64) -> AskId {
     gather(node, at_ms, 1);
     node.asked(&Ask::Revision)
 }
 
-/// The same twice, until the third millisecond.
+/// Makes two such requests, until the third millisecond.
 fn two_asking(node: &mut Node) -> [AskId; 2] {
     let first = asking(node, 1);
     gather(node, 1, 1);
@@ -27,7 +28,7 @@ fn two_asking(node: &mut Node) -> [AskId; 2] {
     [first, node.asked(&Ask::Revision)]
 }
 
-/// So many reads in one turn.
+/// Makes this many reads in one turn.
 fn gather(node: &mut Node, at_ms: u64, count: usize) {
     for _ in 0..count {
         assert_eq!(node.get_now(at_ms), None);
@@ -35,7 +36,7 @@ fn gather(node: &mut Node, at_ms: u64, count: usize) {
     node.remote.ask_gathered();
 }
 
-/// The key is read from the engine, which ends one read.
+/// Answers the read of the key from the engine, which ends one read.
 fn look(node: &mut Node, at_ms: u64) {
     let look = node.asked(&Ask::Look(KEY.clone()));
     let read = News::Read(look, Ok(vec![seen(4, &VALUE)]));
@@ -140,7 +141,7 @@ fn a_read_does_not_wait_long_for_a_watch_that_is_late_and_the_next_ones_do_not_a
     let look = node.asked(&Ask::Look(KEY.clone()));
     let read = News::Read(look, Ok(vec![seen(7, &OTHER)]));
     assert_eq!(node.advance(25, [read]).len(), 1);
-    // It has caught up.
+    // The watch has caught up.
     let change = changed(&node, 7, &OTHER);
     assert_eq!(node.advance(26, [change]), []);
     asking(&mut node, 27);
@@ -184,7 +185,7 @@ fn a_read_does_not_overtake_one_that_has_to_ask_the_engine() {
     let told = News::Revision(first, Ok(Revision(6)));
     assert_eq!(node.advance(4, [purged, told]), []);
     let look_of_first = node.asked(&Ask::Look(KEY.clone()));
-    // What the key holds is known again, since somebody follows it.
+    // The state of the key is known again, since the key is followed.
     assert_eq!(node.follow(5), None);
     let read = node.asked(&Ask::Read([KEY.clone()].into_iter().collect()));
     let found = News::Read(read, Ok(vec![seen(7, &OTHER)]));
@@ -205,7 +206,7 @@ fn a_question_without_an_answer_takes_those_before_it_along() {
     let told = News::Revision(first, Ok(Revision(7)));
     assert_eq!(node.advance(4, [told]), []);
     assert_eq!(node.advance(5, [News::Revision(second, Err(None))]), []);
-    // The first one is read, and the second one behind it.
+    // The first read goes to the engine, and the second one follows it.
     let change = changed(&node, 7, &OTHER);
     assert_eq!(node.advance(6, [change]), []);
     for at_ms in [7, 8] {

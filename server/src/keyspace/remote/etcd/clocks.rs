@@ -1,4 +1,4 @@
-//! What the wall clocks of the nodes show. etcd has none of its own that it would tell.
+//! Comparison of the nodes' wall clocks. etcd does not report a clock of its own.
 use super::members::Members;
 use super::store::Store;
 use super::{REQUEST_TIMEOUT, transactions};
@@ -8,11 +8,11 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::UnboundedSender;
 
-/// The lease under which this process tells what its clock shows; none before it has told, and after it was not heard. To keep one alive
-/// costs etcd no consensus, as another one each time would.
+/// The lease under which this process reports its clock; `None` before the first report, and after a failed one. Keeping a lease alive
+/// costs etcd no consensus, unlike a new lease each time.
 pub(super) type OwnLease = Arc<Mutex<Option<i64>>>;
 
-/// Looks what the others have told, and tells what the clock of this process shows.
+/// Reads the clocks of the other nodes, and reports that of this process.
 pub(super) async fn compare(
     members: Arc<Members>,
     store: Arc<Store>,
@@ -22,9 +22,9 @@ pub(super) async fn compare(
     tell: UnboundedSender<News>,
 ) {
     let found = look(&members, &store).await;
-    // Nobody may listen any more.
+    // The receiver may be gone.
     let _ = tell.send(News::Clocks(ask, found));
-    // Others do without if etcd takes no writes.
+    // The other nodes do without this clock if etcd accepts no writes.
     let telling = members.ask_at_length(REQUEST_TIMEOUT, |client| async move {
         tell_own(&client, &store, &lease, process, shown_ms).await
     });
@@ -72,7 +72,7 @@ async fn tell_own(
     shown_ms: u64,
 ) -> Result<bool, Error> {
     let mut own = lease.lock().await;
-    // It is known again once etcd has taken what is told under it.
+    // The lease is stored again once etcd has accepted the report under it.
     let lease = lasting(client, own.take()).await?;
     let name = store.names().clock(process);
     let options = PutOptions::new().with_lease(lease);
@@ -84,7 +84,7 @@ async fn tell_own(
     Ok(told.succeeded())
 }
 
-/// A lease that lasts for the whole of its time from now on: this one, if etcd knows it still.
+/// Returns a lease with its whole lifetime left: the given one if etcd still knows it, or a new one.
 async fn lasting(client: &Client, lease: Option<i64>) -> Result<i64, Error> {
     let mut leases = client.lease_client();
     if let Some(lease) = lease

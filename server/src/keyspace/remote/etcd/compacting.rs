@@ -1,11 +1,12 @@
-//! Letting etcd forget what was: it keeps every former value until somebody compacts it.
+//! Compaction of etcd, which keeps every former value until it is compacted.
 //!
-//! One key says up to which revision that may be next time. Each server looks at it once in so long as history is kept. If it is what it
-//! was when the server looked last, nobody else has had this turn: the server puts the latest revision there, by compare-and-swap, and
-//! compacts up to what was there before, which is old enough then. Otherwise another one has, and it waits for its own next turn.
+//! One key contains the revision up to which etcd may be compacted next time. Each server reads it once in the time for which history is
+//! kept. If the key is unchanged since the server's last turn, no other server has taken this turn. The server then puts the latest
+//! revision there by compare-and-swap, and compacts up to the former one, which is old enough by then. If the key has changed, the server
+//! waits for its next turn.
 //!
-//! Whoever etcd does not allow to compact takes no turn any more: others may be allowed to. Releases differ in whom they allow it. What
-//! else is not allowed, that key among it, may be again in the next turn.
+//! A server that etcd does not allow to compact takes no more turns: other servers may be allowed to. The releases of etcd differ in this
+//! permission. Other permissions, such as that for the key itself, may be granted by the next turn.
 use super::members::Members;
 use super::ranges::is_late;
 use super::store::Store;
@@ -17,26 +18,26 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// What the key held when this server looked last.
+/// The content of the key at this server's last turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Turn {
-    /// The revision of the key; zero if it is not there.
+    /// The revision of the key; zero if it does not exist.
     at: i64,
-    /// Up to where may be compacted; zero if nobody has said so.
+    /// The revision up to which etcd may be compacted; zero if none was given.
     up_to: i64,
 }
 
-/// What became of a turn.
+/// The outcome of a turn.
 enum Taken {
     Turn(Turn),
-    /// This server may not compact.
+    /// The server may not compact etcd.
     NotAllowed(Error),
 }
 
-/// The code of gRPC for what somebody has no right to.
+/// gRPC's code of a missing permission.
 const PERMISSION_DENIED: i32 = 7;
 
-/// Compacts again and again; history is kept for so long, and at most twice as long.
+/// Compacts periodically. History is kept for `keeps`, and at most twice as long.
 pub(super) async fn compact(members: Arc<Members>, store: Arc<Store>, keeps: Duration) {
     let mut last = None;
     let mut is_told = false;
@@ -47,7 +48,7 @@ pub(super) async fn compact(members: Arc<Members>, store: Arc<Store>, keeps: Dur
         });
         match turn.await {
             Ok(Taken::Turn(turn)) => {
-                // The first look tries nothing, and nothing is compacted before there is something old enough.
+                // The first turn only reads the key. Nothing is compacted before a former revision is old enough.
                 is_told &= last.is_none_or(|last: Turn| last.up_to == 0);
                 last = Some(turn);
             }
@@ -65,14 +66,14 @@ pub(super) async fn compact(members: Arc<Members>, store: Arc<Store>, keeps: Dur
                     "etcd was not compacted: former values take its space until somebody does it"
                 );
             }
-            // It is tried again.
+            // The next turn tries again.
             Err(_) => {}
         }
         sleep(keeps).await;
     }
 }
 
-/// What is to be compared next time.
+/// Takes a turn. Returns the content of the key for the comparison at the next turn.
 async fn take_turn(client: &Client, store: &Store, last: Option<Turn>) -> Result<Taken, Error> {
     let name = store.names().compaction();
     let mut kv = transactions::kv(client);
@@ -80,7 +81,7 @@ async fn take_turn(client: &Client, store: &Store, last: Option<Turn>) -> Result
         let found = kv.get(name, None).await?;
         return Ok(Taken::Turn(turn_of(found.kvs().first())));
     };
-    // In another store this would compact what is not known; commits notice that.
+    // Another store must not be compacted. The commits report the replacement.
     if store.check().is_err() {
         return Ok(Taken::Turn(last));
     }

@@ -1,4 +1,4 @@
-//! Connecting, and making what has to be there at the first start.
+//! Connections to etcd, and creation of the store at the first start.
 use super::members::Members;
 use super::names::Names;
 use super::store::{BeginError, Store};
@@ -14,13 +14,13 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::{Code, ConnectError};
 
-/// For how long an etcd that does not answer yet is asked again at the start.
+/// Time for which connecting is retried at the start while etcd does not answer yet.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long it is left in peace in between.
+/// Pause between two attempts.
 const AGAIN: Duration = Duration::from_millis(250);
 
-/// Why there is no connection to a member.
+/// The reason why there is no connection to a member.
 pub(super) enum Unconnected {
     File(PathBuf, std::io::Error),
     Etcd(Error),
@@ -38,7 +38,7 @@ impl StoreSecret for (Arc<Members>, Arc<Store>) {
     }
 }
 
-/// Connects, and makes the store if there is none and `may_make`.
+/// Connects, and creates the store if there is none and `may_make`.
 pub(super) async fn begin(
     config: &EtcdConfig,
     may_make: bool,
@@ -78,7 +78,7 @@ pub(super) async fn begin(
     }
 }
 
-/// Why nothing was begun.
+/// The reason why the start failed.
 enum Unbegun {
     Late,
     File(PathBuf, std::io::Error),
@@ -100,7 +100,7 @@ async fn connect_once(
         });
     }
     let mut clients = vec![None; config.endpoints.len()];
-    // The one whose answer came first makes the store: another one may not answer at all.
+    // The member whose answer comes first creates the store: another one may not answer at all.
     let mut first = None;
     let mut failure = Unbegun::Late;
     while let Some(met) = asked.join_next().await {
@@ -119,7 +119,7 @@ async fn connect_once(
             }
             Ok(Err(Unconnected::File(file, error))) => return Err(Unbegun::File(file, error)),
             Ok(Err(Unconnected::Etcd(error))) => {
-                // What does not pass by itself says more.
+                // A permanent error is more informative.
                 let is_better = match &failure {
                     Unbegun::Store(BeginError::Etcd(other)) => may_pass(other) && !may_pass(&error),
                     _ => true,
@@ -143,7 +143,7 @@ async fn connect_once(
     }
 }
 
-/// A client of a member that has answered a read, and the release of the member, if it says so.
+/// Returns a client of a member that has answered a read, and the release of the member if it reports one.
 async fn meet(
     config: &EtcdConfig,
     endpoint: &str,
@@ -153,7 +153,7 @@ async fn meet(
     client.get(manifest, None).await?;
     let release = match client.status().await {
         Ok(status) => Some(status.version().to_owned()),
-        // It may not say it to everybody.
+        // The user may not be allowed to see the release.
         Err(error) => {
             let error = describe(&error);
             tracing::debug!(endpoint, error, "the release of a member is not known");
@@ -163,7 +163,7 @@ async fn meet(
     Ok((client, release))
 }
 
-/// A client of one member. Password and certificates are read anew.
+/// Connects to one member. The password and the certificates are read again.
 pub(super) async fn connect(config: &EtcdConfig, endpoint: &str) -> Result<Client, Unconnected> {
     let options = options(config)?;
     Ok(Client::connect([endpoint], Some(options)).await?)
@@ -183,7 +183,7 @@ fn options(config: &EtcdConfig) -> Result<ConnectOptions, Unconnected> {
             let error = std::io::Error::new(std::io::ErrorKind::InvalidData, error);
             Unconnected::File(file.clone(), error)
         })?;
-        // As other programs write such files, with a line's end.
+        // Other programs write such files with a line end.
         let password = password.trim_end_matches(['\r', '\n']);
         options = options
             .with_user(user, password)
@@ -209,11 +209,11 @@ fn read(file: &Path) -> Result<Vec<u8>, Unconnected> {
     std::fs::read(file).map_err(|error| Unconnected::File(file.to_owned(), error))
 }
 
-/// Whether it may be another answer in a moment.
+/// Returns whether the error may be temporary.
 fn may_pass(error: &Error) -> bool {
     match error {
         Error::GRpcStatus(status) => {
-            // What the connection met on its way has other causes than etcd.
+            // Errors on the way of the connection have other causes than etcd.
             let passing = [
                 Code::Cancelled,
                 Code::Unavailable,
@@ -232,17 +232,17 @@ pub(super) fn passes(error: &Error) -> bool {
     may_pass(error) || is_passing(error) || is_login_refused(error)
 }
 
-/// Whether etcd has another leader from now on, which all members say.
+/// Returns whether etcd has just changed its leader, which all members report.
 pub(super) fn is_passing(error: &Error) -> bool {
     matches!(error, Error::GRpcStatus(status) if status.message().contains("leader changed"))
 }
 
-/// Whether the member is of no use for other requests either.
+/// Returns whether the member cannot serve other requests either.
 pub(super) fn is_of_the_member(error: &Error) -> bool {
     !is_passing(error) && (may_pass(error) || is_login_refused(error))
 }
 
-/// Whether etcd does not accept the user, or not any more.
+/// Returns whether etcd rejects the user, or no longer accepts its token.
 fn is_login_refused(error: &Error) -> bool {
     let Error::GRpcStatus(status) = error else {
         return false;
@@ -256,7 +256,7 @@ fn is_login_refused(error: &Error) -> bool {
         || texts.iter().any(|text| status.message().contains(text))
 }
 
-/// Whether no member was sent the request: there was no connection.
+/// Returns whether the request was sent to no member, because there was no connection.
 pub(super) fn is_unsent(error: &Error) -> bool {
     match error {
         Error::IoError(error) => error.kind() == std::io::ErrorKind::NotConnected,
@@ -277,7 +277,7 @@ fn is_from_connecting(error: &(dyn StdError + 'static)) -> bool {
     false
 }
 
-/// What went wrong, and behind it what was at the bottom of it.
+/// Returns the text of the error and its root cause.
 pub(super) fn describe(error: &Error) -> String {
     let (text, source) = match error {
         Error::GRpcStatus(status) => (status.message().to_owned(), status.source()),
@@ -294,7 +294,7 @@ pub(super) fn describe(error: &Error) -> String {
     }
 }
 
-/// The same, with what there is to do.
+/// Returns the text of the error with advice.
 pub(super) fn explained(error: &Error, config: &EtcdConfig) -> String {
     let text = describe(error);
     let advice = if text.contains("user name is empty") {

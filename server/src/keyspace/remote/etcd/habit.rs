@@ -1,13 +1,14 @@
-//! How groups of commits are made, and of how many.
+//! The form and size of groups of commits.
 //!
-//! As one transaction, all or none, they take the least of etcd and of this server. If one of them is refused, since another server has changed
-//! what it compares, none is made, and each is tried by itself, in nested transactions: a second way to etcd. Where servers write the same keys at the
-//! same time that happens again and again, so that after a refusal some groups go the second way at once.
+//! A group in one transaction, all or none, costs etcd and this server the least. If one of its commits is refused because another server
+//! has changed a compared key, none is made. Each is then tried independently, in nested transactions, which takes a second request. Where
+//! servers write the same keys at the same time, this happens repeatedly. After a refusal, some groups therefore use nested transactions at
+//! once.
 use super::transactions::MOST_OPERATIONS;
 use crate::keyspace::remote::portion::Portion;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How many groups go the second way after a refusal.
+/// Number of groups that use nested transactions after a refusal.
 const AFTER_A_REFUSAL: u32 = 16;
 
 #[derive(Debug)]
@@ -26,7 +27,7 @@ impl Default for Habit {
 }
 
 impl Habit {
-    /// Whether the next group is made as one.
+    /// Returns whether the next group is made as one.
     pub(super) fn is_as_one(&self) -> bool {
         let one_less = |left: u32| left.checked_sub(1);
         let left = self
@@ -35,7 +36,7 @@ impl Habit {
         left.is_err()
     }
 
-    /// A group that was made as one was refused.
+    /// Records the refusal of a group that was made as one.
     pub(super) fn refused(&self) {
         self.by_themselves.store(AFTER_A_REFUSAL, Ordering::Relaxed);
     }

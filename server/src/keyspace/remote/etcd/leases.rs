@@ -1,5 +1,5 @@
-//! Under which lease answers are put: etcd removes all of a lease together when it ends. It may do that late, for instance after another
-//! member leads; not before its time.
+//! Leases of answers. When a lease ends, etcd removes all its keys together. It may do that late, for instance after a change of the
+//! leader, but not early.
 use super::members::Members;
 use super::ranges::late;
 use crate::keyspace::remote::ANSWER_LIFETIME;
@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-/// For so long new answers are put under one lease: etcd removes them at one moment, which must not take long.
+/// Time for which new answers are put under the same lease. etcd removes them at one moment, which must not take long.
 const USED_FOR: Duration = Duration::from_secs(5);
 
-/// What is added to the time of a lease, for what is under way when another one is begun.
+/// Extra lifetime of a lease, for commits that are in progress when the next lease begins.
 const SLACK: Duration = Duration::from_secs(60);
 
-/// The lease of this server. Each has one of its own.
+/// The current lease of this server. Each server has its own.
 #[derive(Clone)]
 pub(super) struct Leases {
     members: Arc<Members>,
@@ -30,16 +30,16 @@ impl Leases {
         }
     }
 
-    /// A lease that lasts long enough for an answer that is put now.
+    /// Returns a lease that lasts long enough for an answer that is put now.
     ///
     /// # Errors
-    /// etcd gives none.
+    /// etcd grants no lease.
     pub(super) async fn current(&self) -> Result<i64, Error> {
         let current = timeout(super::REQUEST_TIMEOUT, self.used_or_granted());
         current.await.unwrap_or_else(|_| Err(late()))
     }
 
-    /// etcd does not know this one any more.
+    /// Drops the lease, which etcd no longer knows.
     pub(super) async fn forget(&self, lease: i64) {
         let mut current = self.current.lock().await;
         if current.is_some_and(|(used, _)| used == lease) {
@@ -48,7 +48,7 @@ impl Leases {
     }
 
     async fn used_or_granted(&self) -> Result<i64, Error> {
-        // Others wait meanwhile for the same one.
+        // Other commits wait meanwhile for the same lease.
         let mut current = self.current.lock().await;
         let now = Instant::now();
         if let Some((lease, since)) = *current

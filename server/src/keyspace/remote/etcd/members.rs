@@ -1,9 +1,9 @@
 //! The members of etcd, each over a connection of its own, and the choice among them.
 //!
-//! A member is in service as long as it answers requests. A connection that stands says nothing: the kernel of a stopped process keeps it,
-//! and a member that has lost the others still answers pings. So every request compares itself with the others. If a request that was begun
-//! later has an answer from another member, its own member is put aside: no request goes there, and all that wait for it are given up.
-//! One task for each member then connects anew, and brings the member back once it has answered a read.
+//! A member is in service as long as it answers requests. An open connection shows nothing: the kernel of a stopped process keeps it open,
+//! and a member that has lost the others still answers pings. Every request is therefore compared with the others. If a request that began
+//! later was answered by another member, the slow request's member is put aside. It gets no more requests, and all requests to it are
+//! abandoned. One task for each member then reconnects, and returns the member to service once it has answered a read.
 use super::connecting::{self, Unconnected};
 use super::ranges::late;
 use super::{EtcdConfig, REQUEST_TIMEOUT, transactions};
@@ -16,55 +16,55 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-/// Time after which a request without an answer compares itself with others.
+/// Time after which an unanswered request is compared with others.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// A request is overtaken if one was answered that was begun so much later.
+/// Difference of the beginnings from which on an unanswered request counts as overtaken by an answered one.
 const OVERTAKEN_BY: Duration = Duration::from_millis(250);
 
-/// How often a request without an answer compares itself.
+/// Interval between comparisons of an unanswered request.
 const COMPARED_EVERY: Duration = Duration::from_millis(50);
 
-/// First and longest pause before a member that was put aside is tried again.
+/// First and maximum pause before a member that was put aside is tried again.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
-/// A member that was in service for so long is tried again after the first pause.
+/// Time in service after which the first pause applies again.
 const STEADY_AFTER: Duration = Duration::from_secs(30);
 
-/// Within such a time half of what a member took for its answers is forgotten: a slow one is tried again.
+/// Half-life of the measured answer times: a slow member is tried again.
 const HALF_FORGOTTEN: Duration = Duration::from_secs(2);
 
-/// All members that the configuration names.
+/// All members in the configuration.
 #[derive(Debug)]
 pub(super) struct Members {
     config: EtcdConfig,
-    /// The key that is read to try a member.
+    /// The key that is read to test a member.
     tried_with: Vec<u8>,
     all: Vec<Arc<Member>>,
     turn: AtomicUsize,
 }
 
-/// One of them.
+/// A member of etcd.
 #[derive(Debug)]
 pub(super) struct Member {
     endpoint: String,
     health: Mutex<Health>,
-    /// Wakes all that wait for an answer when the member is put aside.
+    /// Wakes all requests to the member when it is put aside.
     given_up: Notify,
-    /// Wakes the task that brings the member back.
+    /// Wakes the task that returns the member to service.
     put_aside: Notify,
     said: Said,
 }
 
 #[derive(Default)]
 struct Health {
-    /// Kept while the member is aside: if no member is in service it is as good as another one.
+    /// The client; kept while the member is aside, since it may be used if no member is in service.
     client: Option<Client>,
     is_aside: bool,
     under_way: usize,
-    /// When the latest request was begun that has an answer.
+    /// Beginning of the latest request that was answered.
     answered: Option<Instant>,
-    /// How long answers took lately, in seconds, and when the last one came.
+    /// Average time of recent answers in seconds, and the time of the last answer.
     takes: f64,
     took_at: Option<Instant>,
 }
@@ -79,7 +79,7 @@ impl std::fmt::Debug for Health {
 }
 
 impl Health {
-    /// What one more request would cost, roughly.
+    /// Returns the approximate cost of one more request.
     fn cost(&self, now: Instant) -> f64 {
         let idle = self.took_at.map_or(Duration::ZERO, |at| now - at);
         let remembered = 0.5_f64.powf(idle.as_secs_f64() / HALF_FORGOTTEN.as_secs_f64());
@@ -117,12 +117,12 @@ impl Member {
         self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends as soon as the member is put aside. Counts from the call, not from when it is first awaited.
+    /// Completes as soon as the member is put aside. Counts from the call, not from when it is first awaited.
     pub(super) fn given_up(&self) -> tokio::sync::futures::Notified<'_> {
         self.given_up.notified()
     }
 
-    /// Sends no more requests to it until it has answered one again.
+    /// Sends no more requests to the member until it has answered one again.
     pub(super) fn put_aside(&self, reason: &str) {
         if std::mem::replace(&mut self.health().is_aside, true) {
             return;
@@ -139,7 +139,7 @@ impl Member {
     }
 }
 
-/// Counts a request as under way, as long as it is there.
+/// Counts a request as in progress until it is dropped.
 struct UnderWay<'a>(&'a Member);
 
 impl<'a> UnderWay<'a> {
@@ -156,7 +156,7 @@ impl Drop for UnderWay<'_> {
 }
 
 impl Members {
-    /// Those that the configuration names, with the clients that are connected already, in the same order.
+    /// Creates the members in the configuration. `clients` contains existing connections in the same order.
     pub(super) fn new(
         config: EtcdConfig,
         tried_with: Vec<u8>,
@@ -174,7 +174,7 @@ impl Members {
         }
     }
 
-    /// The member to ask next: the one with the soonest answer among those in service, or each in turn if none is.
+    /// Chooses the member for the next request: the one with the soonest answer among those in service, or each in turn if none is.
     pub(super) fn choose(&self) -> Option<(Arc<Member>, Client)> {
         let now = Instant::now();
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
@@ -198,10 +198,10 @@ impl Members {
         best.map(|(_, member, client)| (member, client))
     }
 
-    /// Asks one member for something that takes as long as another such request.
+    /// Sends one member a request that takes as long as other such requests.
     ///
     /// # Errors
-    /// What etcd answers, or that it does not in time: see [`is_late`](super::ranges::is_late) and [`is_unsent`](connecting::is_unsent).
+    /// The error of etcd, or a missing answer: see [`is_late`](super::ranges::is_late) and [`is_unsent`](connecting::is_unsent).
     pub(super) async fn ask<T, Asking>(
         &self,
         asking: impl FnOnce(Client) -> Asking,
@@ -212,10 +212,10 @@ impl Members {
         self.ask_within(REQUEST_TIMEOUT, PATIENCE, asking).await
     }
 
-    /// The same for what may take as long as this while others have their answers.
+    /// Sends one member a request that may take up to `limit` while others are answered.
     ///
     /// # Errors
-    /// The same.
+    /// Those of [`ask`](Self::ask).
     pub(super) async fn ask_at_length<T, Asking>(
         &self,
         limit: Duration,
@@ -254,7 +254,7 @@ impl Members {
                 () = &mut given_up => return Err(late()),
                 () = sleep_until(compared.min(end)) => {}
             }
-            // A member that has answered what was begun later is in order: this request takes long.
+            // A member that has answered a later request is in order: this request takes long.
             let is_own = member.health().answered >= Some(begun);
             if Instant::now() >= end {
                 if !is_own {
@@ -283,14 +283,14 @@ impl Members {
         }
     }
 
-    /// Whether a request was answered that was begun well after this moment.
+    /// Returns whether a request that began well after this moment was answered.
     fn is_overtaken(&self, begun: Instant) -> bool {
         let later = begun + OVERTAKEN_BY;
         let mut all = self.all.iter();
         all.any(|member| member.health().answered >= Some(later))
     }
 
-    /// Brings members back that were put aside, as long as it runs.
+    /// Returns members to service that were put aside, as long as it runs.
     pub(super) async fn keep(self: Arc<Self>) {
         let mut keeping = JoinSet::new();
         for member in &self.all {
@@ -329,7 +329,7 @@ impl Members {
         }
     }
 
-    /// A client over a new connection, with the files read anew, that has an answer to a read.
+    /// Returns a client over a new connection that has answered a read. The files are read again.
     async fn connect_anew(&self, member: &Member) -> Result<Client, String> {
         let no_answer = |within| format!("it has not answered a request within {within:?}");
         let connecting = connecting::connect(&self.config, &member.endpoint);
@@ -343,7 +343,7 @@ impl Members {
             }
             Err(_) => return Err(no_answer(REQUEST_TIMEOUT)),
         };
-        // One that is slow is better than none.
+        // A slow member is better than none.
         let is_needed = self.all.iter().all(|member| member.health().is_aside);
         let limit = if is_needed { REQUEST_TIMEOUT } else { PATIENCE };
         let mut kv = transactions::kv(&client);
@@ -372,7 +372,7 @@ impl Members {
     }
 }
 
-/// The error of a request that no member was sent.
+/// Returns the error of a request that was sent to no member.
 fn unsent() -> Error {
     Error::IoError(std::io::ErrorKind::NotConnected.into())
 }

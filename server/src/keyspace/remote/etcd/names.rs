@@ -1,12 +1,12 @@
-//! How places are called in etcd.
+//! Names of engine keys in etcd.
 use crate::keyspace::remote::{Place, bucket_of};
 use crate::keyspace::rules::Version;
 use bytes::Bytes;
 
-/// Hexadecimal digits of a bucket.
+/// Number of hexadecimal digits of a bucket.
 const BUCKET_DIGITS: usize = 4;
 
-/// The names of places below a prefix.
+/// The names of engine keys below a prefix.
 #[derive(Debug)]
 pub(super) struct Names {
     prefix: Vec<u8>,
@@ -27,54 +27,54 @@ impl Names {
         self.below(b"/m")
     }
 
-    /// The secret of the store.
+    /// Returns the name of the store's secret.
     pub(super) fn secret(&self) -> Vec<u8> {
         self.below(b"/k")
     }
 
-    /// What a server leaves that found another store where its own was.
+    /// Returns the name of the mark of a server that found another store in place of its own.
     pub(super) fn mark(&self) -> Vec<u8> {
         self.below(b"/x")
     }
 
-    /// What all names begin with.
+    /// Returns the prefix of all names.
     pub(super) fn all(&self) -> Vec<u8> {
         self.below(b"/")
     }
 
-    /// What the names of all records begin with.
+    /// Returns the prefix of the names of all records.
     pub(super) fn entries(&self) -> Vec<u8> {
         self.below(b"/e/")
     }
 
-    /// What the names of all floors begin with.
+    /// Returns the prefix of the names of all floors.
     pub(super) fn floors(&self) -> Vec<u8> {
         self.below(b"/f/")
     }
 
-    /// What the names of all answers begin with.
+    /// Returns the prefix of the names of all answers.
     pub(super) fn answers(&self) -> Vec<u8> {
         self.below(b"/r/")
     }
 
-    /// Up to where etcd may be compacted.
+    /// Returns the name of the revision up to which etcd may be compacted.
     pub(super) fn compaction(&self) -> Vec<u8> {
         self.below(b"/c")
     }
 
-    /// What the names of all clocks begin with.
+    /// Returns the prefix of the names of all clocks.
     pub(super) fn clocks(&self) -> Vec<u8> {
         self.below(b"/n/")
     }
 
-    /// All entries, from one name to the one behind the last.
+    /// Returns the range of all entries, from the first name to the one behind the last.
     pub(super) fn entries_range(&self) -> (Vec<u8>, Vec<u8>) {
         (self.entries(), self.below(b"/e0"))
     }
 
-    /// Everything below the prefix that no server ever puts there, as such ranges.
+    /// Returns all ranges below the prefix in which no server ever puts a key.
     pub(super) fn gaps(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
-        // What begins with the first and ends before the second is a kind's; `0` comes behind `/`.
+        // Each kind of name begins with the first string and ends before the second; `0` follows `/`.
         let kinds: [(&[u8], &[u8]); 8] = [
             (b"/c", b"/c\0"),
             (b"/e/", b"/e0"),
@@ -95,7 +95,7 @@ impl Names {
         gaps
     }
 
-    /// The manifests of the stores within whose prefixes this one is, if there are any.
+    /// Returns the names of the manifests of stores whose prefixes contain this one.
     pub(super) fn manifests_above(&self) -> Vec<Vec<u8>> {
         let slashes = self.prefix.iter().enumerate();
         let slashes = slashes.filter(|(_, byte)| **byte == b'/');
@@ -103,7 +103,7 @@ impl Names {
         above.collect()
     }
 
-    /// What a node tells of its clock.
+    /// Returns the name of a node's clock.
     pub(super) fn clock(&self, process: u128) -> Vec<u8> {
         self.below(format!("/n/{process:032x}").as_bytes())
     }
@@ -130,7 +130,7 @@ impl Names {
         }
     }
 
-    /// The key whose record is called so; `None` if no record of this program is.
+    /// Returns the key whose record has this name; `None` if it is no name of a record.
     pub(super) fn key(&self, name: &[u8]) -> Option<Bytes> {
         let rest = name.strip_prefix(&self.entries()[..])?;
         let (bucket, key) = rest.split_at_checked(BUCKET_DIGITS)?;

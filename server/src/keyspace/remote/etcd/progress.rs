@@ -1,8 +1,8 @@
-//! How far a watch has come, held against how far etcd certainly is.
+//! The progress of a watch, compared with the revision that etcd has certainly reached.
 //!
-//! A member that has lost the others may go on talking to a watch, and even answer that nothing has changed. So a read that the majority has to
-//! confirm says again and again how far etcd is, and a watch has to reach that. What it has told is known to be complete up to the moment of
-//! the read then.
+//! A member that has lost the others may continue to serve a watch, and even report that nothing has changed. A read that the majority has
+//! to confirm therefore returns etcd's revision regularly, and a watch has to reach it. The changes reported by the watch are then complete
+//! up to the moment of the read.
 use super::members::Members;
 use super::store::Store;
 use super::transactions;
@@ -13,13 +13,13 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// Pause between two reads that say how far etcd is.
+/// Pause between two reads of etcd's revision.
 const CERTAIN_EVERY: Duration = Duration::from_secs(1);
 
-/// Longest time in which a watch neither reaches what is certain nor anything later than before.
+/// Maximum time in which a watch reaches neither the confirmed revision nor any new one.
 const STANDS_STILL: Duration = Duration::from_secs(3);
 
-/// Longest time in which a watch does not reach what is certain, however much it tells, and in which nothing is certain.
+/// Maximum time in which a watch does not reach the confirmed revision, even if it reports changes, or in which no revision is confirmed.
 const BEHIND: Duration = Duration::from_secs(10);
 
 /// A revision that etcd had reached, at or after this moment.
@@ -29,7 +29,7 @@ pub(super) struct Certain {
     since: Instant,
 }
 
-/// Reads how far etcd is as long as it is there.
+/// Reads etcd's revision regularly until it is dropped.
 pub(super) struct Certainty {
     latest: watch::Receiver<Option<Certain>>,
     _reading: JoinSet<()>,
@@ -46,7 +46,7 @@ impl Certainty {
         }
     }
 
-    /// What is certain next.
+    /// Waits for the next confirmed revision.
     pub(super) async fn next(&mut self) -> Certain {
         loop {
             if self.latest.changed().await.is_err() {
@@ -74,7 +74,7 @@ async fn read_on(members: Arc<Members>, store: Arc<Store>, tell: watch::Sender<O
     }
 }
 
-/// The manifest, as the majority has it.
+/// Reads the manifest from the majority.
 pub(super) async fn read_manifest(members: &Members, store: &Store) -> Result<GetResponse, Error> {
     let name = store.names().manifest();
     let asking =
@@ -82,20 +82,20 @@ pub(super) async fn read_manifest(members: &Members, store: &Store) -> Result<Ge
     asking.await
 }
 
-/// How far one watch has come.
+/// The progress of one watch.
 pub(super) struct Progress {
     reached: i64,
-    /// What is certain and was not reached yet, with the moment at which that was noticed.
+    /// The confirmed revision that was not reached yet, and the moment at which that was noticed.
     behind: Option<(Certain, Instant)>,
-    /// Since when nothing later was reached.
+    /// Time since when no later revision was reached.
     still_since: Instant,
-    /// What was reached and not told.
+    /// The moment of the confirmed revision that was reached and not reported.
     certain: Option<Instant>,
     certain_at: Instant,
 }
 
 impl Progress {
-    /// Of a watch that begins behind this revision.
+    /// Begins with a watch behind this revision.
     pub(super) fn begin(reached: i64) -> Self {
         let now = Instant::now();
         Self {
@@ -107,7 +107,7 @@ impl Progress {
         }
     }
 
-    /// Etcd is so far.
+    /// Records a confirmed revision of etcd.
     pub(super) fn is_certain(&mut self, certain: Certain) {
         if certain.revision <= self.reached {
             self.confirm(certain);
@@ -118,7 +118,7 @@ impl Progress {
         }
     }
 
-    /// The watch is so far.
+    /// Records that the watch has reached this revision.
     pub(super) fn reached(&mut self, revision: i64) {
         if revision > self.reached {
             self.reached = revision;
@@ -138,12 +138,12 @@ impl Progress {
         self.behind.is_some()
     }
 
-    /// The moment up to which all changes are certainly told, if that is news.
+    /// Takes the moment up to which all changes were certainly reported, if it is new.
     pub(super) fn take_certain(&mut self) -> Option<Instant> {
         self.certain.take()
     }
 
-    /// Ends when the watch is of no use any more: says why.
+    /// Completes when the watch is too far behind. Returns the reason.
     pub(super) async fn ends(&self) -> &'static str {
         if let Some((_, since)) = self.behind {
             let end = (self.still_since + STANDS_STILL).min(since + BEHIND);

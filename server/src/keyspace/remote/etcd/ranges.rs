@@ -1,4 +1,4 @@
-//! Records in the order of their names, as many at once as make an answer of some size.
+//! Records in the order of their names, in answers of limited size.
 use super::REQUEST_TIMEOUT;
 use super::limits::says_too_much;
 use super::members::Members;
@@ -14,10 +14,10 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
-/// Most records of one answer.
+/// Maximum number of records in one answer.
 pub(super) const AT_ONCE: usize = 1_000;
 
-/// An answer with more than this is larger than it need be: it keeps other answers waiting.
+/// Size in bytes above which an answer is larger than necessary: it delays other answers.
 const ENOUGH_BYTES: usize = 8 * 1024 * 1024;
 
 pub(super) fn key_of(found: &KeyValue, names: &Names) -> Result<Bytes, EngineError> {
@@ -38,7 +38,7 @@ pub(super) fn found(response: &GetResponse, names: &Names) -> Result<Vec<Found>,
     found.collect()
 }
 
-/// Entries from a name on, at this revision if it is not zero.
+/// Entries from a name on, at this revision unless it is zero.
 pub(super) struct Range {
     pub(super) from: Vec<u8>,
     pub(super) at: i64,
@@ -46,7 +46,7 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// As many as make an answer of some size.
+    /// Requests as many entries as make an answer of limited size.
     pub(super) async fn ask(
         &self,
         members: &Members,
@@ -91,7 +91,7 @@ impl Range {
     }
 }
 
-/// The error of a request whose answer is not waited for any longer.
+/// Returns the error of a request whose answer is no longer awaited.
 pub(super) fn late() -> Error {
     Error::IoError(std::io::ErrorKind::TimedOut.into())
 }
@@ -100,7 +100,7 @@ pub(super) fn is_late(error: &Error) -> bool {
     matches!(error, Error::IoError(error) if error.kind() == std::io::ErrorKind::TimedOut)
 }
 
-/// The first name behind all that begin so.
+/// Returns the first name behind all names with this prefix.
 fn prefix_end(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
     // Prefixes end with a slash here, which has a successor.
@@ -110,7 +110,7 @@ fn prefix_end(prefix: &[u8]) -> Vec<u8> {
     end
 }
 
-/// Records behind a key.
+/// Reads a page of records behind a key.
 pub(super) async fn page(
     members: Arc<Members>,
     store: Arc<Store>,

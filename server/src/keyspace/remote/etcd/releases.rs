@@ -1,8 +1,8 @@
-//! Which releases of etcd can be used.
+//! The releases of etcd that can be used.
 
-/// Why a release of etcd cannot be used; nothing if it can, or is one that nobody knows yet.
+/// Returns why a release of etcd cannot be used, or `None` if it can or is not known yet.
 pub(super) fn objection(version: &str) -> Option<&'static str> {
-    // Of a preview only what it is a preview of counts.
+    // A preview counts as the release that it precedes.
     let numbers = version.split(['-', '+']).next().unwrap_or_default();
     let mut numbers = numbers.split('.').map(|part| part.parse::<u32>().ok());
     let mut next = || numbers.next().flatten();

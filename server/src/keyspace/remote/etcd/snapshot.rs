@@ -15,16 +15,16 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-/// How long a part of a snapshot may take.
+/// Maximum time for a part of a snapshot.
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// Pause before a request is repeated.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// For how long a backup repeats a request that fails for a reason that passes, such as a change of the leader.
+/// Time for which a backup repeats a request that fails for a temporary reason, such as a change of the leader.
 const RETRIED_FOR: Duration = Duration::from_secs(10);
 
-/// Records of the first answer to a backup: the size of records is not known yet.
+/// Number of records in the first answer to a backup: the size of records is not known yet.
 const FIRST_PORTION: usize = 64;
 
 /// A reader of all records at one revision.
@@ -32,7 +32,7 @@ pub(super) struct Snapshot<'a> {
     pub(super) members: &'a Arc<Members>,
     pub(super) store: &'a Store,
     pub(super) portion: &'a Portion,
-    /// For how long a request is repeated that fails for a reason that passes.
+    /// Time for which a request is repeated that fails for a temporary reason.
     pub(super) retried_for: Duration,
 }
 
@@ -98,7 +98,7 @@ impl Snapshot<'_> {
         .await
     }
 
-    /// Asks, and asks again after an error that passes.
+    /// Sends a request, and repeats it after a temporary error.
     async fn repeated<Asking>(&self, ask: impl Fn() -> Asking) -> Result<GetResponse, Error>
     where
         Asking: Future<Output = Result<GetResponse, Error>>,
@@ -123,7 +123,7 @@ pub struct EtcdSnapshots {
 }
 
 impl EtcdSnapshots {
-    /// Takes snapshots of the store that has this [secret](crate::keyspace::remote::Link::store_secret), and of no other one.
+    /// Creates a reader of the store that has this [secret](crate::keyspace::remote::Link::store_secret). Any other store is rejected.
     pub fn new(config: EtcdConfig, secret: &[u8]) -> Self {
         Self {
             config,
@@ -175,7 +175,7 @@ impl SnapshotSource for EtcdSnapshots {
     }
 }
 
-/// Why there is no snapshot.
+/// The reason why there is no snapshot.
 enum Failure {
     Storage(StorageError),
     Etcd(String),

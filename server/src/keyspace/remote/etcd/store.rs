@@ -1,8 +1,11 @@
-//! Which store this is, and whether what etcd answers goes on with what it answered before.
+//! Identity of the store, and the check that etcd's answers continue its history.
 //!
-//! A commit compares revisions of what was read. These mean nothing in another history: a prefix that was removed and made anew, another
-//! cluster at the same address, a backup that was restored. So each transaction is made only if the manifest is the one that was there at the
-//! start, each answer has to come from the same cluster, and none may be older than what was known when it was asked for.
+//! A commit compares revisions of records that were read. They mean nothing in another history: a prefix that was removed and created
+//! again, another cluster at the same address, a restored backup. Three checks protect against this.
+//!
+//! - A transaction is made only if the manifest is the one found at the start.
+//! - An answer has to come from the same cluster.
+//! - An answer must not be older than the latest revision known at the time of its request.
 use super::names::{Names, encode_floor};
 use crate::keyspace::remote::{BUCKETS, EngineError};
 use etcd_client::{
@@ -12,19 +15,19 @@ use etcd_client::{
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// What the manifest begins with.
+/// The beginning of the manifest.
 const PROGRAM: &str = "libstatestore";
 
-/// The only format so far.
+/// Version of the format; the only one so far.
 const FORMAT: u32 = 1;
 
-/// Most operations of a transaction that makes the floors.
+/// Maximum number of operations in a transaction that creates the floors.
 const FLOORS_AT_ONCE: usize = 20;
 
-/// Bytes of the secret of a store.
+/// Size of the secret of a store in bytes.
 const SECRET_BYTES: usize = 32;
 
-/// Why a store cannot be begun with.
+/// The reason why a store cannot be used at the start.
 pub(super) enum BeginError {
     Etcd(Error),
     Foreign(String),
@@ -46,9 +49,9 @@ pub(super) struct Store {
     /// The revision of the manifest.
     manifest: i64,
     cluster: u64,
-    /// The latest revision that an answer has had.
+    /// The latest revision of any answer.
     latest: AtomicI64,
-    /// What has shown that it is another one by now.
+    /// The evidence that the store was replaced by another one.
     replaced: OnceLock<String>,
 }
 
@@ -56,7 +59,7 @@ fn manifest_of(format: u32) -> Vec<u8> {
     format!("{PROGRAM} {format}").into_bytes()
 }
 
-/// What is wrong with a manifest, if something is.
+/// Returns the fault of a manifest, if it has one.
 fn objection(manifest: &[u8]) -> Option<String> {
     if manifest == manifest_of(FORMAT) {
         return None;
@@ -75,7 +78,7 @@ fn objection(manifest: &[u8]) -> Option<String> {
 }
 
 impl Store {
-    /// Finds the store below a prefix, or makes it if `may_make`: all floors, and then the manifest, which says that they are there.
+    /// Finds the store below a prefix, or creates it if `may_make`: first all floors, and then the manifest, which shows that they exist.
     pub(super) async fn find_or_make(
         client: &mut Client,
         prefix: &str,
@@ -112,7 +115,7 @@ impl Store {
         }
     }
 
-    /// Random bytes that all servers of the store read from it.
+    /// Returns the random bytes that all servers of the store read from it.
     pub(super) fn secret(&self) -> &[u8] {
         &self.secret
     }
@@ -121,13 +124,15 @@ impl Store {
         &self.names
     }
 
-    /// The latest revision so far, which no answer to a question from now on may be before.
+    /// Returns the latest revision so far. No answer to a later request may be older.
     pub(super) fn latest(&self) -> i64 {
         self.latest.load(Ordering::Relaxed)
     }
 
+    /// Checks that the store was not replaced.
+    ///
     /// # Errors
-    /// It has turned out to be another store.
+    /// The store was replaced by another one.
     pub(super) fn check(&self) -> Result<(), EngineError> {
         let replaced = self.replaced.get();
         replaced.map_or(Ok(()), |why| Err(EngineError::Replaced(why.clone())))
@@ -137,10 +142,10 @@ impl Store {
         EngineError::Replaced(self.replaced.get_or_init(why).clone())
     }
 
-    /// Looks at an answer to a question that was asked when this revision was the latest.
+    /// Checks an answer to a request that was sent when `latest` was the latest revision.
     ///
     /// # Errors
-    /// It comes from another history.
+    /// The answer comes from another history.
     pub(super) fn look_at(
         &self,
         header: Option<&ResponseHeader>,
@@ -162,15 +167,15 @@ impl Store {
         Ok(())
     }
 
-    /// A transaction that is made in this store only.
+    /// Returns a transaction that is made in this store only.
     pub(super) fn only_here(&self, operations: Vec<TxnOp>) -> Txn {
         self.here_or(operations, Vec::new())
     }
 
-    /// The same of one that writes.
+    /// Returns a transaction with writes that is made in this store only.
     pub(super) fn written_only_here(&self, operations: Vec<TxnOp>) -> Txn {
-        // etcd 3.4 looks for puts on the first level only before it says that it is full. Which branch they are in does not matter;
-        // this one is taken once at most, by a server whose store was removed.
+        // Before etcd 3.4 reports that it is full, it looks for puts on the first level only. The branch of the put does not matter. This
+        // one is taken at most once, by a server whose store was removed.
         let mark = TxnOp::put(self.names.mark(), "", None);
         self.here_or(operations, vec![mark])
     }
@@ -186,10 +191,10 @@ impl Store {
             .or_else(otherwise)
     }
 
-    /// What was answered to such a transaction, asked when this revision was the latest.
+    /// Returns the answers to such a transaction, which was sent when `latest` was the latest revision.
     ///
     /// # Errors
-    /// It is another store by now.
+    /// The store was replaced by another one.
     pub(super) fn answers(
         &self,
         response: &TxnResponse,
@@ -207,8 +212,10 @@ impl Store {
         Err(self.is_another(found))
     }
 
+    /// Checks that this manifest is the one found at the start.
+    ///
     /// # Errors
-    /// It is another store by now.
+    /// The store was replaced by another one.
     pub(super) fn look_at_manifest(&self, found: &GetResponse) -> Result<(), EngineError> {
         let found = found.kvs().first();
         if found.is_some_and(|found| found.mod_revision() == self.manifest) {
@@ -217,7 +224,7 @@ impl Store {
         Err(self.is_another(found))
     }
 
-    /// The manifest is this one by now.
+    /// Returns the error of a manifest other than the one found at the start.
     pub(super) fn is_another(&self, manifest: Option<&KeyValue>) -> EngineError {
         self.replaced(|| match manifest {
             None => "its manifest was removed".into(),
@@ -227,14 +234,14 @@ impl Store {
     }
 }
 
-/// What is below a prefix before anything is done there.
+/// The data below a prefix before the start.
 struct Below {
     has_manifest: bool,
-    /// What is no server's, or lacks its manifest.
+    /// A key that no server has written, or data without a manifest.
     foreign: Option<String>,
 }
 
-/// Looks at all that at one moment: another server may be making the store.
+/// Reads all of this at one moment: another server may be creating the store.
 async fn look_below(client: &mut Client, names: &Names) -> Result<Below, Error> {
     let one = |(from, to): (Vec<u8>, Vec<u8>)| {
         let options = GetOptions::new().with_range(to).with_limit(1);
@@ -248,7 +255,7 @@ async fn look_below(client: &mut Client, names: &Names) -> Result<Below, Error> 
     let found = first_of_each(client, looks).await?;
     let outer = names.manifests_above().into_iter();
     let outer = outer.map(|name| TxnOp::get(name, None)).collect();
-    // Who has no rights there is told nothing.
+    // A user without rights to the outer manifests gets no answer.
     let outer = first_of_each(client, outer).await.unwrap_or_default();
     let name_of = |found: &KeyValue| String::from_utf8_lossy(found.key()).into_owned();
     let is_there = |index: usize| found.get(index).and_then(Option::as_ref);
@@ -279,7 +286,7 @@ async fn look_below(client: &mut Client, names: &Names) -> Result<Below, Error> 
     })
 }
 
-/// What each of these finds first.
+/// Returns the first key that each of these operations finds.
 async fn first_of_each(
     client: &mut Client,
     looks: Vec<TxnOp>,
@@ -311,11 +318,11 @@ async fn make(client: &mut Client, names: &Names) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads the secret of the store. The first server makes it.
+/// Reads the secret of the store. The first server creates it.
 async fn find_or_make_secret(client: &mut Client, names: &Names) -> Result<Vec<u8>, BeginError> {
     let name = names.secret();
     let value_of = |found: &GetResponse| found.kvs().first().map(|found| found.value().to_vec());
-    // Without a put, which an etcd without space refuses even if it is not carried out.
+    // The read has no put, which an etcd without space would refuse even if it is not carried out.
     if let Some(secret) = value_of(&client.get(name.clone(), None).await?) {
         return Ok(secret);
     }

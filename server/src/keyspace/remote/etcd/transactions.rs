@@ -23,20 +23,20 @@ use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
-/// Most operations along a path of nested transactions; etcd takes 128.
+/// Maximum number of operations along a path of nested transactions; etcd accepts 128.
 pub(super) const MOST_OPERATIONS: usize = 120;
 
-/// The largest record: etcd takes requests of 1.5 MiB by default.
+/// Maximum size of a record in bytes: etcd accepts requests of 1.5 MiB by default.
 pub(super) const MAX_RECORD_BYTES: usize = 1_400_000;
 
-/// The limits of messages are etcd's own.
+/// Returns a client that accepts answers of up to [`MAX_MESSAGE_BYTES`]. The limit of requests is that of etcd.
 pub(super) fn kv(client: &Client) -> KvClient {
     client
         .kv_client()
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
 }
 
-/// Has one member make a transaction.
+/// Sends a transaction to one member.
 async fn txn(members: &Members, txn: Txn) -> Result<TxnResponse, Error> {
     members
         .ask(|client| async move { kv(&client).txn(txn).await })
@@ -55,7 +55,7 @@ fn gets(names: &Names, keys: &[Bytes]) -> Vec<TxnOp> {
     gets.collect()
 }
 
-/// What a question asks etcd.
+/// Returns the operations that read the keys of a question.
 fn gets_for(names: &Names, question: &Question) -> Vec<TxnOp> {
     if question.has_floors {
         return gets(names, &question.keys);
@@ -63,7 +63,7 @@ fn gets_for(names: &Names, question: &Question) -> Vec<TxnOp> {
     question.keys.iter().map(|key| get(names, key)).collect()
 }
 
-/// How many operations that are.
+/// Returns the number of these operations.
 pub(super) fn gets_of(question: &Question) -> usize {
     question.keys.len() * if question.has_floors { 2 } else { 1 }
 }
@@ -80,7 +80,7 @@ pub(super) fn record_of(found: &KeyValue) -> Result<Record, EngineError> {
     Record::decode(Bytes::copy_from_slice(found.value())).map_err(foreign)
 }
 
-/// What a [get] has found.
+/// Decodes the result of a [get].
 fn found(entry: &GetResponse) -> Result<Option<(Record, Revision)>, EngineError> {
     let found = entry.kvs().first();
     found
@@ -88,7 +88,7 @@ fn found(entry: &GetResponse) -> Result<Option<(Record, Revision)>, EngineError>
         .transpose()
 }
 
-/// What a pair of [gets] has found.
+/// Decodes the results of a pair of [gets].
 fn seen(entry: &GetResponse, floor: &GetResponse) -> Result<Seen, EngineError> {
     let floor = floor.kvs().first();
     let floor = floor.ok_or_else(|| foreign("a floor is missing: data was lost"))?;
@@ -99,7 +99,7 @@ fn seen(entry: &GetResponse, floor: &GetResponse) -> Result<Seen, EngineError> {
     })
 }
 
-/// What a question has found.
+/// Decodes the results of a question.
 fn answered(question: &Question, responses: &[TxnOpResponse]) -> Result<Vec<Seen>, EngineError> {
     if question.has_floors {
         return all_seen(responses);
@@ -114,7 +114,7 @@ fn answered(question: &Question, responses: &[TxnOpResponse]) -> Result<Vec<Seen
     entries.collect()
 }
 
-/// What the answers to [gets] have found.
+/// Decodes the results of [gets].
 fn all_seen(responses: &[TxnOpResponse]) -> Result<Vec<Seen>, EngineError> {
     let pairs = responses.as_chunks::<2>().0.iter().map(|pair| match pair {
         [TxnOpResponse::Get(entry), TxnOpResponse::Get(floor)] => seen(entry, floor),
@@ -123,7 +123,7 @@ fn all_seen(responses: &[TxnOpResponse]) -> Result<Vec<Seen>, EngineError> {
     pairs.collect()
 }
 
-/// Reads what some questions are about, all at one moment.
+/// Reads the keys of some questions, all at one moment.
 pub(super) async fn read(
     members: Arc<Members>,
     store: Arc<Store>,
@@ -142,12 +142,12 @@ pub(super) async fn read(
             }
             (Ok(_), None) => Err(None),
         };
-        // Nobody may listen any more.
+        // The receiver may be gone.
         let _ = tell.send(News::Read(question.ask, found));
     }
 }
 
-/// What is answered to [`gets_for`] all of these; no error if nothing is.
+/// Returns the answers to [`gets_for`] all of these questions. If there are none, the error is `None`.
 async fn ask_for(
     members: &Members,
     store: &Store,
@@ -176,7 +176,7 @@ async fn ask_for(
     Err(None)
 }
 
-/// The keys that a unit compares, in their order.
+/// Returns the keys that a unit compares, in their order.
 fn keys_of(unit: &Unit) -> Vec<Bytes> {
     let keys = unit.compares.iter().filter_map(|(place, _)| match place {
         Place::Entry(key) => Some(key.clone()),
@@ -185,7 +185,7 @@ fn keys_of(unit: &Unit) -> Vec<Bytes> {
     keys.collect()
 }
 
-/// What a unit changes. An answer is put under this lease.
+/// Returns the changes of a unit. An answer is put under this lease.
 fn puts_of(names: &Names, unit: &Unit, lease: i64) -> impl Iterator<Item = TxnOp> {
     unit.puts.iter().map(move |(place, put)| {
         let name = names.of(place);
@@ -212,7 +212,7 @@ fn txn_of(names: &Names, unit: &Unit, lease: i64) -> Txn {
     comparing(names, unit, puts_of(names, unit, lease).collect())
 }
 
-/// Several units, all or none: a fraction of what etcd takes for each by itself.
+/// Returns a transaction that makes all of these units or none. It costs etcd a fraction of separate transactions.
 fn as_one(names: &Names, units: &[Arc<Unit>], lease: i64) -> Txn {
     let compares = units.iter().flat_map(|unit| compares_of(names, unit));
     let puts = units.iter().flat_map(|unit| puts_of(names, unit, lease));
@@ -221,14 +221,14 @@ fn as_one(names: &Names, units: &[Arc<Unit>], lease: i64) -> Txn {
         .and_then(puts.collect::<Vec<_>>())
 }
 
-/// Whether units can be made as one: more than one, with no more comparisons and changes together than etcd takes.
+/// Returns whether units can be made as one: there is more than one, and etcd accepts the number of their comparisons and changes.
 fn fits_as_one(units: &[Arc<Unit>]) -> bool {
     let compares: usize = units.iter().map(|unit| unit.compares.len()).sum();
     let puts: usize = units.iter().map(|unit| unit.puts.len()).sum();
     units.len() > 1 && compares.max(1 + puts) <= MOST_OPERATIONS
 }
 
-/// Does that if all is as a unit compares.
+/// Returns a transaction that does the operations if the comparisons of the unit hold.
 fn comparing(names: &Names, unit: &Unit, operations: Vec<TxnOp>) -> Txn {
     let compares = compares_of(names, unit);
     let mut otherwise = gets(names, &keys_of(unit));
@@ -242,12 +242,12 @@ fn comparing(names: &Names, unit: &Unit, operations: Vec<TxnOp>) -> Txn {
         .or_else(otherwise)
 }
 
-/// How many operations the transaction of a unit has, whatever becomes of it.
+/// Returns the maximum number of operations in the transaction of a unit, whatever its outcome.
 pub(super) fn operations_of(unit: &Unit) -> usize {
     unit.puts.len().max(2 * unit.compares.len())
 }
 
-/// Roughly how many bytes a unit has.
+/// Returns the approximate size of a unit in bytes.
 pub(super) fn bytes_of(unit: &Unit) -> usize {
     let bytes = unit.puts.iter().map(|(place, put)| {
         let key = match place {
@@ -268,7 +268,7 @@ pub(super) fn is_too_large(unit: &Unit) -> bool {
     bytes_of(unit) > MAX_RECORD_BYTES
 }
 
-/// Commits several units, each by itself.
+/// Commits several units, each independently of the others.
 pub(super) async fn commit(
     members: Arc<Members>,
     store: Arc<Store>,
@@ -285,13 +285,13 @@ pub(super) async fn commit(
         let begun = Instant::now();
         let verdicts = commit_all(&members, &store, &leases, some, &habit).await;
         match verdicts {
-            // Nothing of it was made, and less of it may be.
+            // No part of it was made, and a smaller group may be accepted.
             Err(Verdict::Failed(EngineError::TooMuch)) if some.len() > 1 => {
                 many = some.len() / 2;
                 habit.portion.was_too_much(some.len());
                 continue;
             }
-            // It will be sent again.
+            // The commits will be sent again.
             Err(Verdict::Unclear) if begun.elapsed() >= REQUEST_TIMEOUT => {
                 habit.portion.was_too_much(some.len());
             }
@@ -310,7 +310,7 @@ pub(super) async fn commit(
     }
 }
 
-/// A verdict for each, or one for all.
+/// Commits a group. Returns a verdict for each unit, or one for all.
 async fn commit_all(
     members: &Members,
     store: &Store,
@@ -321,7 +321,7 @@ async fn commit_all(
     store.check().map_err(Verdict::Failed)?;
     let lease = if units.iter().any(|unit| unit.request().is_some()) {
         let lease = leases.current().await;
-        // Nothing of the commits was sent so far.
+        // No commit was sent so far.
         lease.map_err(|error| match verdict_of_error(&error) {
             Verdict::Unclear => Verdict::Unsent,
             verdict => verdict,
@@ -356,10 +356,10 @@ async fn commit_all(
     }
 }
 
-/// Why there is no answer to a transaction that writes.
+/// The reason why a transaction that writes has no answer.
 enum Unmade {
     Full,
-    /// What became of all in it.
+    /// The verdict on all units in it.
     Is(Verdict),
 }
 
@@ -385,8 +385,10 @@ async fn make(
     Err(Unmade::Is(verdict_of_error(&error)))
 }
 
-/// What became of units for which etcd has no room. It looks for room before it puts a transaction into its log, and again when it makes
-/// it: if there is none only by then, it makes it all the same and says that it did not. Reads go on, and show which of the two it was.
+/// Returns the verdicts on units for which etcd has no room.
+///
+/// etcd checks for room before it puts a transaction into its log, and again when it applies the transaction. If room is missing only at
+/// the second check, etcd applies the transaction and still reports a failure. Reads continue to work, and show which of the two happened.
 async fn without_room(
     members: &Members,
     store: &Store,
@@ -402,7 +404,7 @@ async fn without_room(
     };
     let found = verdicts_of(store, &response, latest)?.into_iter();
     let verdicts = found.zip(units).map(|(verdict, unit)| match verdict {
-        // All that it compares is as it was.
+        // All comparisons still hold.
         Verdict::Done(_) => Verdict::Failed(EngineError::Full),
         Verdict::Refused(seen) => made_at(unit, &seen).map_or(Verdict::Unclear, Verdict::Done),
         verdict => verdict,
@@ -410,7 +412,7 @@ async fn without_room(
     Ok(verdicts.collect())
 }
 
-/// The revision of the record that this unit has put, if one of these is.
+/// Returns the revision of the record that this unit has put, if the states contain it.
 fn made_at(unit: &Unit, seen: &[Seen]) -> Option<Revision> {
     let own = unit.puts.iter().find_map(|(_, put)| match put {
         Put::Record(record) => Some(record.write),
@@ -421,7 +423,7 @@ fn made_at(unit: &Unit, seen: &[Seen]) -> Option<Revision> {
     revisions.next()
 }
 
-/// A verdict for each of the units that a transaction is made of.
+/// Returns a verdict for each unit of a transaction.
 fn verdicts_of(
     store: &Store,
     response: &TxnResponse,
@@ -442,7 +444,7 @@ fn verdict_of(response: &TxnResponse, at: Revision) -> Verdict {
         return Verdict::Done(at);
     }
     let mut responses = response.op_responses();
-    // One without a partner is the answer to the request.
+    // A response without a partner is the answer to the request.
     if responses.len() % 2 == 1
         && let Some(TxnOpResponse::Get(found)) = responses.pop()
         && let Some(answer) = found.kvs().first()
@@ -459,7 +461,7 @@ pub(super) fn is_full(error: &Error) -> bool {
     matches!(error, Error::GRpcStatus(status) if status.message().contains("database space exceeded"))
 }
 
-/// Only few errors say that something was certainly not done.
+/// Returns the verdict of an error. Few errors mean that the commit was certainly not made.
 fn verdict_of_error(error: &Error) -> Verdict {
     if is_full(error) {
         return Verdict::Failed(EngineError::Full);

@@ -1,4 +1,4 @@
-//! A snapshot, and the changes behind it.
+//! Snapshot and watch of etcd's changes.
 use super::connecting;
 use super::members::{Member, Members};
 use super::names::Names;
@@ -20,13 +20,13 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, sleep, timeout};
 
-/// For so long a watch that broke is tried to be taken up where it was, at any member; then all is read anew.
+/// Time for which a broken watch is resumed where it stopped, at any member. Afterwards, everything is read again.
 const RESUMED_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long etcd is left in peace in between.
+/// Pause between two attempts.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Tells a snapshot and all changes behind it, and then that some may be missed.
+/// Reports a snapshot and all changes after it, and finally that some may be missed.
 pub(super) async fn watch(
     members: Arc<Members>,
     store: Arc<Store>,
@@ -57,15 +57,15 @@ pub(super) async fn watch(
             "the changes of etcd are not known any more; they are watched anew"
         );
     }
-    // Nobody may listen any more.
+    // The receiver may be gone.
     let _ = tell.send(News::WatchLost(ask, error));
 }
 
-/// Why no changes come.
+/// The reason why a watch broke.
 enum Broken {
-    /// It may be otherwise in a moment.
+    /// The reason is temporary.
     Passing(String),
-    /// Those behind the last one are not there any more.
+    /// Changes after the last reported one are no longer available.
     Gap(String),
     ForGood(EngineError),
 }
@@ -86,7 +86,7 @@ fn passing(reason: &str) -> Broken {
     Broken::Passing(reason.into())
 }
 
-/// A key, and its record or that it has none any more.
+/// A key with its record, or `None` if it has none any more.
 type Change = (Bytes, Option<Record>);
 
 /// A watch, from its snapshot until changes are missed.
@@ -97,22 +97,22 @@ struct Watching<'a> {
     ask: AskId,
     tell: &'a UnboundedSender<News>,
     said: &'a Said,
-    /// Since when nothing was heard but that it broke.
+    /// Time since when only failures of the watch were received.
     broken_since: Option<Instant>,
     beside: Beside,
-    /// All changes up to this revision were told.
+    /// The revision up to which all changes were reported.
     told: i64,
-    /// Changes of a revision behind it, of which more may come.
+    /// Changes of a later revision that may still be incomplete.
     part: Option<(i64, Vec<Change>)>,
 }
 
 impl Watching<'_> {
     fn tell(&self, news: News) {
-        // Nobody may listen any more.
+        // The receiver may be gone.
         let _ = self.tell.send(news);
     }
 
-    /// Tells a snapshot and all changes behind it, until some may be missed: says why.
+    /// Reports a snapshot and all changes after it, until some may be missed. Returns the reason.
     async fn follow(mut self, portion: &Portion) -> Broken {
         let stream = match self.begin(portion).await {
             Ok(stream) => stream,
@@ -160,9 +160,9 @@ impl Watching<'_> {
         Ok(stream)
     }
 
-    /// All changes behind those that were told.
+    /// Opens a watch on all changes after the reported ones.
     async fn open(&self) -> Result<Opened, Broken> {
-        // In pieces: changes that were waited for may be far more than fit one message.
+        // In fragments: accumulated changes may be far more than fit one message.
         let options = WatchOptions::new()
             .with_prefix()
             .with_fragment()
@@ -192,7 +192,7 @@ impl Watching<'_> {
         Err(broken)
     }
 
-    /// The same, tried for some time after something was heard last: this broke it.
+    /// Reopens the watch, which broke for this reason. Retries for some time after the last response.
     async fn resume(&mut self, mut broken: Broken) -> Result<Opened, Broken> {
         let is_first = self.broken_since.is_none();
         let until = *self.broken_since.get_or_insert_with(Instant::now) + RESUMED_WITHIN;
@@ -209,7 +209,7 @@ impl Watching<'_> {
         Err(broken)
     }
 
-    /// The same, once it is clear that the store is the one that it was, and has all that was told.
+    /// Reopens the watch once it is certain that the store is the same, and has all reported changes.
     async fn open_again(&self) -> Result<Opened, Broken> {
         let latest = self.store.latest();
         let found = read_manifest(self.members, self.store).await?;
@@ -218,7 +218,7 @@ impl Watching<'_> {
         self.open().await
     }
 
-    /// Tells what comes, until nothing does, or what comes is behind: says why.
+    /// Reports changes until none arrive or the watch is behind. Returns the reason.
     async fn listen(&mut self, opened: Opened) -> Broken {
         let Opened {
             member,
@@ -234,7 +234,7 @@ impl Watching<'_> {
                 () = &mut given_up => return passing("its member is avoided"),
                 certain = self.certain.next() => {
                     progress.is_certain(certain);
-                    // Only one that is not behind answers. More may come before its answer.
+                    // Only a watch that is not behind answers. More changes may arrive before its answer.
                     if progress.is_behind() && let Err(error) = stream.request_progress().await {
                         return error.into();
                     }
@@ -257,7 +257,7 @@ impl Watching<'_> {
             }
             if response.canceled() {
                 let reason = format!("it was cancelled: {}", response.cancel_reason());
-                // A token of a user is good for some minutes.
+                // A user's token is valid for some minutes.
                 if reason.contains("invalid auth token")
                     && let Err(error) = client.refresh_token().await
                 {
@@ -271,7 +271,7 @@ impl Watching<'_> {
             if let Err(error) = self.tell_changes(&response) {
                 return error.into();
             }
-            // In front of what a watch has to catch up with stands the latest revision as well.
+            // The header shows the latest revision even in front of changes that the watch still has to catch up with.
             let is_progress = response.events().is_empty() && !response.created();
             let at = response.header().map_or(0, ResponseHeader::revision);
             progress.reached(if is_progress {
@@ -289,7 +289,7 @@ impl Watching<'_> {
         }
     }
 
-    /// Tells the changes of each revision, as soon as it is whole.
+    /// Reports the changes of each revision as soon as they are complete.
     fn tell_changes(&mut self, response: &WatchResponse) -> Result<(), EngineError> {
         let events = response.events();
         let revision = |event: &etcd_client::Event| event.kv().map_or(0, KeyValue::mod_revision);
@@ -305,7 +305,7 @@ impl Watching<'_> {
                 changes.extend(change_of(event, &self.beside, self.store)?);
             }
         }
-        // More of the same revision may be in the next piece.
+        // More of the same revision may be in the next fragment.
         if !response.0.fragment {
             self.tell_part();
         }
@@ -321,14 +321,14 @@ impl Watching<'_> {
     }
 }
 
-/// A watch, and the member that it is at.
+/// A watch and its member.
 struct Opened {
     member: Arc<Member>,
     client: Client,
     stream: WatchStream,
 }
 
-/// Names that are no records'.
+/// Names that are not those of records.
 struct Beside {
     manifest: Vec<u8>,
     own: [Vec<u8>; 2],
@@ -350,7 +350,7 @@ impl Beside {
     }
 }
 
-/// What an event changed, if it is a record.
+/// Returns the change of an event, if it is about a record.
 fn change_of(
     event: &etcd_client::Event,
     beside: &Beside,

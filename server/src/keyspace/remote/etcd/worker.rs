@@ -1,4 +1,4 @@
-//! What the thread does that has the connection: it gathers what waits, and sends it in as few transactions as it can.
+//! The thread that has the connections: it gathers waiting requests, and sends them in as few transactions as it can.
 use super::clocks;
 use super::compacting;
 use super::habit::Habit;
@@ -18,18 +18,18 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// Most transactions of a kind under way: while these are, others gather.
+/// Maximum number of transactions of a kind in progress, while which further requests gather.
 const UNDER_WAY: usize = 4;
 
-/// So many groups of commits are begun as soon as there is something in them, those beyond that only with so many commits: a few large ones take
-/// less of etcd and of this server than many small ones.
+/// Number of commit groups in progress below which the next one begins with any commit. Further groups begin only with [`ENOUGH`] commits:
+/// a few large groups cost etcd and this server less than many small ones.
 const BEGUN_AT_ONCE: usize = 2;
 const ENOUGH: usize = MOST_OPERATIONS / 2;
 
-/// Most bytes of a group of commits.
+/// Maximum size of a group of commits in bytes.
 const MOST_BYTES: usize = 1_000_000;
 
-/// How many questions are taken at once.
+/// Maximum number of requests received at once.
 const AT_ONCE: usize = 512;
 
 pub(super) async fn work(
@@ -49,7 +49,7 @@ pub(super) async fn work(
     let (mut reading, mut committing, mut others) =
         (JoinSet::new(), JoinSet::new(), JoinSet::new());
     let mut watches = JoinSet::new();
-    // They end with this set.
+    // These tasks end with this set.
     let mut lasting = JoinSet::new();
     lasting.spawn(Arc::clone(&members).keep());
     if let Some(history) = history {
@@ -92,7 +92,7 @@ pub(super) async fn work(
                     match ask {
                         Ask::Read(keys) => reads.push_back(Question::with_floors(id, keys)),
                         Ask::Look(key) => reads.push_back(Question::of_entry(id, key)),
-                        // Nobody asks that: etcd counts changes of others' keys as well.
+                        // Never requested: etcd counts changes of other keys as well.
                         Ask::Revision => _ = tell.send(unanswered(id, &ask)),
                         Ask::Commit(unit) if transactions::is_too_large(&unit) => {
                             let verdict = Verdict::Failed(EngineError::TooLarge(transactions::MAX_RECORD_BYTES));
@@ -110,7 +110,7 @@ pub(super) async fn work(
                             others.spawn(clocks::compare(members, store, lease, id, (process, shown_ms), tell.clone()));
                         }
                         Ask::Watch => {
-                            // There is one at a time.
+                            // There is one watch at a time.
                             watches.abort_all();
                             let (members, store) = (Arc::clone(&members), Arc::clone(&store));
                             let portion = Arc::clone(&scannable);
@@ -123,7 +123,7 @@ pub(super) async fn work(
     }
 }
 
-/// Whether a group of those commits that wait is begun, with so many under way.
+/// Returns whether another group of the waiting commits begins, with this many in progress.
 fn may_begin(under_way: usize, waiting: usize) -> bool {
     if under_way < BEGUN_AT_ONCE {
         waiting > 0
@@ -132,7 +132,7 @@ fn may_begin(under_way: usize, waiting: usize) -> bool {
     }
 }
 
-/// So many reads as fit one transaction of so many operations at most.
+/// Takes as many reads as fit one transaction of at most `most` operations.
 fn gather_reads(reads: &mut VecDeque<Question>, most: usize) -> Vec<Question> {
     let mut group = Vec::new();
     let mut operations = 0;
@@ -146,7 +146,7 @@ fn gather_reads(reads: &mut VecDeque<Question>, most: usize) -> Vec<Question> {
     group
 }
 
-/// So many units, of so many at most, as fit one transaction, which must not put one place twice.
+/// Takes at most `most` units that fit one transaction, which must not put an engine key twice.
 fn gather_commits(
     commits: &mut VecDeque<(AskId, Arc<Unit>)>,
     most: usize,

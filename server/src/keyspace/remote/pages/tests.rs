@@ -5,7 +5,7 @@ use bytes::Bytes;
 use statestore_protocol::{Reply, ServiceError};
 use std::sync::Arc;
 
-/// Allows the keys that begin with `own/`.
+/// A filter that allows the keys that begin with `own/`.
 #[derive(Debug)]
 struct Own;
 
@@ -32,7 +32,7 @@ fn request(token: Option<Bytes>) -> PageRequest {
     }
 }
 
-/// All pages, each from another server.
+/// Returns all pages, each from another server.
 fn pages(records: &[Found]) -> Vec<(Vec<Bytes>, Option<Bytes>)> {
     let mut pages = Vec::new();
     let mut token = None;

@@ -1,4 +1,4 @@
-//! What the wall clocks of the nodes show, and Redis's own.
+//! Comparison of the wall clocks of the nodes and of Redis.
 use super::connecting::Session;
 use super::names::number;
 use super::transactions::{Connection, ends_connection, why_unwritable};
@@ -11,8 +11,8 @@ use tokio::sync::mpsc::UnboundedSender;
 const TELL: &str = include_str!("clocks.lua");
 const PROBE: &str = include_str!("probe.lua");
 
-/// Looks what the others have told, and tells what the clock of this process shows: they do without if Redis takes no writes. No
-/// replica has to confirm that.
+/// Reads the other clocks, and reports that of this process. The other nodes do without it if Redis accepts no writes. No replica has to
+/// confirm the report.
 pub(super) async fn compare(
     mut connection: MultiplexedConnection,
     session: Arc<Session>,
@@ -41,7 +41,7 @@ pub(super) async fn compare(
     if found.is_none() {
         tracing::debug!(?answers, "redis did not say what the clocks show");
     }
-    // Nobody may listen any more.
+    // The receiver may be gone.
     let _ = tell.send(News::Clocks(ask, found.ok_or(None)));
     let probed = answers.ok().as_deref().and_then(<[_]>::last).map(writable);
     if let Some(taken) = probed.flatten() {
@@ -50,7 +50,7 @@ pub(super) async fn compare(
     then
 }
 
-/// What the answer to the probe says.
+/// Interprets the answer to the probe for writes.
 fn writable(probed: &Value) -> Option<Result<(), EngineError>> {
     match probed {
         Value::Okay => Some(Ok(())),
@@ -83,7 +83,7 @@ fn found(answers: &[Value]) -> Option<FoundClocks> {
     })
 }
 
-/// What a node has told; `None` if that was long ago.
+/// Decodes the report of a node's clock; `None` if it is too old.
 fn clock(node: &Value, told: &Value, engine_ms: u64) -> Option<(u128, u64)> {
     let (Value::BulkString(node), Value::BulkString(told)) = (node, told) else {
         return None;

@@ -1,4 +1,4 @@
-//! Units as the script that commits is told of them, and which of them go together.
+//! Units in the form of the commit script, and their grouping.
 use super::names::{Names, SHELVES, encode_version, shelf_of};
 use crate::keyspace::RequestDigest;
 use crate::keyspace::remote::{AskId, Place, Put, Record, Revision, Unit, bucket_of};
@@ -9,13 +9,13 @@ use smallvec::SmallVec;
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write;
 
-/// Most entries of a group: the script passes twice as many to one command.
+/// Maximum number of entries in a group: the script passes twice as many to one command.
 const MOST_ENTRIES: usize = 128;
 
-/// Most bytes of a group.
+/// Maximum size of a group in bytes.
 const MOST_BYTES: usize = 1_000_000;
 
-/// What is said of an entry that is not changed; a record is longer.
+/// Placeholder for an entry that is not changed; a record is longer.
 const UNCHANGED: &[u8] = b"-";
 
 /// An entry that is compared, changed, or both.
@@ -32,7 +32,7 @@ enum Change {
     Purge,
 }
 
-/// The same for a floor.
+/// A floor that is compared, changed, or both.
 #[derive(Debug)]
 struct Floor {
     bucket: u16,
@@ -40,18 +40,18 @@ struct Floor {
     version: Option<String>,
 }
 
-/// Changes to be made together, or not at all.
+/// A set of changes that is made atomically.
 #[derive(Debug)]
 pub(super) struct Commit {
     pub(super) ask: AskId,
-    /// Those that are changed come first, in the order in which the changes are told.
+    /// The entries. Those that are changed come first, in the order in which the changes are reported.
     entries: SmallVec<[Entry; 1]>,
     floors: Vec<Floor>,
-    /// What the request is answered, unless it was answered before.
+    /// The answer to the request, to be stored unless the request was answered before.
     answer: Option<(RequestDigest, Bytes)>,
-    /// Which of the entries are compared, in the order of the unit.
+    /// The indexes of the compared entries, in the order of the unit.
     pub(super) compared: SmallVec<[usize; 1]>,
-    /// Roughly how many bytes it has.
+    /// Approximate size in bytes.
     pub(super) bytes: usize,
 }
 
@@ -71,7 +71,7 @@ impl Commit {
                     expected,
                     version: None,
                 }),
-                // It has to be absent.
+                // The answer has to be absent.
                 Place::Answer(_) => {}
             }
         }
@@ -140,7 +140,7 @@ impl Commit {
         }
     }
 
-    /// What it compares or changes, and whether it changes it.
+    /// Returns the engine keys that the commit compares or changes, and whether it changes them.
     fn places(&self) -> impl Iterator<Item = (Place, bool)> {
         let entries = self.entries.iter();
         let entries = entries.map(|it| (Place::Entry(it.key.clone()), it.change.is_some()));
@@ -151,7 +151,8 @@ impl Commit {
         entries.chain(floors).chain(answer)
     }
 
-    /// What a plain one is about: it gives one entry that there is, and that it compares, another record, and nothing else.
+    /// Returns the key, revision and record of a plain commit: one that compares one existing entry, gives it another
+    /// record, and does nothing else.
     fn plain(&self) -> Option<(&Bytes, Revision, &Record)> {
         match &self.entries[..] {
             [
@@ -167,7 +168,7 @@ impl Commit {
         }
     }
 
-    /// What it changes, as the stream has it.
+    /// Returns the changes in the form of the stream.
     pub(super) fn changes(self) -> impl Iterator<Item = (Bytes, Option<Record>)> {
         let entries = self.entries.into_iter();
         entries.filter_map(|entry| match entry.change? {
@@ -177,12 +178,12 @@ impl Commit {
     }
 }
 
-/// The places that the units of a group have, and which of them are changed.
+/// The engine keys of the units in a group, and whether they are changed.
 #[derive(Debug, Default)]
 struct Places(HashMap<Place, bool, quality::RandomState>);
 
 impl Places {
-    /// Adds those of a unit, unless one of them changes what another one has as well.
+    /// Adds the engine keys of a unit, unless the unit and another one share a key that one of them changes.
     fn admit(&mut self, commit: &Commit) -> bool {
         let is_free = commit
             .places()
@@ -197,7 +198,8 @@ impl Places {
     }
 }
 
-/// So many units as fit one call of the script, of which none changes what another one compares or changes; one at least.
+/// Takes as many units as fit one call of the script, at least one. No unit changes an engine key that another one
+/// compares or changes.
 pub(super) fn gather(queue: &mut VecDeque<Commit>) -> Vec<Commit> {
     let mut group = Vec::new();
     let mut places = Places::default();
@@ -217,16 +219,16 @@ pub(super) fn gather(queue: &mut VecDeque<Commit>) -> Vec<Commit> {
     group
 }
 
-/// A group as the script is told of it: plain units first, by their shelves.
+/// A group in the form of the script: plain units first, by shelf.
 pub(super) struct Layout<'a> {
     plain: Vec<Plain<'a>>,
-    /// Others, and where each is in the group.
+    /// Other units, with their positions in the group.
     others: Vec<(usize, &'a Commit)>,
 }
 
 struct Plain<'a> {
     bucket: u16,
-    /// Where it is in the group.
+    /// The position in the group.
     place: usize,
     key: &'a Bytes,
     expected: Revision,
@@ -252,27 +254,27 @@ impl<'a> Layout<'a> {
         Self { plain, others }
     }
 
-    /// Those of each shelf.
+    /// Returns the plain units of each shelf.
     fn shelves(&self) -> impl Iterator<Item = &[Plain<'a>]> {
         let is_same =
             |one: &Plain<'_>, other: &Plain<'_>| shelf_of(one.bucket) == shelf_of(other.bucket);
         self.plain.chunk_by(is_same)
     }
 
-    /// Where each unit is in the group, in the order of the script.
+    /// Returns the position of each unit in the group, in the order of the script.
     fn places(&self) -> impl Iterator<Item = usize> {
         let plain = self.plain.iter().map(|unit| unit.place);
         plain.chain(self.others.iter().map(|(place, _)| *place))
     }
 
-    /// How many hashes, sets and answers it names.
+    /// Returns the number of hashes, sets and answers whose names are passed to the script.
     pub(super) fn names(&self) -> usize {
         let others = self.others.iter();
         let others = others.map(|(_, it)| 2 * it.entries.len() + usize::from(it.answer.is_some()));
         self.shelves().count() + others.sum::<usize>()
     }
 
-    /// Puts these names, and then what the script is told: this first.
+    /// Adds the names and the arguments of the script, of which `head` comes first.
     pub(super) fn describe(&self, call: &mut Cmd, names: &Names, head: [&[u8]; 3]) {
         let mut counts: SmallVec<[usize; SHELVES as usize]> = SmallVec::new();
         for units in self.shelves() {
@@ -300,7 +302,7 @@ impl<'a> Layout<'a> {
         call.arg(&places.collect::<SmallVec<[u8; MOST_ENTRIES]>>()[..]);
         let mut buckets = String::with_capacity(4 * self.plain.len());
         for unit in &self.plain {
-            // A string takes all that is written.
+            // Writing to a string never fails.
             let _ = write!(buckets, "{:04x}", unit.bucket);
         }
         call.arg(buckets);
@@ -323,7 +325,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// What became of each unit of the group, by what became of those in the order of the script.
+    /// Puts outcomes in the order of the script into the order of the group.
     pub(super) fn in_order<T>(&self, outcomes: Vec<T>) -> Option<Vec<T>> {
         let count = self.plain.len() + self.others.len();
         if outcomes.len() != count {
@@ -436,7 +438,7 @@ mod tests {
         assert_eq!(groups([purge("a"), purge("b"), change("c", 1)]), [1, 1, 1]);
     }
 
-    /// Gives an entry that there is another record.
+    /// Returns a commit that gives an existing entry another record.
     fn overwriting(key: &str) -> Commit {
         let place = Place::Entry(key.to_owned().into());
         let unit = Unit {

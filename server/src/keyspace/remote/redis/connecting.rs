@@ -1,4 +1,4 @@
-//! Connecting to a master, checking whether it can have the entries, and creating the store at the first start.
+//! Connection to a master, check that it is suitable, and creation of the store at the first start.
 use super::names::{Names, SHELVES, number};
 use super::reaching::{Purpose, reach};
 use super::{REQUEST_TIMEOUT, RedisConfig, RedisError};
@@ -16,62 +16,62 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// For how long a Redis that does not answer yet is asked again at the start.
+/// Time for which connecting is retried at the start while Redis does not answer yet.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long it is left in peace in between.
+/// Pause between two attempts.
 const AGAIN: Duration = Duration::from_millis(250);
 
-/// What the manifest says of this format. The first one, whose hashes were those of buckets, was in no release.
+/// The format in the manifest. The first format, with a hash for each bucket, was in no release.
 const FORMAT: &str = "libstatestore 2";
 
-/// How far revisions jump when the engine begins anew: further than any number of changes that it may have lost.
+/// Jump of the revisions when the engine restarts: more than any number of changes that may have been lost.
 const JUMP: u64 = 1 << 32;
 
-/// Scripts count in floating point numbers, which are exact up to here.
+/// Maximum revision: scripts count in floating point numbers, which are exact up to here.
 const MOST_REVISIONS: u64 = 1 << 52;
 
 const BEGIN: &str = include_str!("begin.lua");
 const COMMIT: &str = include_str!("commit.lua");
 const READ: &str = include_str!("read.lua");
 
-/// A master that has the entries.
+/// A master that has the store.
 pub(super) struct Reached {
     pub(super) connection: MultiplexedConnection,
     pub(super) session: Arc<Session>,
 }
 
 impl StoreSecret for Reached {
-    /// The id of the store: random, and known to servers alone.
+    /// Returns the id of the store, which is random and known to servers only.
     fn store_secret(&self) -> &[u8] {
         self.session.store.as_bytes()
     }
 }
 
-/// What holds for all that is asked through a connection.
+/// Properties of a connection that hold for all its requests.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) names: Names,
     pub(super) address: (String, u16),
     /// The id of the store.
     pub(super) store: String,
-    /// Which of its histories it is.
+    /// The id of the current history of the store.
     pub(super) history: String,
-    /// How the scripts are called that commit and read.
+    /// The digests of the scripts that commit and read.
     pub(super) commit: String,
     pub(super) read: String,
     pub(super) replicas: u32,
 }
 
-/// Why there is no connection.
+/// The reason why there is no connection.
 pub(super) enum Obstacle {
     Redis(::redis::RedisError),
     File(PathBuf, std::io::Error),
     Foreign(String),
     Unfit(String),
-    /// The store is not there any more.
+    /// The store no longer exists.
     Gone,
-    /// It is no master, or none that is known.
+    /// The server is no master, or no master is known.
     NoMaster(String),
     Late,
 }
@@ -90,7 +90,7 @@ pub(super) fn place(config: &RedisConfig) -> String {
     addresses.join(",")
 }
 
-/// Connects, trying for some time.
+/// Connects, with retries for some time.
 pub(super) async fn begin(config: &RedisConfig, purpose: Purpose) -> Result<Reached, RedisError> {
     let place = place(config);
     let end = Instant::now() + START_TIMEOUT;
@@ -139,7 +139,7 @@ impl Obstacle {
     }
 }
 
-/// One more connection, as the user that the server is.
+/// Opens one more connection, as the configured user.
 pub(super) async fn connect(
     config: &RedisConfig,
     address: &(String, u16),
@@ -153,7 +153,7 @@ pub(super) async fn connect(
             let error = std::io::Error::new(std::io::ErrorKind::InvalidData, error);
             Obstacle::File(file.clone(), error)
         })?;
-        // As other programs write such files, with a line's end.
+        // Other programs write such files with a line end.
         settings = settings.set_password(password.trim_end_matches(['\r', '\n']));
     }
     connect_as(config, address, settings).await
@@ -305,7 +305,7 @@ fn new_id() -> Result<String, Obstacle> {
     Ok(format!("{:032x}", u128::from_ne_bytes(id)))
 }
 
-/// Whether it can have entries, as far as it says.
+/// Checks whether a server is suitable for the store, by what it reports.
 fn look_at(info: &str, config: &RedisConfig, purpose: Purpose) -> Result<(), Obstacle> {
     let facts: HashMap<_, _> = info
         .lines()
@@ -344,7 +344,7 @@ fn look_at(info: &str, config: &RedisConfig, purpose: Purpose) -> Result<(), Obs
     Ok(())
 }
 
-/// Whether it may be another answer in a moment.
+/// Returns whether the error may be temporary.
 pub(super) fn may_pass(error: &::redis::RedisError) -> bool {
     use ServerErrorKind::{
         BusyLoading, ClusterDown, MasterDown, Moved, NoScript, ReadOnly, TryAgain,
@@ -367,7 +367,7 @@ pub(super) fn may_pass(error: &::redis::RedisError) -> bool {
     }
 }
 
-/// What went wrong, with what there is to do.
+/// Returns the text of the error with advice.
 fn explained(error: &::redis::RedisError, config: &RedisConfig) -> String {
     let text = error.to_string();
     let has = |part: &str| text.contains(part);

@@ -1,24 +1,25 @@
 //! Redis and Valkey as the engine: hashes that hold the entries, one script per commit, and a stream of all changes.
 //!
-//! One thread of its own has the connection. All names of a prefix are in one slot, as scripts and transactions need it: a cluster divides
-//! prefixes, not the keys below one.
+//! A separate thread has the connection. All names of a prefix are in one slot, because scripts and transactions need it. A cluster
+//! distributes prefixes, not the keys below one.
 //!
-//! | name | holds |
+//! | name | content |
 //! |---|---|
-//! | `{PREFIX}:manifest` | hash: `format`, `store` (its id), `history` (how often the engine began anew), `engine` (the name of its replication) |
+//! | `{PREFIX}:manifest` | hash: `format`, `store` (its id), `history` (a counter of restarts and failovers of the engine), `engine` (the name of its replication) |
 //! | `{PREFIX}:revision` | the last revision |
 //! | `{PREFIX}:entries:SHELF` | hash: key → `REVISION:` and its [record](super::Record), of all keys of 128 buckets |
 //! | `{PREFIX}:keys:BUCKET` | set: the keys of a bucket that have records, for SCAN |
 //! | `{PREFIX}:answer:DIGEST` | the [answer](super::Place::Answer) to a request; expires some time later |
 //! | `{PREFIX}:floors` | hash: bucket → `REVISION:WALL_MS:COUNTER` |
-//! | `{PREFIX}:changes` | stream: at each revision the keys that it changed, with their records; nothing for one that was purged; at an empty key, in which order they are told |
-//! | `{PREFIX}:clocks` | hash: node → what its wall clock shows, and what Redis's did then, both in milliseconds |
-//! | `{PREFIX}:mark` | nothing of use: written so that replicas have something to confirm |
+//! | `{PREFIX}:changes` | stream: for each revision the changed keys with their records, empty for a purged one; under an empty key, the order in which they are reported |
+//! | `{PREFIX}:clocks` | hash: node → the reading of its wall clock, and that of Redis at the time, both in milliseconds |
+//! | `{PREFIX}:mark` | a value without meaning, written so that replicas have something to confirm |
 //!
-//! # What has been acknowledged may be lost
+//! # Acknowledged changes may be lost
 //!
-//! Replication is asynchronous, and so is the log on disk unless it is `appendfsync always`. Redis that begins anew has another name of its
-//! replication: whoever connects first then lets revisions jump, so that none is given twice, and every server forgets what it knew.
+//! Replication is asynchronous, and so is the log on disk unless it is set to `appendfsync always`. A Redis that has restarted has another
+//! name of its replication. The first server that connects then increases the revision by a jump, so that no revision is used twice.
+//! Every server drops the state that it knew.
 mod clocks;
 mod commits;
 mod connecting;
@@ -42,37 +43,37 @@ use reaching::Purpose;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long one request may take before its outcome counts as unknown.
+/// Time limit of a request, after which its outcome counts as unknown.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where a Redis is, and which of its keys are ours.
+/// The location of a Redis, and of the store in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedisConfig {
     /// Host and port of each server that may be the master, or of the sentinels.
     pub addresses: Vec<(String, u16)>,
-    /// What the sentinels call the master, if the addresses are theirs.
+    /// The name of the master at the sentinels, if the addresses are theirs.
     pub master: Option<String>,
-    /// Which of its numbered databases.
+    /// The number of the database.
     pub database: u32,
-    /// What all keys begin with, in braces.
+    /// The prefix of all keys, which they contain in braces.
     pub prefix: String,
-    /// What TLS is made of, if it is used.
+    /// Files for TLS, if it is used.
     pub tls: Option<EngineTls>,
-    /// Which of its users the server is; `None` is the default user.
+    /// The user of Redis as which the server logs in; `None` is the default user.
     pub user: Option<String>,
-    /// The file that holds the password.
+    /// The file with the password.
     pub password: Option<PathBuf>,
-    /// How many replicas have to confirm what is answered and told.
+    /// Number of replicas that have to confirm data before it is answered or reported.
     pub replicas: u32,
 }
 
-/// Why a Redis cannot be used.
+/// The reason why a Redis cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RedisError {
-    /// It cannot be reached.
+    /// Redis cannot be reached.
     #[error("redis at {0} cannot be reached: {1}")]
     Unreachable(String, String),
-    /// It refuses.
+    /// Redis rejects the server.
     #[error("redis at {0} refuses: {1}")]
     Refused(String, String),
     /// A file cannot be used.
@@ -81,7 +82,7 @@ pub enum RedisError {
     /// The keys of the prefix are not what this program writes.
     #[error("redis at {0} holds something else under the prefix: {1}")]
     Foreign(String, String),
-    /// It would lose entries, or cannot do what is asked of it.
+    /// Redis would lose entries, or lacks a feature.
     #[error("redis at {0} cannot have the entries: {1}")]
     Unfit(String, String),
     /// No thread could be started.
@@ -95,10 +96,10 @@ impl From<std::io::Error> for RedisError {
     }
 }
 
-/// Connects, and makes what has to be there at the first start.
+/// Connects, and creates the store at the first start.
 ///
 /// # Errors
-/// It does not answer, holds something else, or would lose entries by its settings.
+/// Redis does not answer, contains other data, or would lose entries with its settings.
 pub async fn connect(config: RedisConfig) -> Result<ThreadLink, RedisError> {
     let asked = config.clone();
     let begin = || async move { connecting::begin(&asked, Purpose::Start).await };

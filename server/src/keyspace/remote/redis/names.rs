@@ -1,24 +1,24 @@
-//! How places are called in Redis, and what they hold.
+//! Names of engine keys in Redis, and the encoding of their content.
 use crate::keyspace::RequestDigest;
 use crate::keyspace::remote::{BUCKETS, Record, Revision};
 use crate::keyspace::rules::Version;
 use bytes::{Buf, Bytes};
 
-/// The names of what is below a prefix. The braces put all of them into one slot of a cluster, which scripts and transactions need.
+/// The names below a prefix. The braces put all of them into one slot of a cluster, which scripts and transactions need.
 #[derive(Debug)]
 pub(super) struct Names {
     prefix: String,
-    /// Of each shelf.
+    /// The hash of each shelf.
     entries: Vec<String>,
-    /// Of each bucket.
+    /// The set of each bucket.
     keys: Vec<String>,
 }
 
-/// Into so many hashes the entries are divided. What a script does to those on one shelf is one command, and commands are what a script costs; but
-/// a member of a cluster stands still while it gives one away.
+/// Number of hashes into which the entries are divided. Commands determine the cost of a script, and all entries of one shelf take a single
+/// command. On the other hand, a member of a cluster stands still while it migrates a hash.
 pub(super) const SHELVES: u16 = 8;
 
-/// The shelf of what is in a bucket.
+/// Returns the shelf of a bucket.
 pub(super) fn shelf_of(bucket: u16) -> u16 {
     bucket % BUCKETS / (BUCKETS / SHELVES)
 }
@@ -43,7 +43,7 @@ impl Names {
         self.below("manifest")
     }
 
-    /// The last revision.
+    /// Returns the name of the last revision.
     pub(super) fn counter(&self) -> String {
         self.below("revision")
     }
@@ -52,7 +52,7 @@ impl Names {
         self.below("floors")
     }
 
-    /// What the wall clocks of the nodes show.
+    /// Returns the name of the nodes' clocks.
     pub(super) fn clocks(&self) -> String {
         self.below("clocks")
     }
@@ -61,7 +61,7 @@ impl Names {
         self.below("changes")
     }
 
-    /// What is written only so that replicas have something to confirm.
+    /// Returns the name of the mark that is written so that replicas have something to confirm.
     pub(super) fn mark(&self) -> String {
         self.below("mark")
     }
@@ -70,23 +70,23 @@ impl Names {
         self.below(&format!("answer:{request}"))
     }
 
-    /// The hash of what is on the shelf of this number.
+    /// Returns the hash of the shelf with this number.
     pub(super) fn entries(&self, number: u16) -> &str {
         &self.entries[usize::from(number % SHELVES)]
     }
 
-    /// The hash of what is in a bucket, with others.
+    /// Returns the hash that contains a bucket, with others.
     pub(super) fn entries_with(&self, bucket: u16) -> &str {
         self.entries(shelf_of(bucket))
     }
 
-    /// The set of the keys of a bucket.
+    /// Returns the set of the keys of a bucket.
     pub(super) fn keys(&self, bucket: u16) -> &str {
         &self.keys[usize::from(bucket % BUCKETS)]
     }
 }
 
-/// A revision and what has it, as it lies in a hash.
+/// Splits the value of a hash into its revision and its content.
 fn split(value: &[u8]) -> Option<(Revision, &[u8])> {
     let colon = value.iter().position(|byte| *byte == b':')?;
     let (revision, rest) = value.split_at(colon);
@@ -97,7 +97,7 @@ pub(super) fn number(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// A record with its revision.
+/// Decodes a record with its revision.
 pub(super) fn decode_entry(mut value: Bytes) -> Result<(Record, Revision), String> {
     let (revision, record) = split(&value).ok_or("an entry has no revision")?;
     let record_at = value.len() - record.len();

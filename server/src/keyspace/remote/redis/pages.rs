@@ -15,7 +15,7 @@ use tokio::time::Instant;
 enum Failure {
     Redis(RedisError),
     Elsewhere,
-    /// Too few replicas have what was found.
+    /// Too few replicas have the records.
     Unconfirmed,
     Engine(EngineError),
 }
@@ -26,7 +26,7 @@ impl From<RedisError> for Failure {
     }
 }
 
-/// Records behind a key.
+/// Reads a page of records behind a key.
 pub(super) async fn page(
     mut connection: MultiplexedConnection,
     session: Arc<Session>,
@@ -50,7 +50,7 @@ pub(super) async fn page(
     let _ = tell.send(News::Page(ask, page));
 }
 
-/// What is found counts once enough replicas have it, as what single keys hold does.
+/// Reads a page. Like reads of single keys, it counts only once enough replicas have the data.
 async fn confirmed_page(
     connection: &mut MultiplexedConnection,
     session: &Session,
@@ -113,7 +113,7 @@ async fn page_behind(
     })
 }
 
-/// Some records of a bucket, and whether there are more.
+/// Returns some records of a bucket, and whether there are more.
 async fn of_bucket(
     connection: &mut MultiplexedConnection,
     session: &Session,
@@ -140,7 +140,7 @@ async fn of_bucket(
         .await?;
     let mut records = Vec::with_capacity(keys.len());
     for (key, value) in keys.into_iter().zip(&values) {
-        // What is gone by now is not shown.
+        // A record that no longer exists is not shown.
         if *value != Value::Nil {
             records.push(found(&Value::BulkString(key), value).map_err(Failure::Engine)?);
         }

@@ -1,33 +1,33 @@
-//! How much of Redis is asked for at once: whatever the size of the entries, an answer has to come in time.
+//! Size of the requests to Redis: whatever the size of the entries, an answer has to arrive in time.
 use crate::keyspace::remote::portion::Portion;
 use std::sync::Arc;
 
-/// Most keys of a group of reads.
+/// Maximum number of keys in a group of reads.
 pub(super) const MOST_KEYS: usize = 128;
 
-/// Most records of a page, or items of the stream.
+/// Maximum number of records of a page, or of items of the stream.
 const MOST_RECORDS: usize = 1_000;
 
-/// Most entries of one answer of a snapshot.
+/// Maximum number of entries in one answer of a snapshot.
 const MOST_ENTRIES: usize = 32 * MOST_RECORDS;
 
 #[derive(Debug, Clone)]
 pub(super) struct Portions {
-    /// Keys.
+    /// Number of keys.
     pub(super) reads: Arc<Portion>,
-    /// Records of a page.
+    /// Number of records of a page.
     pub(super) pages: Arc<Portion>,
-    /// Entries of a snapshot.
+    /// Number of entries of a snapshot.
     pub(super) entries: Arc<Portion>,
-    /// Items of the stream.
+    /// Number of items of the stream.
     pub(super) items: Arc<Portion>,
 }
 
-/// Records of the first answer to a backup: their size is not known yet.
+/// Number of records in the first answer to a backup: their size is not known yet.
 const FIRST_RECORDS: usize = 16;
 
 impl Portions {
-    /// Portions of a backup.
+    /// Creates the portions of a backup.
     pub(super) fn of_backup() -> Self {
         let pages = Portion::beginning_with(FIRST_RECORDS, MOST_RECORDS);
         Self {

@@ -1,4 +1,4 @@
-//! The choice of the master, among the addresses that the configuration names or those that sentinels name.
+//! Choice of the master, among the addresses in the configuration or those that sentinels report.
 use super::connecting::{Obstacle, Reached, connect_as, reach_at};
 use super::{REQUEST_TIMEOUT, RedisConfig};
 use ::redis::RedisConnectionInfo;
@@ -8,16 +8,16 @@ use std::collections::HashSet;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// How long an attempt at one address may take.
+/// Time limit of an attempt at one address.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// How long an attempt has until the next address is tried beside it.
+/// Time after which the next address is tried in parallel.
 const HEAD_START: Duration = Duration::from_millis(250);
 
-/// Most servers of a cluster that are asked for the one that has the keys.
+/// Maximum number of cluster members that are asked for the one with the keys.
 const MOST_REDIRECTIONS: usize = 5;
 
-/// Why a connection is made.
+/// The purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// The server starts.
@@ -28,17 +28,17 @@ pub(super) enum Purpose {
     Reconnect,
 }
 
-/// Connects to the master, wherever it is by now.
+/// Connects to the current master.
 ///
-/// Sentinels are asked at once, and every master that one of them names is tried: a sentinel that is cut off from the others names a former
-/// one. An address that does not answer does not hold up the others: the next attempt begins after [`HEAD_START`], and the first master that
-/// has the store is taken. If none has it and the server starts, the store is created at the first master without one.
+/// All sentinels are asked at once, and every master that one of them reports is tried. A sentinel that is cut off from the others may
+/// report a former master. An address that does not answer does not delay the others: the next attempt begins after [`HEAD_START`]. The
+/// first master that has the store is taken. If none has it and the server starts, the store is created at the first master without one.
 pub(super) async fn reach(config: &RedisConfig, purpose: Purpose) -> Result<Reached, Obstacle> {
     let (mut addresses, sentinels) = match &config.master {
         Some(_) => (Vec::new(), &config.addresses[..]),
         None => (config.addresses.clone(), &[][..]),
     };
-    // The last one is tried first.
+    // The last element is tried first.
     addresses.reverse();
     let mut left = config.addresses.len() + MOST_REDIRECTIONS;
     let mut answers: FuturesUnordered<_> = sentinels
@@ -85,13 +85,13 @@ pub(super) async fn reach(config: &RedisConfig, purpose: Purpose) -> Result<Reac
             && let Some((host, port)) = other.rsplit_once(':')
             && let Ok(port) = port.parse()
         {
-            // An empty host is the one that was asked.
+            // An empty host is the server that sent the redirection.
             let host = if host.is_empty() { &address.0 } else { host };
             addresses.push((host.to_owned(), port));
         }
         match found {
             Obstacle::Gone if purpose == Purpose::Start => _ = empty.get_or_insert(address),
-            // No further address is tried, but an attempt under way may still find the store.
+            // No further address is tried, but an attempt in progress may still find the store.
             Obstacle::Foreign(_) | Obstacle::Unfit(_) | Obstacle::Gone => {
                 left = 0;
                 unusable.get_or_insert(found);

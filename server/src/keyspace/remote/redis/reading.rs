@@ -1,4 +1,4 @@
-//! Reads of more than single keys, as watches and backups make them.
+//! Reads of more than single keys, for watches and backups.
 use super::connecting::Session;
 use super::names::{decode_entry, decode_floor, number};
 use super::portions::Portions;
@@ -13,12 +13,12 @@ use tokio::time::Instant;
 
 const POSITION: &str = include_str!("position.lua");
 
-/// Why changes may be missed.
+/// The reason why changes may be missed.
 pub(super) enum Lost {
-    /// It may be otherwise in a moment.
+    /// The reason is temporary.
     Passing(String),
     ForGood(EngineError),
-    /// The master is another one by now, or goes on from another history.
+    /// The master has changed, or continues from another history.
     Connection,
 }
 
@@ -38,13 +38,13 @@ pub(super) fn passing(reason: &str) -> Lost {
     Lost::Passing(reason.into())
 }
 
-/// A change as the stream has it.
+/// A change in the stream.
 pub(super) struct Item {
     pub(super) at: Revision,
     pub(super) changes: Vec<(Bytes, Option<Record>)>,
 }
 
-/// A connection for reads, and how much is asked for at once.
+/// A connection for reads, with the sizes of its requests.
 pub(super) struct Reader<'a> {
     pub(super) connection: MultiplexedConnection,
     pub(super) session: &'a Session,
@@ -52,7 +52,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Asks, and gives what was answered if enough replicas have it.
+    /// Sends commands, and returns their answers if enough replicas have the data.
     pub(super) async fn answers(&mut self, mut commands: Pipeline) -> Result<Vec<Value>, Lost> {
         confirm(&mut commands, self.session);
         commands.ignore_errors();
@@ -65,7 +65,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The last revision, and the floors at that.
+    /// Reads the last revision, and the floors at that revision.
     pub(super) async fn position(&mut self) -> Result<(Revision, Vec<Version>), Lost> {
         let names = &self.session.names;
         let mut commands = ::redis::pipe();
@@ -92,7 +92,7 @@ impl Reader<'_> {
         Ok((Revision(at), floors))
     }
 
-    /// Returns the items of the stream behind a revision, in the history of the session; waits for one if there is none.
+    /// Returns the items of the stream after a revision, in the history of the session. Waits for one if there is none.
     pub(super) async fn items_behind(
         &mut self,
         Revision(at): Revision,
@@ -136,7 +136,7 @@ impl Reader<'_> {
     }
 }
 
-/// The revision of the item behind `known`, if that is the next one.
+/// Returns the revision of the item if it is the one after `known`.
 pub(super) fn next(known: Revision, item: &Item) -> Result<Revision, Lost> {
     if item.at.0 == known.0 + 1 {
         Ok(item.at)
@@ -170,7 +170,7 @@ fn item(item: Value) -> Result<Item, EngineError> {
         .and_then(number)
         .ok_or_else(malformed)?;
     let mut changes = Vec::with_capacity(fields.len() / 2);
-    // Nothing if floors were changed only, or they are in their order.
+    // Empty if only floors were changed, or the changes are in their order.
     let mut order = Vec::new();
     let mut fields = fields.into_iter();
     while let (Some(key), Some(record)) = (fields.next(), fields.next()) {
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
     use crate::keyspace::remote::{Content, WriteId};
 
-    /// An item of two changes, with this in the place of their order.
+    /// Creates an item of two changes, with this content in place of their order.
     fn two(order: &[u8]) -> Result<Item, EngineError> {
         let record = Record {
             version: (1, 0),

@@ -1,4 +1,4 @@
-//! How far Redis is.
+//! The current revision of Redis.
 use super::connecting::Session;
 use super::names::number;
 use super::transactions::{Connection, ask_for, foreign, is_here};
@@ -8,7 +8,7 @@ use ::redis::aio::MultiplexedConnection;
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
 
-/// Tells all who ask the last revision, if that is one of the history of the beginning.
+/// Reports the last revision to all requests, if it belongs to the history of the session.
 pub(super) async fn tell(
     mut connection: MultiplexedConnection,
     session: Arc<Session>,
@@ -24,7 +24,7 @@ pub(super) async fn tell(
         Err(then) => (Err(None), then),
     };
     for ask in asked {
-        // Nobody may listen any more.
+        // The receiver may be gone.
         let _ = tell.send(News::Revision(ask, found.clone()));
     }
     then
@@ -46,7 +46,7 @@ fn read(
             None => Err(Some(foreign("the counter is no number"))),
         },
         Value::Nil => Err(Some(foreign("there is no counter: data was lost"))),
-        // It moves to another member of a cluster, or is loaded.
+        // The key moves to another member of a cluster, or Redis is loading.
         _ => Err(None),
     };
     (found, Connection::IsFine)

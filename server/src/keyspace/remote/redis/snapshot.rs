@@ -1,8 +1,8 @@
-//! All records at one revision, for a backup.
+//! Snapshot of all records at one revision, for a backup.
 //!
-//! Redis has no reads at a former revision. Every record is read as it is by then, and with it every change of the stream that was made since
-//! the beginning: records that were not changed are those of the revision of the last change that was read, and the others are in the changes.
-//! Changes are read along with the records, as the stream does not keep them for long.
+//! Redis has no reads at a former revision. Every record is read in its current state, together with every change in the stream since the
+//! beginning. An unchanged record is valid at the revision of the last change that was read, and all others are in the changes. Changes are
+//! read along with the records, because the stream does not keep them for long.
 use super::connecting::{self, Reached};
 use super::portions::Portions;
 use super::reaching::Purpose;
@@ -15,16 +15,16 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How often a snapshot is begun, after failures that pass.
+/// Maximum number of attempts at a snapshot, after temporary failures.
 const ATTEMPTS: usize = 3;
 
 /// Pause between two attempts.
 const AGAIN: Duration = Duration::from_millis(250);
 
-/// An answer with more than this is larger than it need be.
+/// Size in bytes above which an answer is larger than necessary.
 const ENOUGH_BYTES: usize = 8 * 1024 * 1024;
 
-/// About so many keys of buckets are listed at once.
+/// Approximate number of keys of buckets that are listed at once.
 const KEYS_AT_ONCE: u64 = 10_000;
 
 /// The store in a Redis, for backups.
@@ -34,7 +34,7 @@ pub struct RedisSnapshots {
     store: Vec<u8>,
 }
 
-/// Why there is no snapshot.
+/// The reason why there is no snapshot.
 enum Failure {
     Storage(StorageError),
     Lost(Lost),
@@ -65,7 +65,7 @@ impl From<RedisError> for StorageError {
 }
 
 impl RedisSnapshots {
-    /// Takes snapshots of the store that has this [secret](crate::keyspace::remote::Link::store_secret), and of no other one.
+    /// Creates a reader of the store that has this [secret](crate::keyspace::remote::Link::store_secret). Any other store is rejected.
     pub fn new(config: RedisConfig, secret: &[u8]) -> Self {
         Self {
             config,
@@ -144,11 +144,11 @@ async fn read_at_once(reader: Reader<'_>, to: &mut dyn ReceiveSnapshot) -> Resul
     Ok(())
 }
 
-/// A snapshot under way.
+/// A snapshot in progress.
 struct Reading<'a>(Reader<'a>);
 
 impl Reading<'_> {
-    /// Returns the buckets that have records, and how many.
+    /// Returns the buckets that have records, with their numbers of records.
     async fn filled_buckets(&mut self) -> Result<VecDeque<(u16, u64)>, Failure> {
         let mut commands = ::redis::pipe();
         for bucket in 0..BUCKETS {
@@ -231,7 +231,7 @@ impl Reading<'_> {
         }
         let mut bytes = 0;
         for ((_, key), value) in asked.into_iter().zip(values) {
-            // A record that is gone by now is among the changes.
+            // A record that no longer exists is among the changes.
             let Value::BulkString(record) = &value else {
                 continue;
             };
@@ -245,7 +245,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Hands over the changes behind a revision, and returns the revision of the last one.
+    /// Passes on the changes after a revision. Returns the revision of the last one.
     async fn changes(
         &mut self,
         mut known: Revision,

@@ -1,5 +1,5 @@
-//! Which changes are told, by whom. What this server has made itself directly behind what was told last is known without the stream, so nobody
-//! reads the stream while commits are under way, unless somebody else has changed something, or for long.
+//! The source of reported changes. If this server has made the change directly after the last reported one, the change is known without the
+//! stream. The stream is therefore not read while commits are in progress, unless another server has made a change, or after a long time.
 use crate::keyspace::remote::{AskId, News, Record, Revision};
 use bytes::Bytes;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,41 +8,42 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// How long the stream is not read while commits are under way. One that changes anything shows by its revision whether others did.
+/// Time for which the stream is not read while commits are in progress. The revision of a commit that makes changes shows whether other
+/// servers made some.
 const UNREAD: Duration = Duration::from_millis(20);
 
-/// For so long behind a commit the next one is waited for.
+/// Time after a commit during which the next one is awaited.
 const QUIET: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Default)]
 pub(super) struct Telling {
     state: Mutex<State>,
-    /// It may be time to read the stream.
+    /// Notifies that it may be time to read the stream.
     is_due: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// The watch that is told all changes, and the last one that it was told.
+    /// The watch to which all changes are reported, and the last revision that was reported to it.
     watch: Option<(AskId, Revision)>,
-    /// How many are under way.
+    /// Number of commits in progress.
     commits: usize,
-    /// When the last one has ended.
+    /// Time at which the last commit ended.
     ended: Option<Instant>,
-    /// Others have changed something that is not told yet.
+    /// Whether other servers have made changes that are not reported yet.
     is_behind: bool,
 }
 
-/// A commit under way.
+/// A commit in progress.
 #[derive(Debug)]
 pub(super) struct UnderWay<'a>(&'a Telling);
 
-/// How a change lies to what was told.
+/// The position of a change relative to the reported ones.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Lies {
     Behind,
     Next,
-    /// There are others in between.
+    /// Other changes lie in between.
     Ahead,
 }
 
@@ -51,26 +52,26 @@ impl Telling {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All changes up to this one are told to this watch.
+    /// Begins a watch to which all changes up to this revision are reported.
     pub(super) fn begin(&self, watch: AskId, at: Revision) {
         let mut state = self.state();
         state.watch = Some((watch, at));
         state.is_behind = false;
     }
 
-    /// Nothing more is told to this watch.
+    /// Ends a watch, to which no more changes are reported.
     pub(super) fn end(&self, watch: AskId) {
         self.state().watch.take_if(|(ask, _)| *ask == watch);
     }
 
-    /// Up to where a watch was told all changes; nothing if it is told none.
+    /// Returns the revision up to which all changes were reported to a watch, or `None` if it has ended.
     pub(super) fn known(&self, watch: AskId) -> Option<Revision> {
         let state = self.state();
         let (_, at) = state.watch.filter(|(ask, _)| *ask == watch)?;
         Some(at)
     }
 
-    /// Tells what is read from the stream, if it is the next.
+    /// Reports a change read from the stream, if it is the next one.
     pub(super) fn read(
         &self,
         watch: AskId,
@@ -88,7 +89,7 @@ impl Telling {
                     return Lies::Ahead;
                 }
                 *known = at;
-                // Nobody may listen any more.
+                // The receiver may be gone.
                 let _ = tell.send(News::Changes(watch, at, changes));
                 Lies::Next
             }
@@ -96,7 +97,7 @@ impl Telling {
         }
     }
 
-    /// Tells what this server has made at a revision, if it is the next.
+    /// Reports a change that this server has made, if it is the next one.
     pub(super) fn made(
         &self,
         at: Revision,
@@ -109,7 +110,7 @@ impl Telling {
         };
         if at.0 == known.0 + 1 {
             *known = at;
-            // Nobody may listen any more.
+            // The receiver may be gone.
             let _ = tell.send(News::Changes(*ask, at, changes()));
         } else if at > *known {
             state.is_behind = true;
@@ -117,7 +118,7 @@ impl Telling {
         }
     }
 
-    /// A commit is under way until what this gives is dropped.
+    /// Counts a commit as in progress until the result is dropped.
     pub(super) fn commits(&self) -> UnderWay<'_> {
         self.state().commits += 1;
         UnderWay(self)
@@ -140,13 +141,13 @@ impl Telling {
                 };
                 let is_told = self.is_due.notified();
                 match quiet_at {
-                    // It is looked again whether it was.
+                    // The loop checks again whether it is time.
                     Some(at) => drop(timeout_at(at, is_told).await),
                     None => is_told.await,
                 }
             }
         };
-        // That it is not due is no reason never to look.
+        // The stream is read after this time in any case.
         let _ = timeout(UNREAD, due).await;
     }
 }
@@ -176,7 +177,7 @@ mod tests {
         (telling, tell, told)
     }
 
-    /// The revisions that were told.
+    /// Returns the reported revisions.
     fn revisions(told: &mut UnboundedReceiver<News>) -> Vec<u64> {
         let mut revisions = Vec::new();
         while let Ok(News::Changes(WATCH, at, _)) = told.try_recv() {
@@ -224,7 +225,7 @@ mod tests {
         assert_eq!(revisions(&mut told), [0; 0]);
     }
 
-    /// Whether the stream is to be read at once.
+    /// Returns whether the stream is to be read at once.
     async fn is_due(telling: &Telling) -> bool {
         timeout(UNREAD / 2, telling.due()).await.is_ok()
     }

@@ -18,14 +18,14 @@ use tokio::time::Instant;
 
 const CONFIRM: &str = include_str!("confirm.lua");
 
-/// How long replicas are waited for.
+/// Time limit of the replicas' confirmation in milliseconds.
 const CONFIRMATION_MS: u64 = 1_000;
 
-/// About what a command that reads floors takes, and each bucket that it names.
+/// Approximate sizes of a command that reads floors, and of each bucket in it.
 const FLOORS_BYTES: usize = 64;
 const BUCKET_BYTES: usize = 4;
 
-/// Whether the connection can be used any longer.
+/// Whether the connection can still be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Connection {
     IsFine,
@@ -36,7 +36,7 @@ pub(super) fn foreign(what: impl std::fmt::Display) -> EngineError {
     EngineError::Foreign(what.to_string())
 }
 
-/// Sends commands, and gives what each is answered; nothing if it is not known, or fewer replicas have it than have to.
+/// Sends commands, and returns their answers. Fails if they are not known, or if too few replicas have the data.
 pub(super) async fn ask_for(
     connection: &mut MultiplexedConnection,
     session: &Session,
@@ -55,7 +55,7 @@ pub(super) async fn ask_for(
     confirmed(answers, session)
 }
 
-/// Whether enough replicas have what was read through this connection until now.
+/// Returns whether enough replicas have the data read through this connection so far.
 pub(super) async fn is_confirmed(
     connection: &mut MultiplexedConnection,
     session: &Session,
@@ -71,7 +71,7 @@ pub(super) async fn is_confirmed(
     Ok(confirmed(answers, session).is_ok())
 }
 
-/// Adds what replicas have to confirm: that counts only for what was written through the same connection.
+/// Adds commands for the replicas to confirm. `WAIT` counts only writes through the same connection.
 pub(super) fn confirm(commands: &mut Pipeline, session: &Session) {
     if session.replicas > 0 {
         let mark = commands.cmd("EVAL").arg(CONFIRM);
@@ -81,7 +81,7 @@ pub(super) fn confirm(commands: &mut Pipeline, session: &Session) {
     }
 }
 
-/// What was answered before that, if enough replicas have it.
+/// Returns the answers before the confirmation if enough replicas have the data.
 pub(super) fn confirmed(
     mut answers: Vec<Value>,
     session: &Session,
@@ -109,7 +109,7 @@ pub(super) fn confirmed(
     Ok(answers)
 }
 
-/// Whether an answer says that another connection has to be made: the master is another one by now, or has begun anew.
+/// Returns whether an answer requires another connection: the master has changed or has restarted.
 pub(super) fn ends_connection(answer: &Value) -> bool {
     let Value::ServerError(error) = answer else {
         return false;
@@ -132,7 +132,7 @@ pub(super) fn ends_connection(answer: &Value) -> bool {
     ends
 }
 
-/// What an entry holds.
+/// Decodes an entry.
 fn entry(entry: Value) -> Result<Option<(Record, Revision)>, EngineError> {
     match entry {
         Value::Nil => Ok(None),
@@ -164,8 +164,8 @@ fn all_seen(answers: &[Value]) -> Result<Vec<Seen>, EngineError> {
     seen.collect()
 }
 
-/// Asks what single keys hold: first the floors that are wanted, and at the end which history that was. Who purges a tombstone in between
-/// raises a floor that has been read, so that a commit is refused which takes its key for one that was never there.
+/// Adds commands that read single keys: first the necessary floors, then the entries, and at the end the history. If a tombstone is purged
+/// in between, the purge raises a floor that was already read. A commit that takes the key for one that never existed is then refused.
 fn look(commands: &mut Pipeline, session: &Session, single: &[Question]) {
     let names = &session.names;
     let count = floors_of(single);
@@ -188,13 +188,13 @@ fn look(commands: &mut Pipeline, session: &Session, single: &[Question]) {
     history.arg("history");
 }
 
-/// How many of them want a floor.
+/// Returns the number of questions that need a floor.
 fn floors_of(single: &[Question]) -> usize {
     let wanting = single.iter().filter(|question| question.has_floors);
     wanting.count()
 }
 
-/// Asks what several keys hold at one moment.
+/// Adds the command that reads several keys at one moment.
 fn look_together(commands: &mut Pipeline, session: &Session, several: &[Question]) {
     let names = &session.names;
     let keys: Vec<&Bytes> = several.iter().flat_map(|it| &it.keys).collect();
@@ -213,7 +213,7 @@ fn look_together(commands: &mut Pipeline, session: &Session, several: &[Question
     }
 }
 
-/// What single keys hold, by the answers to [`look`]; nothing if that is not known.
+/// Returns the states of single keys from the answers to [`look`], or nothing if they are not known.
 fn seen_each(
     answers: Vec<Value>,
     session: &Session,
@@ -246,7 +246,7 @@ fn seen_each(
         if let Value::ServerError(error) = &found
             && error.code() != "WRONGTYPE"
         {
-            // It moves to another member of a cluster, or is loaded.
+            // The key moves to another member of a cluster, or Redis is loading.
             return Err(None);
         }
         Ok(Seen {
@@ -260,7 +260,7 @@ fn seen_each(
     Ok(seen.collect())
 }
 
-/// Reads what some questions are about, that of each at one moment.
+/// Reads the keys of some questions. Those of one question are read at one moment.
 pub(super) async fn read(
     mut connection: MultiplexedConnection,
     session: Arc<Session>,
@@ -297,7 +297,7 @@ pub(super) async fn read(
     let mut found = found.into_iter();
     for question in single {
         let found = found.next().unwrap_or(Err(None)).map(|seen| vec![seen]);
-        // Nobody may listen any more.
+        // The receiver may be gone.
         let _ = tell.send(News::Read(question.ask, found));
     }
     let all = match &of_several[..] {
@@ -326,7 +326,7 @@ pub(super) fn is_here(history: &Value, session: &Session) -> bool {
     matches!(history, Value::BulkString(history) if history == session.history.as_bytes())
 }
 
-/// Commits several units, each by itself. The stream keeps so many items.
+/// Commits several units, each independently of the others. The stream keeps this many items.
 pub(super) async fn commit(
     mut connection: MultiplexedConnection,
     session: Arc<Session>,
@@ -371,13 +371,13 @@ pub(super) async fn commit(
         telling.made(revision, changes, &tell);
     }
     for (ask, verdict) in asks.into_iter().zip(verdicts) {
-        // Nobody may listen any more.
+        // The receiver may be gone.
         let _ = tell.send(News::Committed(ask, verdict));
     }
     then
 }
 
-/// What became of each unit of a group.
+/// Returns the verdict on each unit of a group.
 fn verdicts_of(answer: Option<Value>, layout: &Layout<'_>, group: &[Commit]) -> Vec<Verdict> {
     let unclear = || vec![Verdict::Unclear; group.len()];
     match answer {
@@ -422,7 +422,7 @@ fn verdict_of(outcome: &Value, compared: &[usize]) -> Verdict {
     }
 }
 
-/// Only few errors say that something was certainly not done.
+/// Returns the verdict of an error. Few errors mean that the commit was certainly not made.
 fn verdict_of_error(error: &ServerError) -> Verdict {
     tracing::debug!(?error, "redis refused a commit");
     if let Some(error) = why_unwritable(error) {
@@ -436,7 +436,7 @@ fn verdict_of_error(error: &ServerError) -> Verdict {
     }
 }
 
-/// Why Redis takes no changes. It says so before a script has written anything.
+/// Returns why Redis accepts no changes. Redis reports it before a script has written anything.
 pub(super) fn why_unwritable(error: &ServerError) -> Option<EngineError> {
     match error.code() {
         // No memory, or no disk.

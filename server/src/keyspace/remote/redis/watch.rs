@@ -1,4 +1,4 @@
-//! Snapshots, and the changes behind them: each change is an item of the stream, whose revisions have no gaps.
+//! Snapshots and the changes after them. Each change is an item of the stream, whose revisions have no gaps.
 use super::RedisConfig;
 use super::connecting::{self, Session};
 use super::names::SHELVES;
@@ -14,13 +14,13 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
-/// About so many entries of a shelf come at once, at most.
+/// Approximate maximum number of entries of a shelf read at once.
 const ENTRIES_AT_ONCE: usize = 1_000;
 
-/// How long Redis waits for the next change before it says that there was none.
+/// Time for which Redis waits for the next change before it reports that there was none.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// Tells a snapshot and all changes behind it, and then that some may be missed.
+/// Reports a snapshot and all changes after it, and finally that some may be missed.
 pub(super) async fn watch(
     config: Arc<RedisConfig>,
     session: Arc<Session>,
@@ -46,7 +46,7 @@ pub(super) async fn watch(
             "the changes of redis are not known any more; they are watched anew"
         );
     }
-    // Nobody may listen any more.
+    // The receiver may be gone.
     let _ = tell.send(News::WatchLost(ask, error));
     then
 }
@@ -92,7 +92,7 @@ impl Watching<'_> {
         let (before, _) = self.reader.position().await?;
         self.tell_entries().await?;
         let (at, floors) = self.reader.position().await?;
-        // What was changed while the entries were read may be missing among them.
+        // Changes made while the entries were read may be missing among them.
         let mut known = before;
         while known < at {
             let items = self.reader.items_behind(known, None).await?;
@@ -115,7 +115,7 @@ impl Watching<'_> {
             let begun = Instant::now();
             let most = self.reader.portions.items.now();
             let items = self.reader.items_behind(at, Some(WAIT)).await?;
-            // There are no others, or there were none when Redis had waited.
+            // There are no other changes, or there were none when Redis had waited.
             let waited = if items.is_empty() {
                 WAIT
             } else {
@@ -134,7 +134,7 @@ impl Watching<'_> {
         }
     }
 
-    /// Tells all entries, each as it is when it is read.
+    /// Reports all entries, each as it is when it is read.
     async fn tell_entries(&mut self) -> Result<(), Lost> {
         let (session, portions) = (self.reader.session, self.reader.portions);
         let mut left: Vec<(u16, Vec<u8>)> = Vec::new();
@@ -187,7 +187,7 @@ impl Watching<'_> {
     }
 }
 
-/// The cursor and the entries of an answer.
+/// Returns the cursor and the entries of an answer.
 fn scanned(answer: Value) -> Result<(Vec<u8>, Vec<Found>), Lost> {
     let Value::Array(parts) = answer else {
         return Err(Lost::Passing(format!("redis answers {answer:?}")));

@@ -1,5 +1,5 @@
-//! What the thread does that has the connection: it gathers what waits, sends it in as few packets as it can, and connects anew when the
-//! connection is of no use any more.
+//! The thread that has the connection. It gathers waiting requests, sends them in as few packets as it can, and reconnects when the
+//! connection is no longer usable.
 use super::clocks;
 use super::commits::{self, Commit};
 use super::connecting::{Obstacle, Reached, Session};
@@ -17,25 +17,25 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-/// Most groups of reads under way: while these are, others gather.
+/// Maximum number of groups of reads in progress, while which further reads gather.
 const UNDER_WAY: usize = 4;
 
-/// The same for commits, of which a group takes the less for each the more it has.
+/// Maximum number of groups of commits in progress. The larger a group is, the less each of its commits costs.
 const COMMITS: usize = 2;
 
-/// The largest record: Redis takes more, but has to hold it twice.
+/// Maximum size of a record in bytes. Redis accepts larger ones, but has to hold them twice.
 const MOST_RECORD_BYTES: usize = 64 * 1024 * 1024;
 
-/// How many questions are taken at once.
+/// Maximum number of requests received at once.
 const AT_ONCE: usize = 512;
 
-/// About so many bytes of changes are kept in the stream, for servers that are behind.
+/// Approximate size in bytes of the changes kept in the stream, for servers that are behind.
 const STREAM_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Fewest and most items of the stream.
+/// Minimum and maximum number of items in the stream.
 const STREAM_ITEMS: (u64, u64) = (100, 100_000);
 
-/// Between two tries to connect, at first, and at most.
+/// First and maximum pause between two attempts to connect.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
 pub(super) async fn work(config: RedisConfig, reached: Reached, mut ends: Ends) {
@@ -67,13 +67,13 @@ pub(super) async fn work(config: RedisConfig, reached: Reached, mut ends: Ends) 
             tracing::warn!(
                 "redis began anew, or a replica took over: changes that were acknowledged last may be lost"
             );
-            // What was told before is told before this.
+            // Earlier events were reported before this one.
             let _ = ends.tell.send(News::Reverted);
         }
     }
 }
 
-/// Serves what is asked until the connection is of no use any more; not for ever if everybody who asks is gone.
+/// Serves requests until the connection is no longer usable. Returns false if the link was dropped.
 async fn serve(
     config: &Arc<RedisConfig>,
     reached: Reached,
@@ -154,7 +154,7 @@ async fn serve(
                             others.spawn(clocks::compare(connection, session, id, (process, shown_ms), tell.clone()));
                         }
                         Ask::Watch => {
-                            // There is one at a time.
+                            // There is one watch at a time.
                             watches.abort_all();
                             let (config, session) = (Arc::clone(config), Arc::clone(&session));
                             let (portions, said) = (portions.clone(), said.clone());
@@ -167,7 +167,7 @@ async fn serve(
         }
     }
     drop(connection);
-    // Each tells what became of its own.
+    // Each task reports its own outcomes.
     while reading.join_next().await.is_some() {}
     while committing.join_next().await.is_some() {}
     while paging.join_next().await.is_some() {}
@@ -186,7 +186,7 @@ fn is_over(then: &Result<Connection, tokio::task::JoinError>) -> bool {
     !matches!(then, Ok(Connection::IsFine))
 }
 
-/// Connects to the same store again, however long that takes; what is asked meanwhile gets no answer. `None` if nobody asks any more.
+/// Reconnects to the same store, however long it takes. Requests get no answer meanwhile. Returns `None` if the link was dropped.
 async fn connect_again(
     config: &RedisConfig,
     former: &Session,
@@ -213,8 +213,10 @@ async fn connect_again(
     }
 }
 
+/// Connects to the store of the former session.
+///
 /// # Errors
-/// It is another store by now.
+/// The store was replaced by another one.
 async fn same_store(config: &RedisConfig, former: &Session) -> Result<Reached, EngineError> {
     let mut pause = PAUSES.0;
     let said = Said::default();
@@ -240,7 +242,7 @@ async fn same_store(config: &RedisConfig, former: &Session) -> Result<Reached, E
     }
 }
 
-/// So many questions as fit a group of so many keys; one at least.
+/// Takes as many questions as fit a group of `most` keys, at least one.
 fn gather(queue: &mut VecDeque<Question>, most: usize) -> Vec<Question> {
     let mut group = Vec::new();
     let mut count = 0;
@@ -254,18 +256,18 @@ fn gather(queue: &mut VecDeque<Question>, most: usize) -> Vec<Question> {
     group
 }
 
-/// How large items of the stream are, on the average.
+/// The average size of items of the stream.
 #[derive(Default)]
 struct Stream {
     bytes: u64,
 }
 
 impl Stream {
-    /// How many items it keeps, when this group has been added, which is one.
+    /// Returns the number of items that the stream keeps once this group is added, which is one item.
     fn items(&mut self, group: &[Commit]) -> u64 {
         let bytes: usize = group.iter().map(|commit| commit.bytes).sum();
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        // Large ones count at once, and are forgotten slowly.
+        // Large items count at once, and lose their weight slowly.
         self.bytes = bytes.max(self.bytes - self.bytes / 256);
         let (fewest, most) = STREAM_ITEMS;
         (STREAM_BYTES / self.bytes.max(1)).clamp(fewest, most)

@@ -1,4 +1,4 @@
-//! From what the keys of a task hold, or may hold, to what is committed.
+//! The step from the states of a task's keys, read or cached, to its commit.
 use super::{FIRST_PAUSE_MS, Tasks};
 use crate::keyspace::End;
 use crate::keyspace::remote::engine::{Seen, Unit};
@@ -10,7 +10,7 @@ use crate::keyspace::remote::task::{Attempt, Stage, Task, TaskId};
 use std::sync::Arc;
 
 impl Tasks {
-    /// Goes on to the commit at once if there is a guess of what the keys hold, and the work changes something then.
+    /// Continues with the commit at once if the states of the keys are cached and the work then changes something.
     pub(super) fn guess(
         &mut self,
         id: TaskId,
@@ -28,7 +28,7 @@ impl Tasks {
             return;
         };
         let (unit, end) = match self.decision(task, &seen, sights, stamps) {
-            // A guess is no answer.
+            // The cache does not decide outcomes.
             Decision::Ended(_) | Decision::ReadAgain => return,
             Decision::Commit(unit, end) => (unit, Some(end)),
             Decision::Expire(unit) => (unit, None),
@@ -53,7 +53,7 @@ impl Tasks {
         self.put_stage(id, Stage::ToCommit(attempt));
     }
 
-    /// What comes next for a task whose keys hold this. Its changes have the number of the next write.
+    /// Returns the next step of a task whose keys have these states. Its changes have the number of the next write.
     fn decision(&self, task: &Task, seen: &[Seen], sights: &Sights, stamps: Stamps) -> Decision {
         let circumstances = Circumstances {
             keys: &task.keys,
@@ -71,7 +71,7 @@ impl Tasks {
         }
     }
 
-    /// What was decided, under the number of the next write.
+    /// Creates an attempt with the number of the next write.
     fn attempt(&mut self, id: TaskId, unit: Unit, end: Option<End>) -> Attempt {
         self.writes += 1;
         self.by_write.insert(self.writes, id);
