@@ -1,4 +1,4 @@
-//! What is accepted of those who want to connect.
+//! Authentication of clients that connect.
 use super::scram::{self, ClientFirst};
 use super::token;
 use super::user::{Sight, User};
@@ -11,7 +11,7 @@ use statestore_protocol::mqtt::ReasonCode;
 use std::fmt;
 use std::sync::Arc;
 
-/// What a CONNECT says about its sender.
+/// Credentials of a CONNECT.
 #[derive(Clone, Copy)]
 pub struct Credentials<'a> {
     /// User name, if sent.
@@ -20,7 +20,7 @@ pub struct Credentials<'a> {
     pub password: Option<&'a Bytes>,
     /// Method and data of an enhanced authentication, if one is asked for (MQTT 5, section 4.12).
     pub authentication: Option<(&'a str, &'a Bytes)>,
-    /// The certificate that its sender has shown in the TLS handshake.
+    /// Certificate that the client presented in the TLS handshake.
     pub certificate: Option<&'a Arc<ClientCertificate>>,
 }
 
@@ -81,10 +81,10 @@ impl CertificateName {
     }
 }
 
-/// What the names of service accounts begin with. Only tokens give them.
+/// Prefix of the names of service accounts. Only tokens give such names.
 const OF_TOKENS: &str = "system:serviceaccount:";
 
-/// Why somebody is not accepted: the reason code, and a text for the log and the client.
+/// Reason why a login is refused: the reason code, and a text for the log and the client.
 pub(crate) type Refusal = (ReasonCode, &'static str);
 
 const WRONG: Refusal = (
@@ -100,16 +100,16 @@ const BUSY: Refusal = (
     "the credentials cannot be looked at now",
 );
 
-/// What comes next with somebody who wants to be accepted.
+/// Next step of a login.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// Nothing: it is accepted. The text proves the server to the client, if the method does that.
+    /// The login is accepted. The text proves the server to the client, if the method does that.
     Accepted(Box<Login>, Option<String>),
-    /// Nothing: it is not.
+    /// The login is refused.
     Refused(Refusal),
-    /// Somebody has to do this.
+    /// A job has to decide the login.
     Job(Job),
-    /// The client is asked this, and its answer goes with the exchange to [`Authenticator::answered`].
+    /// The client is sent this challenge. Its answer goes with the exchange to [`Authenticator::answered`].
     Asked(String, Box<Exchange>),
 }
 
@@ -119,32 +119,32 @@ impl Step {
     }
 }
 
-/// How fast somebody may be looked at.
+/// Pace at which a login may be checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pace {
-    /// At once: nothing can be guessed so, or not before the client has answered what it is asked.
+    /// At once: a password cannot be guessed by it, or not before the client has answered a challenge.
     Free,
-    /// When its turn has come. True if that makes a [job](Step::Job).
+    /// In turn: the login waits in line first. True if the check is a [job](Step::Job).
     InTurn(bool),
 }
 
-/// What is accepted of those who want to connect: passwords of users, tokens, certificates, each if it is set; or everybody, if
-/// nothing is.
+/// Authentication methods that are accepted: passwords of users, tokens and certificates, each if it is configured.
+/// Without any configured method, every client is accepted.
 ///
 /// | a CONNECT with | is accepted |
 /// |---|---|
-/// | the method `K8S-SAT` | if tokens are set, and this one is one of them |
-/// | the method `SCRAM-SHA-256` | if users with keys for it are set, and the client proves the password of one |
+/// | the method `K8S-SAT` | if tokens are configured, and the token is accepted |
+/// | the method `SCRAM-SHA-256` | if users with SCRAM keys are configured, and the client proves the password of one |
 /// | another method | never: "bad authentication method" |
-/// | user name or password | if users are set, and it is one of them |
-/// | a certificate, nothing else | if certificates are set |
-/// | anything | if nothing is set |
+/// | user name or password | if users are configured, and the credentials are those of one |
+/// | a certificate, nothing else | if certificates are configured |
+/// | anything | if nothing is configured |
 ///
 /// # Client ids
-/// Where users are known, a client id that is a user's name, or begins with one and a `/`, `:`, `.`, `-`, `_` or `@`
-/// behind it, is for that user alone; if several names fit, the longest counts. Any other client id is for whoever
-/// uses it: nobody else gets it while its client is connected. A session that waits for its client does not keep
-/// the id from another user: it ends then.
+/// A client id that is a user's name, or begins with one followed by `/`, `:`, `.`, `-`, `_` or `@`, is reserved for
+/// that user. If several names fit, the longest counts. Any other client id belongs to the user whose client is
+/// connected with it: other users are refused meanwhile. A session without a connection does not reserve its client id.
+/// It ends when another user connects with that client id.
 #[derive(Debug, Clone, Default)]
 pub struct Authenticator {
     users: Option<Users>,
@@ -161,25 +161,25 @@ impl From<Users> for Authenticator {
     }
 }
 
-/// Why what is accepted cannot be read.
+/// An error in the files that define accepted logins.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AccessError {
-    /// The users.
+    /// An error in the users.
     #[error(transparent)]
     Users(#[from] UsersError),
-    /// The keys of tokens.
+    /// An error in the keys of tokens.
     #[error(transparent)]
     Keys(#[from] JwksError),
 }
 
 impl Authenticator {
-    /// Everybody is accepted. A user name and a password are not looked at.
+    /// Returns an authenticator that accepts every client, and ignores user names and passwords.
     pub fn anonymous() -> Self {
         Self::default()
     }
 
-    /// Tokens are accepted as well.
+    /// Accepts tokens as well.
     #[must_use]
     pub fn with_tokens(self, tokens: Tokens) -> Self {
         Self {
@@ -188,7 +188,7 @@ impl Authenticator {
         }
     }
 
-    /// A client's certificate, without a user name, password or method, is accepted as well.
+    /// Accepts client certificates as well, without a user name, password or method.
     #[must_use]
     pub fn with_certificates(self, name: CertificateName) -> Self {
         Self {
@@ -197,23 +197,23 @@ impl Authenticator {
         }
     }
 
-    /// The users, if any are set.
+    /// Returns the users, if any are configured.
     pub fn users(&self) -> Option<&Users> {
         self.users.as_ref()
     }
 
-    /// Whether everybody may connect.
+    /// Returns whether every client may connect.
     pub fn is_anonymous(&self) -> bool {
         self.users.is_none() && self.tokens.is_none() && self.certificates.is_none()
     }
 
-    /// Whether it comes from files.
+    /// Returns whether users or keys come from files.
     pub(crate) fn has_files(&self) -> bool {
         let users = self.users.as_ref().and_then(Users::source);
         users.is_some() || self.tokens.is_some()
     }
 
-    /// The same with what its files say now. Blocks as long as they take.
+    /// Returns an authenticator with the current content of its files. Blocks while it reads them.
     pub(crate) fn read_again(&self) -> Result<Self, AccessError> {
         let users = match &self.users {
             Some(users) => Some(match users.source() {
@@ -233,7 +233,7 @@ impl Authenticator {
         })
     }
 
-    /// How fast somebody may be looked at.
+    /// Returns the pace at which a login may be checked.
     pub(crate) fn pace(&self, credentials: Credentials<'_>) -> Pace {
         match credentials.authentication {
             Some((token::METHOD, _)) if self.tokens.is_some() => Pace::InTurn(true),
@@ -243,7 +243,7 @@ impl Authenticator {
         }
     }
 
-    /// The name of the user that somebody wants to be, as far as one is said.
+    /// Returns the user name that the credentials claim, if they claim one.
     pub(crate) fn claimed(credentials: Credentials<'_>) -> Option<String> {
         match credentials.authentication {
             Some((scram::METHOD, data)) => ClientFirst::parse(data).map(|first| first.name),
@@ -252,7 +252,7 @@ impl Authenticator {
         }
     }
 
-    /// Looks at somebody. May say whether a password is right: its turn is to have come.
+    /// Begins a login. May reveal whether a password is right, so the login must have had its turn.
     pub(crate) fn begin(&self, credentials: Credentials<'_>, now: Now) -> Step {
         match credentials.authentication {
             Some((token::METHOD, data)) => match &self.tokens {
@@ -331,7 +331,7 @@ impl Authenticator {
         }
     }
 
-    /// The client has answered what it was asked.
+    /// Continues a login with the client's answer to a challenge.
     pub(crate) fn answered(
         &self,
         exchange: &Exchange,
@@ -341,7 +341,7 @@ impl Authenticator {
         let users = self.users.as_ref();
         let user = users.and_then(|users| users.get(exchange.name()));
         match (user, exchange.finish(answer)) {
-            // Its keys may have changed since it was asked.
+            // The keys may have changed since the challenge.
             (Some(user), Some(proof)) if exchange.is_with(user.keys.as_ref()) => {
                 let login = Login {
                     proof: Proof::Keys,
@@ -353,7 +353,7 @@ impl Authenticator {
         }
     }
 
-    /// Whether somebody may connect with this client id.
+    /// Returns whether the principal may connect with this client id.
     pub(crate) fn allows_client_id(&self, principal: &Principal, client_id: &str) -> bool {
         let users = self.users.as_ref();
         users
@@ -361,7 +361,7 @@ impl Authenticator {
             .is_none_or(|owner| Some(owner) == principal.name())
     }
 
-    /// What somebody is to this one who was accepted by a former one.
+    /// Returns the standing under this authenticator of a client that a former authenticator accepted.
     pub(crate) fn standing(&self, former: &Self, principal: &Principal, proof: &Proof) -> Standing {
         let is_same = match proof {
             Proof::Nothing => return Standing::of(self.is_anonymous()),
@@ -393,14 +393,14 @@ impl Authenticator {
     }
 }
 
-/// What somebody who was accepted is after the users have changed.
+/// Standing of an accepted client after the users have changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// The same as before.
     Same,
-    /// Still somebody, who has to prove it again: the password is another one, or the key of the token is gone.
+    /// Still known, but must prove it again: the password is a different one, or the key of the token is gone.
     Changed,
-    /// Nobody.
+    /// Not accepted any more.
     Unknown,
 }
 

@@ -1,17 +1,17 @@
-//! What a client's certificate says of its owner.
+//! Client certificates.
 use std::collections::BTreeMap;
 
-/// Whose a client's certificate is: signed by an authority that the server trusts, within its time, and not revoked when the connection
-/// was made.
+/// Names in a client certificate. An authority that the server trusts has signed the certificate. When the connection
+/// was made, the certificate was within its validity period and not revoked.
 ///
-/// Empty parts of a name are left out: nobody becomes somebody by an empty word.
+/// Empty parts of a name are left out, so that an empty string never identifies a client.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct ClientCertificate {
     /// The subject's distinguished name as in RFC 4514, the most special part first: `CN=pump-7,OU=Plant 3,O=Example`.
     pub subject: String,
     /// The distinguished name of the authority that signed it.
     pub issuer: String,
-    /// The subject's common name; of several the first.
+    /// Common name of the subject; the first if there are several.
     pub common_name: Option<String>,
     /// Subject alternative names that are DNS names.
     pub dns: Vec<String>,
@@ -24,8 +24,9 @@ pub struct ClientCertificate {
 }
 
 impl ClientCertificate {
-    /// All of it as attributes by name: `subject`, `issuer`, `fingerprint`, `common_name`, and `dns`, `uri` and `email`, each for the
-    /// first of them; further ones are `dns.2`, `dns.3` and so on. What the certificate does not say is not among them.
+    /// Returns all parts as attributes by name: `subject`, `issuer`, `fingerprint` and `common_name`. The first
+    /// alternative names are `dns`, `uri` and `email`; further ones are `dns.2`, `dns.3` and so on. Parts that the
+    /// certificate does not have are left out.
     pub fn attributes(&self) -> BTreeMap<String, String> {
         let single = [
             ("subject", Some(&self.subject)),

@@ -51,7 +51,8 @@ const FORMS: [(&str, &str); 17] = [
     ),
 ];
 
-/// Characters of the shortest hash behind the name of a scheme, that of crypt(3) with DES. A name in lower case before less may begin a password.
+/// Minimum length of a hash behind the name of a scheme: that of crypt(3) with DES. With less behind it, a name in
+/// lower case may begin a password.
 const LEAST_HASH: usize = 13;
 
 /// Hexadecimal digits of `MySQL`'s `PASSWORD()`.
@@ -70,8 +71,8 @@ const SCHEME: &str = "this is a hash of an LDAP scheme such as {SSHA}, which is 
 
 const UNKNOWN: &str = "this has the form of a hash ($NAME$...) that is not supported: set the password with `statestored passwd`";
 
-/// Returns why a line with this in the place of the password is refused, if it is a hash of another program. A hash that
-/// counted as a password in clear would let in every reader of the file.
+/// Returns why a line with this text as its password is rejected, if the text is a hash of another program. If the hash
+/// counted as a plain password, it would let in every reader of the file.
 pub(super) fn refusal(text: &str) -> Option<&'static str> {
     let form = FORMS.iter().find(|(begin, _)| text.starts_with(begin));
     if let Some((_, refusal)) = form {
@@ -96,7 +97,7 @@ pub(super) fn refusal(text: &str) -> Option<&'static str> {
         .then_some(UNKNOWN)
 }
 
-/// Returns whether this can be the name of a scheme.
+/// Returns whether a text can be the name of a scheme.
 fn is_name(text: &str, is_letter: fn(&u8) -> bool) -> bool {
     let is_part = |byte: u8| is_letter(&byte) || byte.is_ascii_digit() || byte == b'-';
     (1..=32).contains(&text.len()) && text.bytes().all(is_part)

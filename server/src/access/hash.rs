@@ -6,9 +6,9 @@ use std::fmt;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-/// The most memory that looking at a password may take, in KiB.
+/// Maximum memory that the check of a password takes, in KiB.
 const MAX_MEMORY_KIB: u32 = 1024 * 1024;
-/// The most memory that it may pass over, in KiB: seconds.
+/// Maximum memory times passes of a check, in KiB. It limits the check to seconds.
 const MAX_PASSED_KIB: u64 = 4 * 1024 * 1024;
 const MAX_LANES: u32 = 64;
 const MIN_OUTPUT_BYTES: usize = 16;
@@ -21,12 +21,12 @@ pub(crate) struct PasswordHash {
     params: Params,
 }
 
-/// A password could not be looked at: there is no memory for it.
+/// An error: there is not enough memory to check a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoMemory;
 
 impl PasswordHash {
-    /// Whether this is meant to be a hash.
+    /// Returns whether a text is meant to be a hash of argon2.
     pub(super) fn is_one(text: &str) -> bool {
         text.starts_with("$argon2")
     }
@@ -62,7 +62,7 @@ impl PasswordHash {
         Ok(Self { phc, params })
     }
 
-    /// The hash of a password, with a salt that nobody had before.
+    /// Hashes a password with a new random salt.
     pub(crate) fn of(password: &[u8]) -> Result<Self, NoMemory> {
         let mut salt = [0; SALT_BYTES];
         getrandom::fill(&mut salt).map_err(|_| NoMemory)?;
@@ -79,7 +79,7 @@ impl PasswordHash {
         Ok(Self { phc, params })
     }
 
-    /// Bytes of memory that the check of a password needs.
+    /// Returns the bytes of memory that the check of a password needs.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.params.block_count() * Block::SIZE
     }
@@ -87,7 +87,7 @@ impl PasswordHash {
     /// Returns whether this is its password. Takes tens of milliseconds.
     ///
     /// # Errors
-    /// There is less memory than the hash asks for.
+    /// Returns [`NoMemory`] if there is less memory than the hash asks for.
     pub(crate) fn is_of(
         &self,
         password: &[u8],
@@ -122,7 +122,7 @@ impl fmt::Display for PasswordHash {
 }
 
 impl fmt::Debug for PasswordHash {
-    /// Without salt and hash.
+    /// Omits salt and hash.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PasswordHash")
             .field("m", &self.params.m_cost())
@@ -157,7 +157,7 @@ mod tests {
         assert!(!shown.contains(secret), "{shown}");
     }
 
-    /// One of the vectors of the reference implementation.
+    /// Vector of the reference implementation.
     #[test]
     fn a_hash_that_something_else_made_is_understood() {
         let text = "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ\

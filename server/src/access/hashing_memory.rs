@@ -4,15 +4,16 @@ use argon2::{Argon2, Block};
 use std::fmt;
 use zeroize::Zeroize;
 
-/// Largest buffer that is kept for the next password, in bytes. Allocators return larger ones to the system when they are freed.
+/// Maximum size of the buffer that is kept for the next password, in bytes. Allocators return larger buffers to the
+/// system when they are freed.
 const MAX_KEPT_BYTES: usize = 32 * 1024 * 1024;
 
-/// The buffer of one hashing slot, which one password after the other uses. It holds zeros between two of them.
+/// The buffer of one hashing slot, reused for one password after the other. It holds zeros between two uses.
 #[derive(Default)]
 pub(crate) struct HashingMemory(Vec<Block>);
 
 impl HashingMemory {
-    /// Bytes of memory that it takes.
+    /// Returns the bytes of memory that the buffer takes.
     pub(crate) fn bytes(&self) -> usize {
         self.0.capacity() * Block::SIZE
     }
@@ -36,7 +37,7 @@ impl HashingMemory {
 
     fn blocks(&mut self, count: usize) -> Result<&mut [Block], NoMemory> {
         if self.0.len() < count {
-            // Nothing in it is worth a copy, and both at once are not needed.
+            // The old content needs no copy, and the old buffer is freed first.
             self.0 = Vec::new();
             self.0.try_reserve_exact(count).map_err(|_| NoMemory)?;
             self.0.resize(count, Block::new());

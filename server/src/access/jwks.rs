@@ -17,20 +17,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A set of keys takes a few kilobytes.
+/// Maximum size of a file. A set of keys takes a few kilobytes.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
-/// RFC 8017 allows shorter ones, which can be broken.
+/// Minimum size of an RSA modulus. RFC 8017 allows shorter ones, which can be broken.
 const MIN_RSA_BYTES: usize = 2048 / 8;
-/// How often a file is looked at, at most.
+/// Minimum interval between two checks of a file for changes.
 const LOOK_EVERY_MS: u64 = 1_000;
-/// How long a login waits for a look: the file may lie where nobody answers.
+/// Maximum time that a login waits for a check: the file may be on a file system that does not respond.
 const LOOK_TIME: Duration = Duration::from_secs(2);
 
-/// Why a file of keys is not usable.
+/// An error in a file of keys.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JwksError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read {path}: {source}")]
     Read {
         /// The file.
@@ -38,25 +38,25 @@ pub enum JwksError {
         /// The reason.
         source: io::Error,
     },
-    /// It is no set of keys.
+    /// The file is not a JSON Web Key Set.
     #[error("{path} is no JSON Web Key Set: {source}")]
     Json {
         /// The file.
         path: PathBuf,
-        /// Where and why.
+        /// Position and reason.
         source: serde_json::Error,
     },
-    /// A key is not possible.
+    /// A key is invalid.
     #[error("{path}: key {number}: {problem}")]
     Key {
         /// The file.
         path: PathBuf,
-        /// Counted from 1.
+        /// Number of the key, counted from 1.
         number: usize,
-        /// What is wrong.
+        /// The problem.
         problem: &'static str,
     },
-    /// No key in it can sign tokens.
+    /// No key in the file can sign tokens.
     #[error("{path} has no key that could sign tokens (RSA, EC or Ed25519)")]
     Empty {
         /// The file.
@@ -64,11 +64,11 @@ pub enum JwksError {
     },
 }
 
-/// A key, which signs with some algorithms and no others. A key is never taken for a shared secret.
+/// A public key, which signs with some algorithms and no others. A key is never used as a shared secret.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Key {
     id: Option<String>,
-    /// The only algorithm, if the set says so.
+    /// The only algorithm, if the set names one.
     algorithm: Option<String>,
     material: Material,
 }
@@ -81,7 +81,7 @@ enum Material {
     Ed25519(Vec<u8>),
 }
 
-/// A key as it stands in the file.
+/// A key as written in the file.
 #[derive(Deserialize)]
 struct Jwk {
     kty: String,
@@ -102,7 +102,7 @@ struct Jwks {
 }
 
 impl Jwk {
-    /// The key; `None` if it is of a kind that signs no tokens here.
+    /// Returns the key; `None` for a kind of key that signs no tokens here.
     fn key(self) -> Result<Option<Key>, &'static str> {
         let bytes = |text: &Option<String>| {
             let text = text.as_ref().ok_or("a part of it is missing")?;
@@ -122,7 +122,7 @@ impl Jwk {
         let material = match (self.kty.as_str(), self.crv.as_deref()) {
             ("RSA", _) => {
                 let n = bytes(&self.n)?;
-                // Leading zeros are no part of a number, and ring does not take them.
+                // Leading zeros are not part of the number, and ring rejects them.
                 let n: Vec<u8> = n.into_iter().skip_while(|byte| *byte == 0).collect();
                 if n.len() < MIN_RSA_BYTES {
                     return Err("an RSA key of less than 2048 bits is not safe");
@@ -144,7 +144,7 @@ impl Jwk {
 }
 
 impl Key {
-    /// Whether this key has signed that with this algorithm.
+    /// Returns whether this key has signed the message with this algorithm.
     pub(super) fn has_signed(&self, algorithm: &str, message: &[u8], signature: &[u8]) -> bool {
         if self
             .algorithm
@@ -192,7 +192,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Some keys.
+/// A set of keys.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct KeySet(Vec<Arc<Key>>);
 
@@ -217,7 +217,7 @@ impl KeySet {
         Ok(Self(keys))
     }
 
-    /// The keys of this name; without a name, the only key.
+    /// Returns the keys with this id; without an id, the only key.
     pub(super) fn of_id(&self, id: Option<&str>) -> impl Iterator<Item = &Arc<Key>> {
         let is_only = self.0.len() == 1;
         self.0.iter().filter(move |key| match id {
@@ -239,20 +239,20 @@ pub(super) struct KeyFile {
 
 struct State {
     known: Mutex<Known>,
-    /// A look at the file has ended.
+    /// Notified when a check of the file has ended.
     looked: Condvar,
 }
 
 struct Known {
     keys: Arc<KeySet>,
     stamp: Stamp,
-    /// On the monotonic clock.
+    /// Time of the last check, on the monotonic clock.
     looked_ms: u64,
-    /// The look that is under way, which may never end.
+    /// Start of the check under way, which may never end.
     looks_since: Option<Instant>,
 }
 
-/// What differs when a file was written or replaced.
+/// Device, inode, modification time and size, which differ after the file was written or replaced.
 type Stamp = (u64, u64, i64, i64, u64);
 
 impl KeyFile {
@@ -276,13 +276,13 @@ impl KeyFile {
         &self.path
     }
 
-    /// The keys as they were read last.
+    /// Returns the keys as they were read last.
     pub(super) fn keys(&self) -> Arc<KeySet> {
         Arc::clone(&self.state.lock().keys)
     }
 
-    /// The keys as they are now. Blocks as long as a look at the file takes, but not for longer than two seconds; looks once in a
-    /// second at most. If the file cannot be used, the keys of before stay.
+    /// Returns the current keys. Checks the file at most once a second, and blocks during the check for at most two
+    /// seconds. If the file cannot be used, the former keys stay in force.
     pub(super) fn keys_now(&self, now_ms: u64) -> Arc<KeySet> {
         let mut known = self.state.lock();
         if known.looks_since.is_none() && now_ms >= known.looked_ms + LOOK_EVERY_MS {
@@ -317,7 +317,7 @@ impl State {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at the file, which may never come to its end: nobody holds anything meanwhile.
+    /// Checks the file, and reads it again if it has changed. Reading may never end, so no lock is held meanwhile.
     fn look(&self, path: &Path) {
         let now = fs::metadata(path).map(|metadata| stamp(&metadata));
         let is_same = now.is_ok_and(|now| now == self.lock().stamp);

@@ -1,23 +1,23 @@
-//! Who somebody turned out to be, and how long that holds.
+//! Accepted logins, and how long they are valid.
 use super::Principal;
 use super::token::Signed;
 use std::sync::Arc;
 
-/// Somebody who was accepted.
+/// An accepted login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Login {
-    /// In whose name the client acts.
+    /// Principal on whose behalf the client acts.
     pub(crate) principal: Principal,
-    /// What that rests on.
+    /// Proof that the login rests on.
     pub(crate) proof: Proof,
-    /// When it is over, in Unix milliseconds, unless the client proves it again before.
+    /// Time at which the login expires, in Unix milliseconds, unless the client authenticates again before.
     pub(crate) until_wall_ms: Option<u64>,
 }
 
-/// What it rests on that somebody was accepted.
+/// Proof that a login rests on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Proof {
-    /// Everybody is accepted.
+    /// No proof: every client is accepted.
     Nothing,
     /// The password of a user.
     Password,
@@ -30,7 +30,7 @@ pub(crate) enum Proof {
 }
 
 impl Login {
-    /// Without an end.
+    /// Returns a login that does not expire.
     pub(crate) fn new(principal: Principal, proof: Proof) -> Self {
         Self {
             principal,

@@ -16,7 +16,7 @@ use foldhash::quality::RandomState;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 
-/// Most entries; the one whose last refusal is longest ago goes.
+/// Maximum number of entries. The entry whose last refusal is oldest is evicted.
 const MAX_ENTRIES: usize = 4096;
 const FORGET_AFTER_MS: u64 = 15 * 60 * 1000;
 const LONGEST_WAIT_MS: u64 = 5_000;
@@ -38,13 +38,13 @@ pub(crate) enum LoginSource {
     LocalUser(Option<u32>),
 }
 
-/// When a login is looked at.
+/// Time at which a login is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
     Now,
     /// At this time on the monotonic clock.
     At(u64),
-    /// Not at all: too many wait already.
+    /// Not at all: too many logins wait already.
     Never,
 }
 
@@ -53,11 +53,11 @@ pub(crate) enum Turn {
 struct Refused {
     count: u32,
     last_ms: u64,
-    /// When the next login in line has its turn.
+    /// Time at which the next login in line has its turn.
     next_ms: u64,
 }
 
-/// The hash of what an entry counts. Two with the same hash wait for each other, no more.
+/// Hash of what an entry counts. Entries with the same hash delay each other, which is harmless.
 pub(crate) type Whose = u64;
 
 /// All refused logins that are remembered.
@@ -135,12 +135,12 @@ impl Logins {
         }
     }
 
-    /// The entry that counts the logins of a user from a source.
+    /// Returns the entry that counts the logins of a user from a source.
     pub(crate) fn of_user_from_source(&self, source: LoginSource, user: &str) -> Whose {
         self.hash.hash_one((0, source, user))
     }
 
-    /// The entry that counts the logins from a source: those that name a user, or those that do not.
+    /// Returns the entry that counts the logins from a source: those that name a user, or those that do not.
     fn of_source(&self, source: LoginSource, has_user: bool) -> Whose {
         self.hash.hash_one((1, source, has_user))
     }

@@ -1,13 +1,13 @@
-//! Who may connect, and in whose name everything is done that comes over a connection.
+//! Authentication and authorization: which clients may connect, and on whose behalf they act.
 //!
 //! ```text
 //!   CONNECT ─▶ Logins: when? ─▶ Authenticator: who? ─▶ Login (Principal) ─▶ session ─▶ every request
 //!                                 │           ▲
-//!                                 └──▶ Job ───┘  what takes long, on another thread
+//!                                 └──▶ Job ───┘  slow checks, on another thread
 //! ```
 //!
-//! This room knows neither connections nor sessions. What is accepted is written down in an [`Authenticator`]: users and their
-//! passwords, certificates, tokens, or everybody.
+//! This module has no knowledge of connections or sessions. An [`Authenticator`] holds what is accepted: users and
+//! their passwords, certificates, tokens, or every client.
 mod authenticator;
 mod certificate;
 mod foreign_hash;

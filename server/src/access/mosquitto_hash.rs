@@ -5,7 +5,7 @@ use ring::pbkdf2;
 use std::fmt;
 use std::num::NonZeroU32;
 
-/// Most iterations: seconds of one core.
+/// Maximum number of iterations, which takes seconds of one core.
 const MAX_ITERATIONS: u32 = 2_000_000;
 const MIN_SALT_BYTES: usize = 8;
 const MAX_SALT_BYTES: usize = 64;
@@ -20,7 +20,7 @@ pub(super) struct MosquittoHash {
 }
 
 impl MosquittoHash {
-    /// Returns whether this is meant to be one.
+    /// Returns whether a text is meant to be such a hash.
     pub(super) fn is_one(text: &str) -> bool {
         text.starts_with("$7$")
     }
@@ -56,14 +56,14 @@ impl MosquittoHash {
         pbkdf2::verify(algorithm, self.iterations, &self.salt, password, &self.hash).is_ok()
     }
 
-    /// Salt and hash, which only readers of the file know.
+    /// Returns salt and hash, which only readers of the file know.
     pub(super) fn secret(&self) -> Vec<u8> {
         [&self.salt[..], &self.hash].concat()
     }
 }
 
 impl fmt::Debug for MosquittoHash {
-    /// Without salt and hash.
+    /// Omits salt and hash.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MosquittoHash")
             .field("iterations", &self.iterations)

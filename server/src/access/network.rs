@@ -1,7 +1,7 @@
-//! Where connections come from, as far as whoever makes them cannot choose it.
+//! Networks that connections come from, as far as clients cannot choose them.
 use std::net::IpAddr;
 
-/// An address, or the half of one of IPv6 that its owner cannot choose.
+/// An IPv4 address, or the upper 64 bits of an IPv6 address: the owner can choose the lower 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Network(u128);
 

@@ -15,7 +15,7 @@ pub struct Peer {
     pub listener: Arc<str>,
     /// The Unix socket, if it came through one.
     pub local: Option<LocalPeer>,
-    /// The certificate that it has shown in a TLS handshake, and whose key it has.
+    /// Certificate that the client presented in the TLS handshake, and whose key it holds.
     pub certificate: Option<Arc<ClientCertificate>>,
 }
 
@@ -27,7 +27,7 @@ pub struct LocalPeer {
 }
 
 impl Peer {
-    /// Where its logins come from.
+    /// Returns the source of the peer's logins.
     pub(crate) fn login_source(&self) -> LoginSource {
         match self.local {
             Some(local) => LoginSource::LocalUser(local.user_id),

@@ -1,15 +1,15 @@
-//! In whose name something is done.
+//! Principals, on whose behalf clients act.
 use super::ClientCertificate;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// In whose name something is done: somebody that the [`Authenticator`](super::Authenticator) knows, or, where it knows
-/// none, nobody's. Two are equal if name and attributes are; whether they are the same party is up to their
-/// [`owner`](Self::owner).
+/// Principal on whose behalf a client acts: a party that the [`Authenticator`](super::Authenticator) knows, or an
+/// anonymous client. Two principals are equal if their owners, names and attributes are. Whether they are the same
+/// party depends on the [`owner`](Self::owner) alone.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Principal(Option<Arc<Identity>>);
 
-/// What is known of somebody.
+/// Owner, name and attributes of a principal.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Identity {
     owner: Owner,
@@ -17,25 +17,27 @@ struct Identity {
     attributes: BTreeMap<String, String>,
 }
 
-/// Who owns what a principal makes, such as its session. It stays the same when a certificate or a token is renewed, whatever
-/// attributes change with that.
+/// Owner of what a principal creates, such as its session. The owner stays the same when a certificate or a token is
+/// renewed, whatever attributes change with that.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub enum Owner {
-    /// Nobody in particular.
+    /// An anonymous client.
     #[default]
     Nobody,
-    /// A user of this name, who has shown a password.
+    /// A user of this name, who has proven a password.
     User(Arc<str>),
-    /// Who has a certificate with this subject; of certificates without one, their first other name.
+    /// Holder of a certificate with this subject. Without a subject, the text is the first URI, DNS name or address of
+    /// e-mail, or else the fingerprint.
     Certificate(Arc<str>),
-    /// Who has a token for this subject.
+    /// Holder of a token for this subject.
     Token(Arc<str>),
-    /// Somebody of whom no more is known than these attributes.
+    /// A client of which only these attributes are known.
     Described(Arc<BTreeMap<String, String>>),
 }
 
 impl Owner {
-    /// What names it, part by part, for all servers alike: no other owner has the same parts, and nobody has none.
+    /// Returns the parts that identify the owner on all servers. Different owners have different parts;
+    /// [`Nobody`](Self::Nobody) has none.
     pub(crate) fn parts(&self) -> Vec<&[u8]> {
         let (kind, name) = match self {
             Self::Nobody => return Vec::new(),
@@ -53,12 +55,12 @@ impl Owner {
 }
 
 impl Principal {
-    /// A user.
+    /// Returns the principal of a user.
     pub fn user(name: Arc<str>) -> Self {
         Self::with_attributes(Some(name), BTreeMap::new())
     }
 
-    /// Somebody with these attributes, who has a user name or none.
+    /// Returns a principal with these attributes, with or without a user name.
     pub fn with_attributes(name: Option<Arc<str>>, attributes: BTreeMap<String, String>) -> Self {
         let owner = match &name {
             Some(name) => Owner::User(Arc::clone(name)),
@@ -67,7 +69,7 @@ impl Principal {
         Self::new(owner, name, attributes)
     }
 
-    /// Who has this certificate, under this user name or none.
+    /// Returns the principal of a certificate's holder, with or without a user name.
     pub fn certificate(name: Option<Arc<str>>, certificate: &ClientCertificate) -> Self {
         let subject = [&certificate.subject]
             .into_iter()
@@ -81,7 +83,7 @@ impl Principal {
         Self::new(owner, name, certificate.attributes())
     }
 
-    /// Who has a token for this subject, which says this of it.
+    /// Returns the principal of a token's holder, with the attributes of the token.
     pub fn token(subject: Arc<str>, attributes: BTreeMap<String, String>) -> Self {
         Self::new(
             Owner::Token(Arc::clone(&subject)),
@@ -98,18 +100,18 @@ impl Principal {
         })))
     }
 
-    /// The name of the user, if it has one.
+    /// Returns the user name, if there is one.
     pub fn name(&self) -> Option<&str> {
         self.0.as_ref()?.name.as_deref()
     }
 
-    /// What an attribute says, if there is one of this name.
+    /// Returns the value of an attribute, if there is one of this name.
     pub fn attribute(&self, name: &str) -> Option<&str> {
         let attributes = &self.0.as_ref()?.attributes;
         attributes.get(name).map(String::as_str)
     }
 
-    /// Who owns what it makes.
+    /// Returns the owner of what the principal creates.
     pub fn owner(&self) -> &Owner {
         match &self.0 {
             Some(identity) => &identity.owner,
@@ -117,7 +119,7 @@ impl Principal {
         }
     }
 
-    /// Whether both are the same party: the same kind of somebody, under the same name or with the same subject.
+    /// Returns whether both are the same party: the same kind of owner, with the same name or subject.
     pub fn is_same_party(&self, other: &Self) -> bool {
         self.owner() == other.owner()
     }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// First bytes of version 1.
 const BEGIN_1: &[u8] = b"PROXY ";
-/// Most bytes of version 1, with the end of its line.
+/// Maximum length of version 1 in bytes, including the end of the line.
 const MAX_BYTES_1: usize = 107;
 
 /// First bytes of version 2.
@@ -13,10 +13,10 @@ const BEGIN_2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// Bytes of version 2 in front of the addresses.
 const FIXED_BYTES_2: usize = 16;
 
-/// A header.
+/// A PROXY protocol header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProxyHeader {
-    /// Bytes that it takes.
+    /// Length of the header in bytes.
     pub(crate) length: usize,
     /// The client's address and port; `None` if the proxy speaks for itself, as in a health check.
     pub(crate) source: Option<SocketAddr>,
@@ -42,7 +42,7 @@ impl From<ProxyHeaderError> for io::Error {
     }
 }
 
-/// Why a header of somebody else is refused.
+/// Error text for a header from an address that is not trusted.
 pub(crate) const UNTRUSTED: &str = "a PROXY protocol header from an address that is no trusted proxy: name it with --trusted-proxy";
 
 /// Returns whether a connection with these first bytes begins with a header.
@@ -145,7 +145,7 @@ fn decode_binary(input: &[u8]) -> Result<Option<ProxyHeader>, ProxyHeaderError> 
         return Ok(None);
     };
     let source = match family {
-        // What a proxy says of a connection of its own does not count.
+        // The address is ignored if the proxy has opened the connection for itself.
         _ if !is_proxied => None,
         0x11 => {
             let (&[a, b, c, d, _, _, _, _, high, low, _, _], _) =

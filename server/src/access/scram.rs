@@ -11,9 +11,9 @@ use zeroize::Zeroizing;
 /// The name of the mechanism, which is the authentication method.
 pub(super) const METHOD: &str = "SCRAM-SHA-256";
 
-/// How often the password is hashed in keys that are made here; the least that RFC 7677 allows.
+/// Number of iterations for keys that are made here: the minimum of RFC 7677.
 const ITERATIONS: u32 = 4096;
-/// More would keep a client busy for minutes.
+/// Maximum number of iterations. More would keep a client busy for minutes.
 const MAX_ITERATIONS: u32 = 10_000_000;
 const SALT_BYTES: usize = 16;
 const NONCE_BYTES: usize = 18;
@@ -21,7 +21,7 @@ const KEY_BYTES: usize = 32;
 
 type Key = [u8; KEY_BYTES];
 
-/// What the server keeps of a password: enough to check a proof, not to make one.
+/// Keys that the server keeps of a password: enough to verify a proof, not to make one.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct ScramKeys {
     iterations: u32,
@@ -31,7 +31,7 @@ pub(crate) struct ScramKeys {
 }
 
 impl ScramKeys {
-    /// Whether this is meant to be one.
+    /// Returns whether a text is meant to be SCRAM keys.
     pub(crate) fn is_one(text: &str) -> bool {
         text.starts_with("SCRAM-SHA-256$")
     }
@@ -64,7 +64,8 @@ impl ScramKeys {
         })
     }
 
-    /// The keys of a password of printable ASCII, with a salt that nobody had before; `None` if the system has no randomness.
+    /// Derives the keys of a password of printable ASCII, with a new random salt; `None` if the system has no
+    /// randomness.
     pub(crate) fn of(password: &[u8]) -> Option<Self> {
         let mut salt = vec![0; SALT_BYTES];
         getrandom::fill(&mut salt).ok()?;
@@ -90,7 +91,7 @@ impl ScramKeys {
         }
     }
 
-    /// Keys of nobody that look like somebody's, each time the same for the same name.
+    /// Returns keys for an unknown user that look like those of a known user. The same name always gets the same salt.
     pub(super) fn pretended(secret: &hmac::Key, name: &str, like: &Self) -> Self {
         let mut salt = hmac::sign(secret, name.as_bytes()).as_ref().to_vec();
         salt.truncate(like.salt.len());
@@ -113,7 +114,7 @@ impl fmt::Display for ScramKeys {
 }
 
 impl fmt::Debug for ScramKeys {
-    /// Without the keys.
+    /// Omits the keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ScramKeys")
             .field("iterations", &self.iterations)
@@ -134,7 +135,7 @@ fn hash(bytes: &[u8]) -> Key {
 /// The first message of a client.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ClientFirst<'a> {
-    /// Whose password is to be proven.
+    /// Name of the user whose password is to be proven.
     pub(super) name: String,
     /// The header about channel binding.
     header: &'a str,
@@ -143,7 +144,7 @@ pub(super) struct ClientFirst<'a> {
 }
 
 impl<'a> ClientFirst<'a> {
-    /// `n,,n=NAME,r=NONCE`. A client that binds the channel, or acts for somebody else, is refused.
+    /// Parses `n,,n=NAME,r=NONCE`, or the same with `y,,`. Rejects a client that requires channel binding, or acts for another user.
     pub(super) fn parse(message: &'a [u8]) -> Option<Self> {
         let message = std::str::from_utf8(message).ok()?;
         let bare = message
@@ -162,7 +163,7 @@ impl<'a> ClientFirst<'a> {
     }
 }
 
-/// A name, in which `=2C` stands for a comma and `=3D` for an equals sign.
+/// Decodes a name, in which `=2C` is a comma and `=3D` an equals sign.
 fn unescaped(name: &str) -> Option<String> {
     let mut parts = name.split('=');
     let mut text = parts.next()?.to_owned();
@@ -178,10 +179,10 @@ fn unescaped(name: &str) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// An exchange in which the client has to prove its password next. One answer ends it.
+/// An exchange that waits for the client's proof of its password. A single answer ends it.
 pub(crate) struct Exchange {
     keys: ScramKeys,
-    /// The name is one of somebody.
+    /// Whether the name is that of a user with keys.
     is_known: bool,
     name: String,
     /// The header about channel binding in base64.
@@ -192,7 +193,7 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    /// What the client is asked; `None` if the system has no randomness.
+    /// Begins an exchange, and returns the challenge for the client; `None` if the system has no randomness.
     pub(super) fn begin(
         first: &ClientFirst<'_>,
         keys: ScramKeys,
@@ -228,17 +229,18 @@ impl Exchange {
         (message, exchange)
     }
 
-    /// Whose password is proven.
+    /// Returns the name of the user whose password is to be proven.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether these are the keys against which the client proves its password.
+    /// Returns whether the client has to prove its password against these keys.
     pub(super) fn is_with(&self, keys: Option<&ScramKeys>) -> bool {
         keys == Some(&self.keys)
     }
 
-    /// What proves to the client that the server knows its password, if the client has proven that it does.
+    /// Verifies the client's proof. Returns the server's own proof for the client, or `None` if the client's proof is
+    /// wrong.
     pub(super) fn finish(&self, last: &[u8]) -> Option<String> {
         let last = std::str::from_utf8(last).ok()?;
         let (without_proof, proof) = last.rsplit_once(",p=")?;
@@ -263,7 +265,7 @@ impl Exchange {
 }
 
 impl fmt::Debug for Exchange {
-    /// Without keys and nonces.
+    /// Omits keys and nonces.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exchange")
             .field("name", &self.name)

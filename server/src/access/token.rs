@@ -13,13 +13,13 @@ use std::sync::Arc;
 /// The authentication method of a token (MQTT 5, section 4.12).
 pub(super) const METHOD: &str = "K8S-SAT";
 
-/// The longest difference of clocks that may be allowed for, in seconds.
+/// Maximum leeway for clock differences, in seconds.
 pub const MAX_LEEWAY_S: u64 = 60;
 
-/// The longest subject, in bytes.
+/// Maximum length of a subject, in bytes.
 const MAX_SUBJECT_BYTES: usize = 1024;
 
-/// Which tokens are accepted.
+/// Rules for the tokens that are accepted.
 #[derive(Debug)]
 pub struct Tokens {
     keys: KeyFile,
@@ -28,7 +28,7 @@ pub struct Tokens {
     leeway_s: u64,
 }
 
-/// A signature of this key, on behalf of this issuer, for one of these audiences.
+/// Signing key, issuer and audiences of an accepted token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Signed {
     key: Arc<Key>,
@@ -43,7 +43,7 @@ struct Header {
     crit: Option<Value>,
 }
 
-/// What a token says. What is not needed to accept it is looked at later.
+/// Claims of a token. The `kubernetes.io` claim is not needed to accept it, and is read later.
 #[derive(Deserialize)]
 struct Claims {
     iss: String,
@@ -62,7 +62,7 @@ enum Audience {
     Some(Vec<String>),
 }
 
-/// Seconds since the Unix epoch, perhaps with a fraction.
+/// Seconds since the Unix epoch, optionally with a fraction.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum NumericDate {
@@ -71,7 +71,7 @@ enum NumericDate {
 }
 
 impl NumericDate {
-    /// Unix milliseconds; what cannot be a time is long ago.
+    /// Returns Unix milliseconds. A negative number counts as 0.
     fn milliseconds(&self) -> u64 {
         match *self {
             Self::Whole(seconds) => seconds.saturating_mul(1000),
@@ -86,11 +86,11 @@ impl NumericDate {
 }
 
 impl Tokens {
-    /// Those that a key of the file has signed, of this issuer and for at least one of these audiences. Clocks may differ by
-    /// so many seconds, at most [`MAX_LEEWAY_S`].
+    /// Accepts tokens that a key of the file has signed, of this issuer and for at least one of these audiences. Clocks
+    /// may differ by `leeway_s` seconds, at most [`MAX_LEEWAY_S`].
     ///
     /// # Errors
-    /// The file is no JSON Web Key Set, or none of its keys can sign tokens.
+    /// Returns an error if the file is no JSON Web Key Set, or none of its keys can sign tokens.
     pub fn new(
         keys: &Path,
         issuer: &str,
@@ -105,16 +105,16 @@ impl Tokens {
         })
     }
 
-    /// The same with the keys as they are now.
+    /// Returns the same rules with the current keys of the file.
     ///
     /// # Errors
-    /// As with [`new`](Self::new).
+    /// Returns the errors of [`new`](Self::new).
     pub(super) fn read_again(&self) -> Result<Self, JwksError> {
         let audiences = self.audiences.iter().cloned();
         Self::new(self.keys.path(), &self.issuer, audiences, self.leeway_s)
     }
 
-    /// Whether a token that was accepted with this signature would still be.
+    /// Returns whether a token with this signature would still be accepted.
     pub(super) fn accepts(&self, signed: &Signed) -> bool {
         signed.issuer == self.issuer
             && self.has_audience(&signed.audiences)
@@ -125,15 +125,16 @@ impl Tokens {
         audiences.iter().any(|one| self.audiences.contains(one))
     }
 
-    /// In whose name a client acts that has this token.
+    /// Verifies a token, and returns the principal of its holder.
     ///
     /// # Errors
-    /// Why it is not accepted.
+    /// Returns why the token is not accepted.
     pub fn verify(&self, token: &[u8], now: Now) -> Result<Principal, &'static str> {
         self.check(token, now).map(|login| login.principal)
     }
 
-    /// Who has a token that is accepted; or why it is not. May look at the file of keys, which blocks.
+    /// Verifies a token, and returns the login of its holder, or why it is not accepted. May check the file of keys,
+    /// which blocks.
     pub(super) fn check(&self, token: &[u8], now: Now) -> Result<Login, &'static str> {
         let token = token.strip_suffix(b"\n").unwrap_or(token);
         let token = std::str::from_utf8(token).map_err(|_| "it is no token")?;
@@ -194,7 +195,8 @@ impl Tokens {
     }
 }
 
-/// What a token says of who has it: its issuer, and of a Kubernetes service account the names of what it belongs to.
+/// Returns the attributes of a token's holder: the issuer, and for a Kubernetes service account the names of what it
+/// belongs to.
 fn attributes(
     issuer: &str,
     subject: &str,
@@ -215,7 +217,7 @@ fn attributes(
         put(kind, of("name"));
         put(&format!("{kind}.uid"), of("uid"));
     }
-    // The subject is what counts, whatever is said beside it.
+    // The subject is authoritative, whatever the other claims say.
     let account = subject.strip_prefix("system:serviceaccount:");
     if let Some((namespace, account)) = account.and_then(|account| account.split_once(':')) {
         put("namespace", Some(namespace));

@@ -1,4 +1,4 @@
-//! One user, and what is known of its password.
+//! A user and its password.
 use super::hash::{NoMemory, PasswordHash};
 use super::hashing_memory::HashingMemory;
 use super::mosquitto_hash::MosquittoHash;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-/// How a password is known.
+/// Form in which a password is known.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Password {
     Plain(Zeroizing<Box<[u8]>>),
@@ -27,8 +27,8 @@ impl Password {
         !matches!(self, Self::Plain(_))
     }
 
-    /// Returns a key that only those know who can read the hash, always the same for the same hash; `None` if there is no
-    /// hash, as the key could tell the password to those who guess it.
+    /// Returns a key that only readers of the hash can derive, always the same for the same hash. Returns `None` if
+    /// there is no hash, because the key would confirm a guess of a plain password.
     pub(super) fn derived_key(&self) -> Option<hmac::Key> {
         let secret = Zeroizing::new(match self {
             Self::Plain(_) => return None,
@@ -50,26 +50,26 @@ impl Password {
     }
 }
 
-/// Somebody with a password.
+/// A user, with a password, SCRAM keys, or both.
 pub(crate) struct User {
     name: Arc<str>,
     pub(super) password: Option<Password>,
     pub(super) keys: Option<ScramKeys>,
-    /// The password that was right last, under the [secret] of the process: who comes back need not wait for the hash.
+    /// Tag of the last right password, under the [secret] of the process. A returning user need not wait for the hash.
     remembered: Mutex<Option<[u8; 32]>>,
 }
 
-/// What a password says at first sight.
+/// Result of a check that takes no time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sight {
     Right,
     Wrong,
-    /// It takes time to say.
+    /// Not known: the check takes time.
     Unknown,
 }
 
 impl User {
-    /// Without a password.
+    /// Returns a user without a password.
     pub(super) fn new(name: &str) -> Self {
         Self {
             name: name.into(),
@@ -83,7 +83,7 @@ impl User {
         &self.name
     }
 
-    /// What can be said of a password at once.
+    /// Checks a password as far as that takes no time.
     pub(super) fn glance(&self, password: &[u8]) -> Sight {
         match &self.password {
             None => Sight::Wrong,
@@ -106,7 +106,7 @@ impl User {
         }
     }
 
-    /// Returns whether this is the password; may take tens of milliseconds.
+    /// Returns whether the password is right. May take tens of milliseconds.
     pub(super) fn verify(
         &self,
         password: &[u8],
@@ -125,7 +125,7 @@ impl User {
         }
     }
 
-    /// Bytes of memory that the check of a password needs.
+    /// Returns the bytes of memory that the check of a password needs.
     pub(super) fn hashing_bytes(&self) -> usize {
         match &self.password {
             Some(Password::Hash(hash)) => hash.memory_bytes(),
@@ -133,7 +133,7 @@ impl User {
         }
     }
 
-    /// Takes as long as a wrong password does.
+    /// Takes as long as the check of a wrong password.
     pub(super) fn pretend(
         &self,
         password: &[u8],
@@ -152,12 +152,12 @@ impl fmt::Debug for User {
     }
 }
 
-/// A key that this process has thought of, and no other one knows.
+/// Returns a random key that only this process knows.
 pub(super) fn secret() -> &'static hmac::Key {
     static SECRET: OnceLock<hmac::Key> = OnceLock::new();
     SECRET.get_or_init(|| {
         let mut key = Zeroizing::new([0; 32]);
-        // The system has had randomness for the hash tables before.
+        // The system has given random bytes for the hash tables before.
         getrandom::fill(&mut *key).expect("the system gives random bytes");
         hmac::Key::new(HMAC_SHA256, &*key)
     })

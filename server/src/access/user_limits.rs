@@ -1,8 +1,8 @@
-//! What one user may have, and all together.
+//! Limits of each user, and of all users together.
 use super::Principal;
 use std::collections::BTreeMap;
 
-/// How much one user, or everybody together, may send in a second. `None` is as much as comes.
+/// Maximum amount that one user, or all users together, may send in a second. `None` means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Rates {
     /// PUBLISH packets: requests to the store, and messages to others.
@@ -11,7 +11,7 @@ pub struct Rates {
     pub bytes: Option<u64>,
 }
 
-/// What one user may have. `None` is as much as all limits together leave.
+/// Limits of one user. `None` means only the limits of all users together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UserLimits {
@@ -19,26 +19,27 @@ pub struct UserLimits {
     pub connections: Option<usize>,
     /// Sessions, connected or not.
     pub sessions: Option<usize>,
-    /// Watched keys, of all clients together.
+    /// Watched keys, of all clients of the user together.
     pub watches: Option<usize>,
     /// Subscriptions to filters with wildcards; `None` is [`MAX_WILDCARD_SUBSCRIPTIONS`](Self::MAX_WILDCARD_SUBSCRIPTIONS).
     pub subscriptions: Option<usize>,
-    /// Bytes of messages that wait for the clients together, or are not acknowledged.
+    /// Bytes of messages that wait for the user's clients, or are not acknowledged yet.
     pub held_bytes: Option<usize>,
-    /// How much the clients may send together. Beyond it, nothing is read from them for a while.
+    /// Amount that the user's clients may send together. Beyond it, the server stops reading from them for a while.
     pub rates: Rates,
 }
 
 impl UserLimits {
-    /// Maximum number of subscriptions to filters with wildcards of a user without a limit of their own: each may have to be compared
-    /// with each message.
+    /// Maximum number of wildcard subscriptions of a user without an own limit. Each message may have to be compared
+    /// with each of them.
     pub const MAX_WILDCARD_SUBSCRIPTIONS: usize = 65_536;
 
-    /// Reads words like `connections=10 sessions=20 requests=500 bytes=1000000 watches=100 subscriptions=1000 held=8000000`; requests and bytes
-    /// are per second.
+    /// Parses words like
+    /// `connections=10 sessions=20 requests=500 bytes=1000000 watches=100 subscriptions=1000 held=8000000`. Requests and
+    /// bytes are per second.
     ///
     /// # Errors
-    /// What is wrong.
+    /// Returns the problem.
     pub fn parse(words: &str) -> Result<Self, String> {
         let mut limits = Self::default();
         for word in words.split_whitespace() {
@@ -70,17 +71,17 @@ impl UserLimits {
     }
 }
 
-/// What users may have.
+/// Limits of all users.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LimitsOfUsers {
-    /// Each one that is not named. Clients without a user name count as one user.
+    /// Limits of each user that is not named. Clients without a user name count as one user.
     pub each: UserLimits,
-    /// Those that are named.
+    /// Limits of named users.
     pub named: BTreeMap<String, UserLimits>,
 }
 
 impl LimitsOfUsers {
-    /// What somebody may have.
+    /// Returns the limits of a principal.
     pub fn of(&self, principal: &Principal) -> &UserLimits {
         principal
             .name()
@@ -88,7 +89,7 @@ impl LimitsOfUsers {
             .unwrap_or(&self.each)
     }
 
-    /// Whether anything is limited.
+    /// Returns whether nothing is limited.
     pub(crate) fn is_empty(&self) -> bool {
         self.named.is_empty() && self.each == UserLimits::default()
     }

@@ -1,4 +1,4 @@
-//! Users, and the files in which they are written down.
+//! Users, and the files that define them.
 use super::foreign_hash;
 use super::hash::PasswordHash;
 use super::mosquitto_hash::MosquittoHash;
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// Permissions of a file.
+/// Permission bits of a file that others may read or write.
 const OTHERS_READ_OR_WRITE: u32 = 0o006;
 
 /// U+FEFF in UTF-8.
@@ -26,16 +26,16 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 #[derive(Clone, Default)]
 pub struct Users {
     all: HashMap<Arc<str>, Arc<User>>,
-    /// The first one with a hash: a password for an unknown user takes as long.
+    /// First user with a hashed password. The check for an unknown user takes as long as for this one.
     hashed: Option<Arc<User>>,
-    /// The first one with keys for SCRAM: those of an unknown user look alike.
+    /// First user with SCRAM keys. The keys of unknown users look like these.
     keyed: Option<Arc<User>>,
-    /// The key of the salts that unknown users see; without it, that of the process.
+    /// Key of the salts that unknown users see. Without it, the key of the process is used.
     salts: Option<hmac::Key>,
     source: Option<UsersSource>,
 }
 
-/// Where users were read from, to read them again.
+/// Origin of users, to read them again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UsersSource {
@@ -43,7 +43,7 @@ pub enum UsersSource {
     Users(PathBuf),
     /// The file of the [password](Users::with_password_file) of one user.
     Password {
-        /// Who that is.
+        /// Name of the user.
         user: String,
         /// The file.
         file: PathBuf,
@@ -51,7 +51,7 @@ pub enum UsersSource {
 }
 
 impl UsersSource {
-    /// Reads them as they are now. Blocks as long as the files take.
+    /// Reads the users again. Blocks while it reads the files.
     pub fn read(&self) -> Result<Users, UsersError> {
         match self {
             Self::Users(path) => Users::read(path),
@@ -66,11 +66,11 @@ impl fmt::Debug for Users {
     }
 }
 
-/// Why a file of users or of a password is not usable.
+/// An error in a file of users or of a password.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UsersError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read {path}: {source}")]
     Read {
         /// The file.
@@ -78,17 +78,17 @@ pub enum UsersError {
         /// The reason.
         source: std::io::Error,
     },
-    /// A line is not `NAME:PASSWORD`.
+    /// A line is invalid.
     #[error("{path}, line {line}: {problem}")]
     Line {
         /// The file.
         path: PathBuf,
-        /// Counted from 1.
+        /// Number of the line, counted from 1.
         line: usize,
-        /// What is wrong.
+        /// The problem.
         problem: &'static str,
     },
-    /// It has no password or no users.
+    /// The file has no password or no users.
     #[error("{path} is empty")]
     Empty {
         /// The file.
@@ -97,7 +97,7 @@ pub enum UsersError {
 }
 
 impl Users {
-    /// Adds a user; `false` if there was one of that name, which stays.
+    /// Adds a user. Returns `false` if there is one of that name, which stays unchanged.
     pub fn add(&mut self, name: &str, password: &[u8]) -> bool {
         if self.all.contains_key(name) {
             return false;
@@ -126,10 +126,11 @@ impl Users {
     /// - a hash of it, of argon2id in the PHC string format: `$argon2id$v=19$m=…,t=…,p=…$SALT$HASH`;
     /// - a hash of it as Mosquitto 2 writes it: `$7$ITERATIONS$SALT$HASH`;
     /// - keys for SCRAM, which may stand beside a hash: `SCRAM-SHA-256$ITERATIONS:SALT$STOREDKEY:SERVERKEY`;
-    /// - the password itself, of which a warning tells. Hashes of other forms are refused.
+    /// - the password itself, which causes a warning. Hashes of other forms are rejected.
     ///
-    /// A line `#scram-salts:KEY` has the key of the salts that SCRAM shows for unknown users. Without it, the key is derived from the first
-    /// hash. Empty lines and other lines that begin with `#` do not count; everything after the first `:` is the password.
+    /// A line `#scram-salts:KEY` has the key of the salts that SCRAM shows for unknown users. Without it, the key is
+    /// derived from the first hash. Empty lines and other lines that begin with `#` are ignored. The password is
+    /// everything after the first `:`.
     pub fn read(path: &Path) -> Result<Self, UsersError> {
         let text = read(path)?;
         let mut read = HashMap::new();
@@ -170,7 +171,8 @@ impl Users {
             salts,
             ..Self::default()
         };
-        // In the order of the file, which `statestored passwd` keeps: what is like the first user stays as it is.
+        // In the order of the file, which `statestored passwd` keeps: the first user with a hash or keys stays the
+        // same.
         for name in names {
             if let Some(user) = read.remove(name) {
                 users.put(user);
@@ -187,7 +189,7 @@ impl Users {
         Ok(users)
     }
 
-    /// One user whose password is the content of a file, without the newline at its end.
+    /// Reads one user, whose password is the content of a file without the newline at its end.
     pub fn with_password_file(name: &str, path: &Path) -> Result<Self, UsersError> {
         let password = read_password(path)?;
         if let Some(problem) = refusal_in_clear(&password) {
@@ -206,32 +208,33 @@ impl Users {
         Ok(users)
     }
 
-    /// Where they were read from; `None` if they were [added](Self::add) one by one.
+    /// Returns where the users were read from; `None` if they were [added](Self::add) one by one.
     pub fn source(&self) -> Option<&UsersSource> {
         self.source.as_ref()
     }
 
-    /// How many there are.
+    /// Returns the number of users.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no users.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// A user.
+    /// Returns the user of this name.
     pub(super) fn get(&self, name: &str) -> Option<&Arc<User>> {
         self.all.get(name)
     }
 
-    /// Somebody whose password takes time to be looked at, if that is so for anybody.
+    /// Returns a user whose password takes time to check, if there is one.
     pub(super) fn hashed(&self) -> Option<&Arc<User>> {
         self.hashed.as_ref()
     }
 
-    /// The keys with which a user proves a password by SCRAM, and whether they are somebody's; `None` if nobody has any.
+    /// Returns the SCRAM keys for a user name, and whether they are those of a user. Returns `None` if no user has
+    /// SCRAM keys.
     pub(super) fn keys(&self, name: &str) -> Option<(ScramKeys, bool)> {
         let like = self.keyed.as_ref()?.keys.as_ref()?;
         let keys = self.all.get(name).and_then(|user| user.keys.clone());
@@ -241,7 +244,7 @@ impl Users {
         Some((keys, is_known))
     }
 
-    /// The user for whom this client id is reserved.
+    /// Returns the user for whom this client id is reserved.
     pub(super) fn owner(&self, client_id: &str) -> Option<&str> {
         let ends = client_id
             .match_indices(['/', ':', '.', '-', '_', '@'])
@@ -254,7 +257,7 @@ impl Users {
     }
 }
 
-/// Adds one line of a file to the users of those before. Returns the name of a user who is new.
+/// Adds one line of a file to the users of the lines before. Returns the name if the user is new.
 fn add_line<'a>(
     users: &mut HashMap<&'a str, User>,
     line: &'a str,
@@ -288,7 +291,7 @@ fn add_line<'a>(
     Ok(is_new.then_some(name))
 }
 
-/// Returns why a text cannot be a password in clear: it is a hash, and the hash would let in whoever has read it.
+/// Returns why a text cannot be a plain password: it is a hash, and would let in every reader of the hash.
 fn refusal_in_clear(text: &str) -> Option<&'static str> {
     const HASH: &str = "this is a hash, and the file of one user holds the password itself: name it with --users-file, behind NAME:";
     let is_known =
@@ -300,7 +303,7 @@ fn refusal_in_clear(text: &str) -> Option<&'static str> {
     }
 }
 
-/// Reads a file that holds one password, without the end of its line.
+/// Reads a file that holds one password, without the line end.
 pub(crate) fn read_password(path: &Path) -> Result<Zeroizing<String>, UsersError> {
     let mut text = read(path)?;
     if text.ends_with('\n') {
@@ -315,7 +318,7 @@ pub(crate) fn read_password(path: &Path) -> Result<Zeroizing<String>, UsersError
     Ok(text)
 }
 
-/// Reads a file of passwords, with a warning if others may read it as well.
+/// Reads a file of passwords. Logs a warning if others may read or change it.
 fn read(path: &Path) -> Result<Zeroizing<String>, UsersError> {
     reading::begins(path);
     let read = || {
@@ -327,11 +330,11 @@ fn read(path: &Path) -> Result<Zeroizing<String>, UsersError> {
                 path = path.display()
             );
         }
-        // With room for all of it: a buffer that grows leaves copies behind.
+        // Room for the whole file: a buffer that grows leaves copies behind.
         let capacity = usize::try_from(metadata.len()).unwrap_or(0) + 64;
         let mut bytes = Zeroizing::new(Vec::with_capacity(capacity));
         file.read_to_end(&mut bytes)?;
-        // Some editors begin UTF-8 text with a mark.
+        // Some editors begin UTF-8 text with a byte order mark.
         if bytes.starts_with(BYTE_ORDER_MARK) {
             bytes.drain(..BYTE_ORDER_MARK.len());
         }

@@ -1,4 +1,4 @@
-//! What takes too long for the thread that serves all clients: hashes of passwords, and signatures.
+//! Checks that take too long for the thread that serves all clients: hashes of passwords, and signatures.
 use super::user::User;
 use super::{ClientCertificate, HashingMemory, Login, Principal, Proof, Tokens};
 use crate::clock::Now;
@@ -7,17 +7,17 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Something to be looked at, on whatever thread.
+/// A check of credentials, which can run on any thread.
 pub(crate) enum Job {
-    /// Whether this is the user's password.
+    /// Check of a user's password.
     Password {
         user: Arc<User>,
         password: Bytes,
         certificate: Option<Arc<ClientCertificate>>,
     },
-    /// A password of nobody, which takes as long as this user's.
+    /// Check of a password that cannot be right, which takes as long as one for this user.
     Nobody { like: Arc<User>, password: Bytes },
-    /// Whether this token is accepted.
+    /// Check of a token.
     Token {
         tokens: Arc<Tokens>,
         token: Bytes,
@@ -25,19 +25,19 @@ pub(crate) enum Job {
     },
 }
 
-/// What came out.
+/// Result of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It is somebody.
+    /// The login is accepted.
     Accepted(Box<Login>),
-    /// It is not who it says; why, for the log.
+    /// The login is refused, with the reason for the log.
     Refused(&'static str),
-    /// It could not be looked at.
+    /// The credentials could not be checked.
     Unknown(&'static str),
 }
 
 impl Job {
-    /// Bytes of memory for hashing that it needs.
+    /// Returns the bytes of memory for hashing that the job needs.
     pub(crate) fn hashing_bytes(&self) -> usize {
         match self {
             Self::Password { user, .. } | Self::Nobody { like: user, .. } => user.hashing_bytes(),
@@ -45,9 +45,9 @@ impl Job {
         }
     }
 
-    /// Does it; blocks for tens of milliseconds.
+    /// Runs the job. Blocks for tens of milliseconds.
     pub(crate) fn run(self, memory: &mut HashingMemory) -> Verdict {
-        // Who waits for the verdict gets one, whatever happens here.
+        // The waiting client gets a verdict even if the check panics.
         catch_unwind(AssertUnwindSafe(|| self.judge(memory))).unwrap_or_else(|_| {
             tracing::error!("a login panicked: this is a bug, please report it");
             Verdict::Unknown("the credentials could not be looked at")
@@ -79,7 +79,7 @@ impl Job {
 }
 
 impl fmt::Debug for Job {
-    /// Without what is to be looked at.
+    /// Omits the credentials.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Password { .. } => "Job::Password",
@@ -90,7 +90,7 @@ impl fmt::Debug for Job {
 }
 
 impl User {
-    /// It has proven its password; a certificate says more of it.
+    /// Returns the login of a user who has proven its password, with the attributes of its certificate.
     pub(super) fn login(&self, certificate: Option<&ClientCertificate>) -> Login {
         let attributes = certificate.map(ClientCertificate::attributes);
         let name = Some(Arc::clone(self.name()));

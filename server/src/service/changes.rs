@@ -1,4 +1,4 @@
-//! What follows from changes: who is told, and what a storage has to keep.
+//! Effects of changes: notifications for watching clients, and writes for the storage.
 use super::request::Notify;
 use super::retention::{Keeping, Kept};
 use super::watch::Watches;
@@ -7,28 +7,28 @@ use crate::storage::{Batch, Record, Write};
 use statestore_protocol::{Event, Hlc};
 use std::sync::Arc;
 
-/// What the keyspace has told and nobody has taken yet.
+/// Effects that the keyspace has reported and that have not been taken yet.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    /// In the order of the changes.
+    /// Notifications, in the order of the changes.
     pub(super) notifications: Vec<Notify>,
-    /// In the order of the changes; empty if no storage keeps them.
+    /// Writes, in the order of the changes; empty if no storage keeps them.
     pub(super) writes: Batch,
-    /// What has ended later than it was asked.
+    /// Requests that ended after the call that asked for them.
     pub(super) ended: Vec<(Ticket, End)>,
     /// Steps that took longer than a request usually does, roughly in nanoseconds.
     pub(super) work: usize,
 }
 
-/// Notes what a keyspace tells.
+/// Receiver of a keyspace's reports, which records them in [`Changes`].
 pub(super) struct Noting<'a> {
     pub(super) changes: &'a mut Changes,
     pub(super) watches: &'a Watches,
-    /// What a storage keeps of what is changed, if there is one.
+    /// Index of the keys that the storage keeps, if there is a storage.
     pub(super) kept: Option<&'a mut Kept>,
-    /// Whether what is asked now asks for its entry to be kept.
+    /// Whether the current request asks for its entry to be kept.
     pub(super) is_asked_for: bool,
-    /// Entries that were made.
+    /// Number of entries that were created.
     pub(super) insertions: &'a mut u64,
 }
 
@@ -90,7 +90,7 @@ impl Noting<'_> {
                     fence: token.cloned(),
                     expiry,
                 })),
-                // What the storage has is older, and is not to come back.
+                // The storage has an older entry, which must not come back.
                 Keeping::Removal => writes.delete(change.key, change.version),
                 Keeping::Nothing => {}
             },

@@ -1,4 +1,4 @@
-//! Which answers wait for which commit.
+//! Commits, and the answers that wait for them.
 use super::meter::Measured;
 use super::request::{Commit, Shown};
 use crate::storage::{Batch, Write};
@@ -6,35 +6,36 @@ use foldhash::{fast, quality};
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
 
-/// Somebody who has something that waits for a commit; what it stands for is known to whoever gave the name.
+/// Identifier of a waiter for a commit. The caller that chose it knows its meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waiter(pub u64);
 
 /// A batch that is not durable yet.
 #[derive(Debug, Default)]
 struct Pending {
-    /// The hashes of the keys that it changes.
+    /// Hashes of the keys that the batch changes.
     keys: Vec<u64>,
-    /// Who waits for it.
+    /// Waiters for the batch.
     waiters: Vec<Waiter>,
-    /// Requests whose answers wait for it, if they are measured.
+    /// Requests whose answers wait for the batch, if they are measured.
     measured: Vec<Measured>,
 }
 
-/// Numbers the batches that go to the storage, and knows which keys those change that are not durable yet.
+/// Numbering of the batches that go to the storage, and index of the keys changed by batches that are not durable yet.
 #[derive(Debug)]
 pub(super) struct Commits {
     enabled: bool,
-    /// Of the last batch handed out.
+    /// Number of the last batch handed out.
     taken: u64,
-    /// Of the last batch known to be durable.
+    /// Number of the last batch known to be durable.
     durable: u64,
-    /// The batches after that one, the one that gathers included.
+    /// Batches after `durable`, including the batch that gathers.
     pending: VecDeque<Pending>,
-    /// The last batch that changed a key, by the key's hash. Two keys with one hash wait for each other, no more.
+    /// Number of the last batch that changed a key, by the key's hash. Two keys with the same hash wait for each other,
+    /// which is harmless.
     changed: HashMap<u64, u64, fast::RandomState>,
     hash: quality::RandomState,
-    /// How many writes of the batch that gathers have been seen.
+    /// Number of writes of the gathering batch that have been noted.
     seen: usize,
 }
 
@@ -51,7 +52,8 @@ impl Commits {
         }
     }
 
-    /// What something has to wait for that is said now and tells of this. `writes` are those not handed out yet.
+    /// Returns the commit that an answer or notification which reveals `shown` has to wait for. `writes` are those not
+    /// handed out yet.
     pub(super) fn telling(&mut self, shown: &Shown, writes: &Batch) -> Commit {
         if !self.enabled {
             return 0;
@@ -75,7 +77,7 @@ impl Commits {
         }
     }
 
-    /// Takes note of the keys that are changed by writes which are new.
+    /// Notes the keys of writes that have not been noted yet.
     fn note(&mut self, writes: &Batch) {
         let new = writes.writes.get(self.seen..).unwrap_or_default();
         if !self.enabled || new.is_empty() {
@@ -105,27 +107,27 @@ impl Commits {
         &mut self.pending[index]
     }
 
-    /// What something that waited for this commit has to wait for now.
+    /// Returns the commit that a waiter for `commit` has to wait for now; 0 if it is durable.
     pub(super) fn pending(&self, commit: Commit) -> Commit {
         if commit <= self.durable { 0 } else { commit }
     }
 
-    /// Somebody waits for this commit, which is [pending](Self::pending).
+    /// Registers a waiter for this commit, which must be [pending](Self::pending).
     pub(super) fn wait(&mut self, commit: Commit, waiter: Waiter) {
         self.batch(commit).waiters.push(waiter);
     }
 
-    /// The answer of this request waits for the commit, which is [pending](Self::pending).
+    /// Measures a request until this commit is durable. The commit must be [pending](Self::pending).
     pub(super) fn measure(&mut self, commit: Commit, measured: Measured) {
         self.batch(commit).measured.push(measured);
     }
 
-    /// Whether there are writes to hand out.
+    /// Returns whether there are writes to hand out.
     pub(super) fn has_batch(&self, writes: &Batch) -> bool {
         self.enabled && !writes.is_empty()
     }
 
-    /// Hands the writes out.
+    /// Hands out the writes as the next batch; `None` if there are none.
     pub(super) fn take(&mut self, writes: &mut Batch) -> Option<(Commit, Batch)> {
         if !self.has_batch(writes) {
             return None;
@@ -136,8 +138,8 @@ impl Commits {
         Some((self.taken, std::mem::take(writes)))
     }
 
-    /// Takes note that everything up to `sequence` is durable, and names those who waited for it, and the requests that are
-    /// measured.
+    /// Records that all batches up to `sequence` are durable. Returns their waiters, and passes their measured requests
+    /// to `released`.
     pub(super) fn release(
         &mut self,
         sequence: Commit,

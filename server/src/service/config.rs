@@ -1,4 +1,4 @@
-//! What an operator can set about the service.
+//! Configuration of the service.
 use super::Retention;
 use crate::access::LimitsOfUsers;
 use crate::keyspace::{KeyspaceLimits, PrefixLimit};
@@ -7,44 +7,44 @@ use std::hash::{BuildHasher, RandomState};
 /// Limits of a store, and the secret that spreads its keys.
 #[derive(Debug, Clone)]
 pub struct ServiceConfig {
-    /// Most keys the store holds; a SET of one more answers `the quota has been exceeded`.
+    /// Maximum number of keys. A SET of one more is answered with `the quota has been exceeded`.
     pub max_keys: u64,
-    /// Most bytes of memory that the entries take, with what is needed to find them; a SET that would make it more
-    /// answers the same. One that makes its entry no larger is never refused, and neither is a deletion.
+    /// Maximum bytes of memory that the entries and their index take. A SET that would exceed it is answered the same
+    /// way. A SET that makes its entry no larger is never rejected, and neither is a deletion.
     pub max_bytes: u64,
-    /// How much of that there may be below prefixes of keys.
+    /// Limits of the entries below prefixes of keys.
     pub prefixes: Vec<PrefixLimit>,
-    /// Longest key, and longest SCAN pattern, in bytes. The hex form of a key, together with that of the watching
-    /// client id, must fit a notification topic of 65,535 bytes.
+    /// Maximum length of a key and of a SCAN pattern, in bytes. The hex form of a key, together with that of the
+    /// watching client id, must fit a notification topic of 65,535 bytes.
     pub max_key_bytes: usize,
-    /// Most payload bytes of a SCAN page. One key that is longer still gets through, alone.
+    /// Maximum payload bytes of a SCAN page. A single key that is longer is still returned, alone on its page.
     pub max_page_bytes: usize,
-    /// Most keys of a SCAN page.
+    /// Maximum number of keys on a SCAN page.
     pub max_page_keys: usize,
-    /// Most watches of all clients together.
+    /// Maximum number of watches of all clients together.
     pub max_watches: u64,
-    /// What each user may have; of it, watches are counted here.
+    /// Limits of each user. The service enforces the limit of watches.
     pub users: LimitsOfUsers,
-    /// Most keys that one client id watches at a time.
+    /// Maximum number of keys that one client id watches at a time.
     pub max_watches_per_client: usize,
-    /// Most bytes of the keys that one client id watches at a time.
+    /// Maximum bytes of the keys that one client id watches at a time.
     pub max_watched_bytes_per_client: usize,
-    /// How many answers to state-changing requests are remembered per client id. At least the Receive Maximum that
-    /// the hub grants, so that every request a client can redeliver is covered.
+    /// Number of answers to state-changing requests that are remembered per client id. It must be at least the Receive
+    /// Maximum that the hub grants, so that every request that a client can redeliver is covered.
     pub replay_per_client: usize,
-    /// Whether a storage keeps what is changed: then there are [batches](super::Service::take_batch), and outcomes wait for
+    /// Whether a storage keeps changes. If so, there are [batches](super::Service::take_batch), and outcomes wait for
     /// [`durable`](super::Service::durable).
     pub is_durable: bool,
-    /// Which keys the storage keeps.
+    /// Keys that the storage keeps.
     pub retention: Retention,
-    /// Key of the hash that spreads keys over the table. Secret, so that nobody can choose keys that collide;
-    /// fixed in simulations, where a run must repeat itself.
+    /// Key of the hash that spreads keys over the table. The key is secret, so that clients cannot choose keys that
+    /// collide. Simulations use a fixed key, since a run must be repeatable.
     pub hash_key: [u64; 2],
 }
 
 impl ServiceConfig {
-    /// The same with a [`hash_key`](Self::hash_key) made of a random number: with the same number, keys are scanned in
-    /// the same order.
+    /// Returns this configuration with a [`hash_key`](Self::hash_key) made of a random number. With the same number,
+    /// keys are scanned in the same order.
     #[must_use]
     pub fn with_seed(self, seed: u64) -> Self {
         Self {
@@ -53,7 +53,7 @@ impl ServiceConfig {
         }
     }
 
-    /// What concerns an embedded keyspace.
+    /// Returns the limits of an embedded keyspace.
     pub fn keyspace(&self) -> KeyspaceLimits {
         KeyspaceLimits {
             max_keys: self.max_keys,
@@ -67,8 +67,8 @@ impl ServiceConfig {
 }
 
 impl Default for ServiceConfig {
-    /// Ten million keys of up to 16 KiB, in as many bytes as there are, pages of 64 KiB, no storage, and a random
-    /// [`hash_key`](Self::hash_key).
+    /// Returns a configuration for ten million keys of up to 16 KiB and pages of 64 KiB. It has no limit of bytes or
+    /// watches of all clients, no storage, and a random [`hash_key`](Self::hash_key).
     fn default() -> Self {
         Self {
             max_keys: 10_000_000,

@@ -1,42 +1,43 @@
-//! Executing requests.
+//! Execution of requests.
 //!
 //! # Order of checks
 //!
-//! A request is answered by the first of these that has something to say:
+//! The first check that fails, or that finds an answer, answers the request:
 //!
 //! 1. **Payload**: the errors of [`Command::decode`], then a key or pattern that is longer than the limit.
-//! 2. **Rights**: `not authorized` for a GET or KEYNOTIFY of a key that the client may not read, a SET, DEL or VDEL of one that it
-//!    may not write, and a SCAN if it may not read anything. A SCAN treats keys that it may not read as absent, before any limit. CAPS
-//!    is for all clients.
-//! 3. **Redelivery**: a SET, DEL, VDEL or TXN that was answered before is answered again.
-//!    A SET or a TXN of which the process cannot hold another copy is over the quota here.
-//! 4. **Timestamps**: `malformed timestamp` for a `__ts` or `__ft` that is not an HLC, on any command that carries
-//!    one (vendor clients send `__ts` with every command); `syntax error` for an `__ft` on a TXN, whose operations have tokens
-//!    of their own; `missing timestamp` on a SET or a TXN only.
-//! 5. **Skew**: `__ts` more than a minute ahead of the wall clock on a SET or a TXN only, since no other command uses it; `__ft`
-//!    on any command, if it is more than a minute ahead of both the wall clock and the [highest version](crate::keyspace::Keyspace::highest).
+//! 2. **Rights**: `not authorized` for a GET or KEYNOTIFY of a key that the client may not read. The same for a SET, DEL
+//!    or VDEL of a key that it may not write, and for a SCAN if it may not read anything. A SCAN treats keys that the
+//!    client may not read as absent, before any limit. CAPS is for all clients.
+//! 3. **Redelivery**: a SET, DEL, VDEL or TXN that was answered before is answered again. A command that could change
+//!    an entry is over the quota here if the process cannot hold another copy of it.
+//! 4. **Timestamps**: `malformed timestamp` for a `__ts` or `__ft` that is not an HLC, on any command that carries one
+//!    (vendor clients send `__ts` with every command). `syntax error` for an `__ft` on a TXN, whose operations have
+//!    their own tokens. `missing timestamp` on a SET or a TXN only.
+//! 5. **Skew**: `__ts` more than a minute ahead of the wall clock, on a SET or a TXN only, since no other command uses
+//!    it. `__ft` on any command, if it is more than a minute ahead of both the wall clock and the
+//!    [highest version](crate::keyspace::Keyspace::highest).
 //! 6. **Fence** (SET, DEL, VDEL on a key that has a token): `a fencing token is required`, then `lower version`.
 //! 7. **Condition**: NX, NEX, IFV, or the value of VDEL: `:-1`. A deletion of an absent key: `:0`, with IFV `:-1`.
-//! 8. **Quota**: a SET that would make one key, or some bytes, too many. A SET that makes its entry no larger never
-//!    meets it.
+//! 8. **Quota**: a SET that would exceed the limit of keys or bytes. A SET that makes its entry no larger never meets
+//!    the quota.
 //! 9. **Effect**.
 //!
-//! While the store is [read-only](Service::set_read_only), what passed the checks up to 5 and could change an entry
-//! (SET, DEL, VDEL, TXN) is refused with [`READ_ONLY`]. Expiry goes on.
+//! While the store is [read-only](Service::set_read_only), a SET, DEL, VDEL or TXN that passed the checks up to 5 is
+//! rejected with [`READ_ONLY`]. Expiry continues.
 //!
-//! The operations of a TXN meet the checks in the same order: key length and rights of all operations, then, behind
-//! redelivery and timestamps of the whole, the skew of all tokens, and then, one operation after the other, what is left: 6
-//! to 8. The first operation that fails in the first of these that any fails is the answer, [`Reply::Rejected`]. None has an
-//! effect before all have passed.
+//! The operations of a TXN pass the same checks in the same order: first the key length of all operations, then the
+//! rights of all. Redelivery and timestamps of the whole TXN follow, and then the skew of all tokens. Checks 6 to 8 come
+//! last, one operation after the other. The earliest of these steps that an operation fails ends the TXN: the answer is
+//! [`Reply::Rejected`] with the first operation that fails it. No operation has an effect before all have passed.
 //!
-//! Whatever is not applied changes nothing, the fencing token included.
+//! A command that is not applied changes nothing, the fencing token included.
 //!
-//! A fencing token is the version of an entry, or made of one, and so it is ahead of a wall clock that was set back by as
-//! much as the versions are. Therefore its skew is judged against the highest version of all, too, which the entries
-//! and the floor tell again after a restart. As that never goes back, a token that protects an entry is never refused
-//! for its skew later.
+//! A fencing token is the version of an entry, or is derived from one. After the wall clock was set back, it is as far
+//! ahead as the versions are. Therefore its skew is also judged against the highest version of all, which the entries
+//! and the floor restore after a restart. The highest version never decreases, so a token that protects an entry is
+//! never rejected for its skew later.
 //!
-//! The versions themselves are described with the [embedded keyspace](crate::keyspace::Embedded).
+//! The [embedded keyspace](crate::keyspace::Embedded) describes the versions themselves.
 use super::Service;
 use super::changes::Noting;
 use super::meter::{Measured, Verb};
@@ -55,17 +56,17 @@ use bytes::Bytes;
 use statestore_protocol::{Command, Hlc, Rejection, Reply, ServiceError};
 use std::sync::Arc;
 
-/// How many expired entries a request removes before it is executed. More than one, so that the expired entries
-/// become fewer even if nobody calls [`Service::advance`].
+/// Number of expired entries that a request removes before it is executed. More than one, so that expired entries
+/// become fewer even without calls of [`Service::advance`].
 const EXPIRED_PER_REQUEST: usize = 4;
 
-/// What it takes to look whether somebody may read or write a key, roughly in nanoseconds.
+/// Cost of checking whether a client may read or write a key, roughly in nanoseconds.
 const STEPS_OF_RIGHTS: usize = 100;
 
 /// The error text for a command that could change an entry while the store is read-only.
 pub const READ_ONLY: &str = "the store is read-only because its disk is full; free space on the server's disk, then try again";
 
-/// Whether an outcome is "the quota has been exceeded".
+/// Returns whether an outcome is "the quota has been exceeded".
 fn is_over_quota(outcome: &Outcome) -> bool {
     matches!(
         outcome,
@@ -90,7 +91,7 @@ impl KeyFilter for Rights {
 }
 
 impl Service {
-    /// Executes a request, unless it comes too late or there is no room for its answer.
+    /// Executes a request, unless its deadline has passed or there is no room for its answer.
     ///
     /// No request sees an entry at or after the millisecond in which it expires.
     pub fn ask(&mut self, envelope: &Envelope<'_>, now: Now) -> Reception {
@@ -146,7 +147,7 @@ impl Service {
                     response.shown = Shown::by(&response.reply, command);
                     return self.answer(response);
                 }
-                // Whoever has the answers for all servers knows by now, or decides it now.
+                // The engine has the answers for all servers: it knows the outcome by now, or decides it now.
                 Some(Known::Unknown) if envelope.is_shared => {}
                 Some(Known::Unknown) => return self.end(Outcome::Unknown),
                 Some(Known::UnderWay(former)) => {
@@ -180,7 +181,7 @@ impl Service {
         Reception::Later(ticket)
     }
 
-    /// The refusal of a key or a pattern that is longer than the limit.
+    /// Returns the rejection of a key or a pattern that is longer than the limit.
     fn too_long(&self, command: &Command) -> Option<Reply> {
         let max_bytes = self.config.max_key_bytes;
         let check = |what: &str, bytes: &Bytes| {
@@ -206,7 +207,7 @@ impl Service {
         error.map(Reply::Error)
     }
 
-    /// The refusal of what somebody may not do.
+    /// Returns the rejection of a command that the client is not authorized to execute.
     #[inline(never)]
     fn denied(&mut self, rights: &Rights, command: &Command) -> Option<Reply> {
         let Command::Transact { operations } = command else {
@@ -220,7 +221,7 @@ impl Service {
         })
     }
 
-    /// Does what a command says, or asks the keyspace to do it.
+    /// Executes a command, or passes it to the keyspace.
     fn begin(&mut self, command: &Command, request: &Request<'_>, asked: &Asked) -> Option<End> {
         if let (Command::Set { .. } | Command::Transact { .. }, Some(Ok(timestamp))) =
             (command, &request.properties.timestamp)
@@ -298,14 +299,14 @@ impl Service {
 
     #[inline(never)]
     fn watch(&mut self, key: &Bytes, request: &Request<'_>, asked: &Asked) -> Option<End> {
-        // First, so that no change is missed that the keyspace tells before it answers.
+        // Begins before the keyspace answers, so that no change reported in between is missed.
         match self.watches.watch(request.client, request.principal, key) {
             Ok(()) => self.keyspace.follow(asked, key),
             Err(error) => Some(refused(error)),
         }
     }
 
-    /// Whether that had been watched.
+    /// Ends a watch. Returns whether there was one.
     #[inline(never)]
     fn unwatch(&mut self, client: &str, key: &[u8]) -> bool {
         let was_watched = self.watches.unwatch(client, key);
@@ -342,7 +343,7 @@ impl Service {
         }
     }
 
-    /// Lets the keyspace go on, and takes over what has ended by that.
+    /// Advances the keyspace, and takes over the requests that have ended.
     pub(super) fn advance_by(&mut self, most: usize, now: Now) {
         let mut told = Noting {
             changes: &mut self.changes,
@@ -433,7 +434,7 @@ impl Service {
         self.end(outcome)
     }
 
-    /// A response, with what it waits for.
+    /// Returns a response, with the commit that it waits for.
     fn answered(&mut self, response: Response) -> Outcome {
         let commit = self.commits.telling(&response.shown, &self.changes.writes);
         Outcome::Answered(Answered { response, commit })
@@ -444,7 +445,8 @@ impl Service {
         Reception::Ended(outcome)
     }
 
-    /// Counts an outcome; says whether it waits for a commit, up to which it is measured if the request was taken at a known time.
+    /// Counts an outcome. Returns whether it waits for a commit. If so, a request that was taken at a known time is
+    /// measured until that commit is durable.
     fn waits(&mut self, verb: Verb, taken: Option<Measured>, outcome: &Outcome) -> bool {
         self.meter.ended(verb, outcome);
         let commit = match outcome {

@@ -1,4 +1,4 @@
-//! What those see of entries and watches who look after the store.
+//! Entries and watches as administrators see them.
 use super::Service;
 use super::changes::Noting;
 use crate::clock::Now;
@@ -8,8 +8,8 @@ use statestore_protocol::Reply;
 use std::sync::Arc;
 
 impl Service {
-    /// A page of the keys that match a pattern, with the token of the next one; `None` if the token is none, or the keyspace does not
-    /// know its keys at once.
+    /// Returns a page of the keys that match a pattern, with the token of the next page. Returns `None` if the token is
+    /// invalid, or if the keyspace cannot list its keys at once.
     pub(crate) fn keys(
         &mut self,
         pattern: &Bytes,
@@ -43,12 +43,12 @@ impl Service {
         }
     }
 
-    /// What an entry is now, with at most so many bytes of its value.
+    /// Returns the current entry of a key, with at most `most_bytes` bytes of its value.
     pub(crate) fn look(&self, key: &[u8], most_bytes: usize, now: Now) -> Option<Look> {
         self.keyspace.look(key, most_bytes, now)
     }
 
-    /// Who watches a key.
+    /// Returns the clients that watch a key.
     pub(crate) fn watchers(&self, key: &[u8]) -> &[Arc<str>] {
         self.watches.watchers(key).map_or(&[], |clients| clients)
     }

@@ -1,9 +1,9 @@
-//! What is counted of requests: verbs, results, and how long they took.
+//! Metrics of requests: verbs, results and latencies.
 use super::request::{Outcome, Refusal};
 use crate::histogram::{Histogram, TIMES};
 use statestore_protocol::{Command, Rejection, Reply, ServiceError, TransactionOperation};
 
-/// What is asked, as far as it is counted apart.
+/// Kind of a request, as metrics count it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verb {
     /// SET.
@@ -27,7 +27,7 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// All of them, in the order of [`RequestFigures::counts`].
+    /// All verbs, in the order of [`RequestFigures::counts`].
     pub(crate) const ALL: [Self; 9] = [
         Self::Set,
         Self::Get,
@@ -40,7 +40,7 @@ impl Verb {
         Self::Invalid,
     ];
 
-    /// Its name in lower case.
+    /// Returns the name of the verb in lower case.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Set => "set",
@@ -70,7 +70,7 @@ impl Verb {
     }
 }
 
-/// What comes of requests, as far as it is counted apart. The names are in the order of [`result`].
+/// Names of the results that metrics count, indexed by [`result`].
 pub(crate) const RESULTS: [&str; 17] = [
     "ok",
     "absent",
@@ -125,14 +125,14 @@ fn result(outcome: &Outcome) -> usize {
     }
 }
 
-/// What was counted since the start.
+/// Counts and latencies since the start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RequestFigures {
     /// Requests by verb and result.
     pub(crate) counts: [[u64; RESULTS.len()]; Verb::ALL.len()],
     /// Microseconds from the turn in which a request was taken to the release of its answer, by verb.
     pub(crate) latencies: [Histogram; Verb::ALL.len()],
-    /// SETs that made a key, those of transactions included.
+    /// SETs that created a key, including those of transactions.
     pub(crate) insertions: u64,
     /// SETs of transactions that were carried out.
     pub(crate) transacted_sets: u64,
@@ -147,7 +147,8 @@ pub(super) struct Measured {
     taken_us: u64,
 }
 
-/// Counts requests. It has no clock: [`at`](Self::at) tells it the time, and as long as nobody does, nothing is measured.
+/// Meter of requests. It has no clock: [`at`](Self::at) sets the time. Latencies are not measured before the first
+/// call.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     pub(super) figures: Box<RequestFigures>,
@@ -158,7 +159,8 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// It is so late now, in microseconds since any moment: what has been answered by now has taken so long.
+    /// Sets the time, in microseconds since any fixed moment. Records the latency of the requests answered since the
+    /// last call.
     pub(super) fn at(&mut self, now_us: u64) {
         let before_us = self.now_us.replace(now_us).unwrap_or(now_us);
         if std::mem::take(&mut self.has_answered) {
@@ -172,18 +174,18 @@ impl Meter {
         }
     }
 
-    /// A request is taken now.
+    /// Begins to measure a request; `None` if the time is not set.
     pub(super) fn taken(&self, verb: Verb) -> Option<Measured> {
         let taken_us = self.now_us?;
         Some(Measured { verb, taken_us })
     }
 
-    /// A request has this outcome.
+    /// Counts the outcome of a request.
     pub(super) fn ended(&mut self, verb: Verb, outcome: &Outcome) {
         self.figures.counts[verb as usize][result(outcome)] += 1;
     }
 
-    /// A request has this reply: counts its operations, if it is a transaction that was carried out.
+    /// Counts the operations of a request, if its reply shows a transaction that was carried out.
     pub(super) fn transacted(&mut self, command: &Command, reply: &Reply) {
         if let (Command::Transact { operations }, Reply::Transacted(_)) = (command, reply) {
             for operation in operations {
@@ -195,7 +197,7 @@ impl Meter {
         }
     }
 
-    /// Its answer may leave at once.
+    /// Records that the answer of a request is released at once.
     pub(super) fn answered_at_once(&mut self, verb: Verb) {
         if self.now_us.is_some() {
             self.answered[verb as usize] += 1;
@@ -203,7 +205,7 @@ impl Meter {
         }
     }
 
-    /// Its answer, which had to wait, may leave.
+    /// Records the latency of a request whose answer had to wait and is released now.
     pub(super) fn released(&mut self, Measured { verb, taken_us }: Measured) {
         if let Some(now_us) = self.now_us {
             let took_us = now_us.saturating_sub(taken_us);

@@ -1,29 +1,29 @@
 //! The state store as a service: a request comes in an [`Envelope`], and has one [`Outcome`], at once or later.
 //!
 //! ```text
-//!                     envelope: who asks, in whose name, what, by when
+//!                     envelope: client, principal, request and deadline
 //!                                         │
 //!   ┌─────────────────────────────────────▼─────────────────────────────────────┐
 //!   │ Service   deadline, room ─▶ execute ─▶ outcome: the response, and the     │
 //!   │                               │  ▲     commit that it waits for           │
 //!   │       remembered answers ─────┤  │                                        │
-//!   │       under way: who waits ───┤  └ Changes ─▶ watches ─▶ notifications    │
-//!   │       for what                ▼       ▲    └▶ commits ─▶ batches for the  │
+//!   │       pending requests ───────┤  └ Changes ─▶ watches ─▶ notifications    │
+//!   │                               ▼       ▲    └▶ commits ─▶ batches for the  │
 //!   │                            keyspace ──┘                  storage          │
 //!   └───────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! It knows no connection, no session, no MQTT and no disk, and not where entries live. A client is a name to it; whoever
-//! waits for a commit is a number. What it is told and asked comes from the room above, one call at a time:
+//! The service has no knowledge of connections, sessions, MQTT or disks, nor of where entries are stored. Clients are
+//! names, and waiters for a commit are numbers. The hub calls the service, one call at a time:
 //!
-//! - [`ask`](Service::ask) executes a request. The outcome is there at once if the [keyspace](crate::keyspace) has it at
-//!   once, as the embedded one has; otherwise it comes out of [`take_outcome`](Service::take_outcome) under its [`Ticket`].
-//!   Outcomes come in order for each key, and out of order across keys. One may also not leave before its [`Commit`] is
-//!   durable.
-//! - [`take_notifications`](Service::take_notifications) says who is to be told of what was changed.
-//! - [`take_batch`](Service::take_batch) is what the storage has to keep next, and [`durable`](Service::durable) says how
-//!   far it has come.
-//! - [`advance`](Service::advance) lets time pass, and the keyspace say what it has to say.
+//! - [`ask`](Service::ask) executes a request. The outcome is returned at once if the [keyspace](crate::keyspace) has
+//!   it at once, as the embedded keyspace does. Otherwise [`take_outcome`](Service::take_outcome) returns it later
+//!   under its [`Ticket`]. Outcomes come in order for each key, and out of order across keys. An outcome may have to
+//!   wait until its [`Commit`] is durable.
+//! - [`take_notifications`](Service::take_notifications) returns the changes of which watching clients are notified.
+//! - [`take_batch`](Service::take_batch) returns the next writes for the storage. [`durable`](Service::durable) records
+//!   up to which commit the storage has made them durable.
+//! - [`advance`](Service::advance) expires entries, and takes over what the keyspace reports.
 mod changes;
 mod commits;
 mod config;
@@ -71,55 +71,55 @@ use std::task::{Context, Poll};
 use under_way::UnderWay;
 use watch::Watches;
 
-/// How many changes, roughly, one call of [`Service::advance`] brings about or takes over at most.
+/// Approximate maximum number of changes that one call of [`Service::advance`] makes or takes over.
 const CHANGES_PER_CALL: usize = 256;
 
-/// With so many writes that nobody has taken yet, none are made that could be made later.
+/// Number of writes waiting to be taken at which [`Service::redate`] pauses.
 const MOST_UNTAKEN: usize = 4 * CHANGES_PER_CALL;
 
-/// What became of requests since the start.
+/// Counts of requests since the start, by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct RequestStatistics {
-    /// Executed.
+    /// Executed requests.
     pub(crate) executed: u64,
-    /// Not executed since there was no room for the answer, or the storage did not answer.
+    /// Requests not executed because there was no room for the answer, or the engine did not answer.
     pub(crate) refused: u64,
-    /// Not executed since their deadline had passed.
+    /// Requests not executed because their deadline had passed.
     pub(crate) expired: u64,
-    /// Executed or not: nobody knows.
+    /// Requests that may or may not have been executed.
     pub(crate) unknown: u64,
-    /// Of the executed ones, those that were refused since the client may not do that.
+    /// Executed requests that were rejected because the client is not authorized.
     pub(crate) denied: u64,
 }
 
-/// The store with all that is between a request and its outcome. What the same requests at the same times bring about is
-/// always the same, if the keyspace says the same.
+/// The store, with everything between a request and its outcome. The service is deterministic: the same requests at the
+/// same times have the same effects, if the keyspace reports the same.
 pub struct Service {
     keyspace: Box<dyn Keyspace>,
     watches: Watches,
     replay: Replay,
     config: ServiceConfig,
     is_read_only: bool,
-    /// The storage is still to be told of [other ends](Self::redate) of entries.
+    /// Whether a [rewrite of expiry times](Self::redate) in the storage is not complete yet.
     is_redating: bool,
     changes: Changes,
     commits: Commits,
-    /// What the storage keeps, if there is one.
+    /// Index of the keys that the storage keeps, if there is a storage.
     kept: Option<Kept>,
     under_way: UnderWay,
     statistics: RequestStatistics,
     meter: Meter,
-    /// The quota that the last request met which was answered at once.
+    /// Quota that the last rejected request met, if the request was answered at once.
     met_quota: Option<Quota>,
-    /// The next request may change no entry, since the process cannot hold its payload a second time.
+    /// Whether the next request may change no entry, since the process cannot hold its payload a second time.
     lacks_memory: bool,
     clock_watch: ClockWatch,
-    /// The address of the client whose request is next, if it is known.
+    /// Address of the client that sends the next request, if it is known.
     client_address: Option<IpAddr>,
 }
 
 impl std::fmt::Debug for Service {
-    /// Shows no keys, values or client ids.
+    /// Omits keys, values and client ids.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Service")
             .field("keyspace", &self.keyspace)
@@ -128,12 +128,12 @@ impl std::fmt::Debug for Service {
 }
 
 impl Service {
-    /// In front of this keyspace.
+    /// Creates a service in front of this keyspace.
     pub fn new(config: ServiceConfig, keyspace: impl Keyspace + 'static) -> Self {
         Self::over(config, Box::new(keyspace))
     }
 
-    /// The same over whatever keyspace it is.
+    /// Creates a service in front of a boxed keyspace.
     pub(crate) fn over(config: ServiceConfig, keyspace: Box<dyn Keyspace>) -> Self {
         Self {
             keyspace,
@@ -157,7 +157,8 @@ impl Service {
         }
     }
 
-    /// Takes over what the storage has of a former run, and lets it forget what it is not to keep any more.
+    /// Takes over the index of the keys that the storage has from a former run. Deletes from the storage the keys that
+    /// it is not to keep any more.
     pub(crate) fn restore(&mut self, kept: Kept, forgotten: impl Iterator<Item = Bytes>) {
         let floor = self.keyspace.highest();
         for key in forgotten {
@@ -166,21 +167,22 @@ impl Service {
         self.kept = Some(kept);
     }
 
-    /// In front of an embedded keyspace without entries.
+    /// Creates a service in front of an embedded keyspace without entries.
     pub fn embedded(config: ServiceConfig) -> Self {
         let keyspace = Embedded::new(&config.keyspace());
         Self::new(config, keyspace)
     }
 
-    /// Removes what expired until `now`, and takes over what the keyspace has to tell, but not so much at once that requests
-    /// would have to wait for long: [`next_ms`](Self::next_ms) says whether there is more to do at once.
+    /// Expires entries until `now`, and takes over what the keyspace reports. One call does a limited amount of work,
+    /// so that requests do not wait for long: [`next_ms`](Self::next_ms) returns whether more work is due at once.
     pub fn advance(&mut self, now: Now) {
         self.advance_by(CHANGES_PER_CALL, now);
         self.redate(now);
     }
 
-    /// If the wall clock has jumped ahead, what the storage has of entries that end would be over at the next start: it is told a
-    /// part of it anew. Whether it takes more.
+    /// Rewrites expiry times in the storage after the wall clock has jumped ahead. Without this, those entries would
+    /// count as expired at the next start. Each call rewrites a part of them, and returns whether another call can
+    /// continue.
     pub fn redate(&mut self, now: Now) -> bool {
         if self.may_redate() {
             let mut told = Noting {
@@ -199,8 +201,8 @@ impl Service {
         self.kept.is_some() && !self.is_read_only && self.changes.writes.writes.len() < MOST_UNTAKEN
     }
 
-    /// When [`advance`](Self::advance) has something to do next, in milliseconds of the monotonic clock; what is past means
-    /// now.
+    /// Returns when [`advance`](Self::advance) has work to do next, in milliseconds of the monotonic clock. A time in
+    /// the past means now.
     pub fn next_ms(&self) -> Option<u64> {
         if self.is_redating && self.may_redate() {
             return Some(0);
@@ -234,22 +236,24 @@ impl Service {
         self.keyspace.highest()
     }
 
-    /// How much the keyspace has [gathered](crate::keyspace::Keyspace::gathered).
+    /// Returns how many requests the keyspace has [gathered](crate::keyspace::Keyspace::gathered).
     pub fn gathered(&self) -> usize {
         self.keyspace.gathered()
     }
 
-    /// Nothing more [comes soon](crate::keyspace::Keyspace::ask_gathered).
+    /// Makes the keyspace send what it has gathered, since no more requests
+    /// [come soon](crate::keyspace::Keyspace::ask_gathered).
     pub fn ask_gathered(&mut self) {
         self.keyspace.ask_gathered();
     }
 
-    /// Ready if [`advance`](Self::advance) has something to do that no clock has announced; otherwise the context is woken then.
+    /// Returns `Ready` if [`advance`](Self::advance) has work to do that no clock has announced. Otherwise wakes the
+    /// context as soon as it has.
     pub fn poll_news(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.keyspace.poll_news(context)
     }
 
-    /// What became of a request that [had no outcome](Reception::Later) when it was asked.
+    /// Returns the next outcome of a request that [had no outcome](Reception::Later) when it was asked.
     pub fn take_outcome(&mut self) -> Option<(Ticket, Outcome)> {
         self.under_way.take_outcome()
     }
@@ -259,88 +263,89 @@ impl Service {
         self.met_quota.take()
     }
 
-    /// Refuses the next request as one over its quota if it could change an entry: the process cannot hold its payload a second time.
+    /// Rejects the next request as one over its quota if it could change an entry: the process cannot hold its payload
+    /// a second time.
     pub(crate) fn refuse_next_change(&mut self) {
         self.lacks_memory = true;
     }
 
-    /// Whether somebody is to be told of a change.
+    /// Returns whether there are notifications to take.
     pub fn has_notifications(&self) -> bool {
         !self.changes.notifications.is_empty()
     }
 
-    /// Exchanges `into`, which is empty, for the notifications of all changes since the last call; says what they wait
-    /// for.
+    /// Exchanges `into`, which must be empty, for the notifications of all changes since the last call. Returns the
+    /// commit that they wait for.
     pub fn take_notifications(&mut self, into: &mut Vec<Notify>) -> Commit {
         std::mem::swap(&mut self.changes.notifications, into);
         self.commits
             .telling(&Shown::Everything, &self.changes.writes)
     }
 
-    /// From now on, [`work`](Self::work) is counted anew.
+    /// Begins a turn: resets [`work`](Self::work).
     pub fn begin_turn(&mut self) {
         self.changes.work = 0;
     }
 
-    /// What took longer than a request usually does in this turn, roughly in nanoseconds: SCANs, transactions, comparing a topic with
+    /// Returns the extra work of this turn, roughly in nanoseconds: SCANs, transactions, and comparing a topic with
     /// many filters.
     pub fn work(&self) -> usize {
         self.changes.work
     }
 
-    /// Something else in this turn took long, roughly so many nanoseconds.
+    /// Adds other work to this turn, roughly in nanoseconds.
     pub(crate) fn worked(&mut self, steps: usize) {
         self.changes.work += steps;
     }
 
-    /// Writes to be made durable.
+    /// Takes the next writes that are to be made durable.
     pub fn take_batch(&mut self) -> Option<(Commit, Batch)> {
         self.commits.take(&mut self.changes.writes)
     }
 
-    /// Whether [`take_batch`](Self::take_batch) has one.
+    /// Returns whether [`take_batch`](Self::take_batch) has a batch.
     pub fn has_batch(&self) -> bool {
         self.commits.has_batch(&self.changes.writes)
     }
 
-    /// All commits up to this one are durable; names those who waited.
+    /// Records that all commits up to this one are durable. Returns the waiters that this releases.
     pub fn durable(&mut self, commit: Commit) -> Vec<Waiter> {
         let meter = &mut self.meter;
         self.commits
             .release(commit, |measured| meter.released(measured))
     }
 
-    /// It is so late now, in microseconds since any moment. As long as nobody says so, no request is measured.
+    /// Sets the time, in microseconds since any fixed moment. Requests are not measured before the first call.
     pub(crate) fn measure(&mut self, now_us: u64) {
         self.meter.at(now_us);
     }
 
-    /// What was counted and measured of requests.
+    /// Returns the counts and latencies of requests.
     pub(crate) fn request_figures(&self) -> &RequestFigures {
         &self.meter.figures
     }
 
-    /// Whether entries can be read but not changed.
+    /// Returns whether entries can be read but not changed.
     pub(crate) fn is_read_only(&self) -> bool {
         self.is_read_only
     }
 
-    /// How many watches there are.
+    /// Returns the number of watches.
     pub(crate) fn watches(&self) -> u64 {
         self.watches.len()
     }
 
-    /// What something that had to wait for this commit has to wait for now.
+    /// Returns the commit that a waiter for `commit` has to wait for now; 0 if it is durable.
     pub fn pending(&self, commit: Commit) -> Commit {
         self.commits.pending(commit)
     }
 
-    /// Somebody waits for this commit, which is [pending](Self::pending).
+    /// Registers a waiter for this commit, which must be [pending](Self::pending).
     pub fn wait(&mut self, commit: Commit, waiter: Waiter) {
         self.commits.wait(commit, waiter);
     }
 
-    /// The process has no memory left, or has some again: see [`Keyspace::set_memory_short`].
+    /// Sets whether the process is short of memory: see [`Keyspace::set_memory_short`].
     pub(crate) fn set_memory_short(&mut self, is_short: bool) {
         self.keyspace.set_memory_short(is_short);
     }
@@ -350,83 +355,84 @@ impl Service {
         self.keyspace.relocate()
     }
 
-    /// Whether entries can be read but not changed, because there is no room to keep changes.
+    /// Sets whether entries can be read but not changed, because there is no room to keep changes.
     pub fn set_read_only(&mut self, is_read_only: bool) {
         self.is_read_only = is_read_only;
     }
 
-    /// The client is gone for now: its watches end. To be called before its next request.
+    /// Ends the watches of a client whose connection has ended. Call it before the client's next request.
     pub fn disconnected(&mut self, client: &str) {
         let keyspace = &mut self.keyspace;
         self.watches
             .disconnected(client, |key| keyspace.unfollow(key));
     }
 
-    /// The client is gone for good, or somebody else has its name now: the answers to its requests are forgotten.
+    /// Forgets the answers to a client's requests: its session has ended, or its client id belongs to another principal
+    /// now.
     pub fn session_ended(&mut self, client: &str) {
         self.replay.session_ended(client);
     }
 
-    /// The client has received the response with this [number](Response::answer), and the acknowledgement of its
-    /// request before it: it will not deliver the request again.
+    /// Forgets the response with this [number](Response::answer). The client has received it, and the acknowledgement
+    /// of its request before it, so the client does not deliver the request again.
     pub fn answer_received(&mut self, client: &str, answer: u64) {
         self.replay.forget(client, answer);
     }
 
-    /// Whether the client watches the key.
+    /// Returns whether the client watches the key.
     pub fn is_watching(&self, client: &str, key: &[u8]) -> bool {
         self.watches.is_watching(client, key)
     }
 
-    /// Whether the client watches anything.
+    /// Returns whether the client watches any key.
     pub fn is_watching_any(&self, client: &str) -> bool {
         self.watches.keys_of(client).next().is_some()
     }
 
-    /// The clients that watch anything.
+    /// Returns the clients that watch any key.
     pub fn watching(&self) -> impl Iterator<Item = &Arc<str>> {
         self.watches.clients()
     }
 
-    /// The keys that the client watches.
+    /// Returns the keys that the client watches.
     pub fn keys_watched_by(&self, client: &str) -> impl Iterator<Item = &[u8]> {
         self.watches.keys_of(client)
     }
 
-    /// Whether the client watches a key that it may not read any more.
+    /// Returns whether the client watches a key that it may not read any more.
     pub fn watches_more_than(&self, rights: &Rights, client: &str) -> bool {
         self.watches
             .keys_of(client)
             .any(|key| !rights.may_read(key))
     }
 
-    /// Bytes of memory that watches and remembered answers of all clients take.
+    /// Returns the bytes of memory that watches and remembered answers of all clients take.
     pub fn client_bytes(&self) -> usize {
         self.watches.bytes() + self.replay.bytes()
     }
 
-    /// Bytes of memory that watches and remembered answers of one client take.
+    /// Returns the bytes of memory that watches and remembered answers of one client take.
     pub fn bytes_of(&self, client: &str) -> usize {
         self.watches.bytes_of(client) + self.replay.bytes_of(client)
     }
 
-    /// How much there may be, and be watched, from now on. What there is already stays.
+    /// Sets the limits of the store and of watches. Entries and watches beyond a limit stay.
     pub fn set_limits(&mut self, config: &ServiceConfig) {
         self.keyspace.set_limits(&config.keyspace());
         self.watches.set_limits(config);
     }
 
-    /// How much the keyspace has.
+    /// Returns the size of the keyspace.
     pub fn size(&self) -> Size {
         self.keyspace.size()
     }
 
-    /// What the keyspace says of the engine that has the entries, if that is elsewhere.
+    /// Returns metrics of the engine that has the entries, if the keyspace is remote.
     pub(crate) fn engine(&self) -> Option<EngineFigures> {
         self.keyspace.engine()
     }
 
-    /// What became of requests.
+    /// Returns the counts of requests by outcome.
     pub(crate) fn statistics(&self) -> RequestStatistics {
         self.statistics
     }

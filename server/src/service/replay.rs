@@ -1,26 +1,26 @@
-//! Answers again, instead of executing again, what a client redelivers.
+//! Remembered answers: a redelivered request gets the same answer again, and is not executed again.
 //!
-//! After a reconnect a client sends every publish again whose acknowledgement it has not seen, and the first
-//! delivery may have been executed. So the answers to SET, DEL, VDEL and TXN are remembered, for each client id until
-//! the client has acknowledged the response or its session ends, and no more of them than it may have
-//! unacknowledged requests. None is forgotten for the sake of other clients. The DUP flag plays no part, since not
-//! every sender of duplicates sets it.
+//! After a reconnect, a client sends every publish again whose acknowledgement it has not seen. The first delivery may
+//! have been executed. Therefore the answers to SET, DEL, VDEL and TXN are remembered for each client id. They
+//! are kept until the client has acknowledged the response or its session ends. The number of remembered answers is limited to the number
+//! of unacknowledged requests that the client may have. Answers of one client are never dropped because of other
+//! clients. The DUP flag is ignored, since not every sender of duplicates sets it.
 //!
-//! - **Whose requests**: those of clients whose session outlives the connection. Nobody else delivers anything again.
-//! - **What counts as the same request**: the client id, the principal, the correlation data, and the content (payload,
-//!   `__ts`, `__ft`) are the same. Correlation data that a careless client uses for a second, different request is
-//!   executed; a redelivery is the same to the last byte, `__ts` included.
-//! - **Reads** are executed again: they change nothing, and a newer value is as true an answer as an older one to a
-//!   request that has not been answered yet.
-//! - **KEYNOTIFY** is executed again as well, and must be: a redelivery comes on a new connection, and the watch
-//!   ended with the former one. To answer `+OK` without watching would be a lie.
-//! - **Refusals** (`-ERR`) are remembered like every other answer, so that a SET that was refused for a full store
-//!   does not happen after all when its sender no longer expects it.
+//! - **Covered clients**: those whose session outlives the connection. Other clients do not redeliver.
+//! - **Identity of a request**: the client id, the principal, the correlation data, and the content (payload, `__ts`,
+//!   `__ft`). If a careless client reuses correlation data for a second, different request, that request is executed. A
+//!   redelivery is the same to the last byte, `__ts` included.
+//! - **Reads** are executed again. They change nothing. As the request has not been answered yet, a newer value is as
+//!   true an answer as an older one.
+//! - **KEYNOTIFY** must be executed again as well: a redelivery comes on a new connection, and the watch ended with the
+//!   former connection. The answer `+OK` without a watch would be wrong.
+//! - **Rejections** (`-ERR`) are remembered like every other answer. Otherwise a SET that was rejected because the
+//!   store was full could be executed later, when its sender no longer expects it.
 //!
-//! - **Requests under way**: one whose outcome has not come yet is remembered as such, and the same request again waits
-//!   for the same outcome. If nobody knows the outcome, nobody tries again here either.
+//! - **Pending requests** are remembered as pending. A redelivery waits for the same outcome. If the outcome is
+//!   unknown, a redelivery is not executed either.
 //!
-//! What is remembered is lost with the process.
+//! Remembered answers are lost with the process.
 use super::ServiceConfig;
 use super::request::{Request, Response};
 use crate::keyspace::Ticket;
@@ -33,29 +33,29 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-/// Memory of an answer, and of a client that has any.
+/// Bytes of memory of an answer, and of a client that has any.
 const ANSWER_BYTES: usize = 128;
 const CLIENT_BYTES: usize = 256;
 
-/// A client that has none left keeps room for this many.
+/// Capacity that a ring without answers keeps.
 const KEPT_ROOM: usize = 8;
 
 /// The remembered answers of all clients.
 pub(super) struct Replay {
     clients: HashMap<Arc<str>, Ring, RandomState>,
-    /// How many answers all rings hold.
+    /// Number of answers in all rings.
     held: usize,
-    /// What these take besides.
+    /// Bytes that these answers take beyond [`ANSWER_BYTES`].
     held_bytes: usize,
     max_per_client: usize,
     correlation_hash: SipHasher13,
     content_hash: RandomState,
 }
 
-/// What identifies a request of one client.
+/// Identity of a request among those of one client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RequestId {
-    /// The hash, keyed with a secret and so without collisions, of the correlation data, whatever its length.
+    /// Hash of the correlation data, whatever its length. It is keyed with a secret, and so without collisions.
     correlation: [u64; 2],
     content: u64,
 }
@@ -63,13 +63,13 @@ pub(super) struct RequestId {
 /// The remembered answers of one client, oldest first.
 #[derive(Default)]
 struct Ring {
-    /// Those that were received are gone.
+    /// Answers in the order of their numbers; `None` for answers that were forgotten.
     answers: VecDeque<Option<Answer>>,
-    /// The number of the first of `answers`; they are numbered in the order of their arrival.
+    /// Number of the first of `answers`. Numbers follow the order of arrival.
     first: u64,
     /// Numbers of answers by correlation.
     numbers: HashTable<u64>,
-    /// What the answers take besides.
+    /// Bytes that the answers take beyond [`ANSWER_BYTES`].
     bytes: usize,
 }
 
@@ -79,7 +79,7 @@ struct Answer {
     version: Option<Version>,
 }
 
-/// What a state-changing request can get, small.
+/// Compact form of the replies that a state-changing request can get.
 enum WriteReply {
     Ok,
     NotApplied,
@@ -87,24 +87,24 @@ enum WriteReply {
     Error(Box<ServiceError>),
     Transacted(Box<[Option<Given>]>),
     Rejected(u64, Box<Rejection>),
-    /// Nothing yet.
+    /// No reply yet: the request is pending.
     UnderWay(Ticket),
-    /// Nothing, for ever.
+    /// No reply ever: the outcome is unknown.
     Unknown,
 }
 
-/// What is known of a request that was delivered before.
+/// Knowledge about a request that was delivered before.
 #[derive(Debug)]
 pub(super) enum Known {
-    /// It was answered so.
+    /// The request was answered with this response.
     Answered(Response),
-    /// It will have the outcome that this one has.
+    /// The request is pending under this ticket, and a redelivery gets the same outcome.
     UnderWay(Ticket),
-    /// Nobody knows what became of it.
+    /// The outcome is unknown.
     Unknown,
 }
 
-/// Where the answer to a request that is under way is to be remembered.
+/// Slot in which the answer to a pending request is remembered.
 #[derive(Debug)]
 pub(super) struct Place {
     client: Arc<str>,
@@ -143,19 +143,19 @@ impl Replay {
         }
     }
 
-    /// Bytes of memory that all answers take.
+    /// Returns the bytes of memory that all answers take.
     pub(super) fn bytes(&self) -> usize {
         self.held * ANSWER_BYTES + self.held_bytes + self.clients.len() * CLIENT_BYTES
     }
 
-    /// Bytes of memory that the answers of one client take.
+    /// Returns the bytes of memory that the answers of one client take.
     pub(super) fn bytes_of(&self, client: &str) -> usize {
         self.clients.get(client).map_or(0, |ring| {
             ring.numbers.len() * ANSWER_BYTES + ring.bytes + CLIENT_BYTES
         })
     }
 
-    /// What is known of this request, if the client has delivered it before.
+    /// Returns the knowledge about this request, if the client has delivered it before.
     pub(super) fn find(&self, client: &str, id: &RequestId) -> Option<Known> {
         let ring = self.clients.get(client)?;
         let number = ring.find(id.correlation)?;
@@ -180,7 +180,7 @@ impl Replay {
         }))
     }
 
-    /// Remembers an answer and gives it a number. A former one to the same correlation data is forgotten.
+    /// Remembers an answer and returns its number. Forgets a former answer to the same correlation data.
     pub(super) fn remember(
         &mut self,
         client: &Arc<str>,
@@ -191,12 +191,12 @@ impl Replay {
         self.put(client, id, reply, version_of(response))
     }
 
-    /// Remembers that nobody knows what became of a request.
+    /// Remembers that the outcome of a request is unknown.
     pub(super) fn remember_unknown(&mut self, client: &Arc<str>, id: RequestId) {
         self.put(client, id, WriteReply::Unknown, None);
     }
 
-    /// Remembers that a request is under way.
+    /// Remembers that a request is pending. Returns the slot for its answer.
     pub(super) fn remember_under_way(
         &mut self,
         client: &Arc<str>,
@@ -230,7 +230,8 @@ impl Replay {
         Some(number)
     }
 
-    /// What was under way under this ticket is answered. Gives the number of the answer, if it is still to be remembered.
+    /// Fills the slot of a pending request with its answer. Returns the number of the answer, if it is still to be
+    /// remembered.
     pub(super) fn answered(
         &mut self,
         place: &Place,
@@ -249,14 +250,14 @@ impl Replay {
         Some(place.number)
     }
 
-    /// Nobody will know what became of what was under way under this ticket.
+    /// Records that the outcome of a pending request is unknown.
     pub(super) fn became_unknown(&mut self, place: &Place, ticket: Ticket) {
         if let Some(answer) = self.under_way(place, ticket) {
             answer.reply = WriteReply::Unknown;
         }
     }
 
-    /// What was under way under this ticket did not happen: if it comes again, it is a new request.
+    /// Forgets a pending request that was not executed. A redelivery of it is a new request.
     pub(super) fn did_not_happen(&mut self, place: &Place, ticket: Ticket) {
         if self.under_way(place, ticket).is_some() {
             self.forget(&place.client, place.number);
@@ -265,7 +266,7 @@ impl Replay {
 
     fn under_way(&mut self, place: &Place, ticket: Ticket) -> Option<&mut Answer> {
         let ring = self.clients.get_mut(&*place.client)?;
-        // A session that ended meanwhile has taken the place with it; the next one counts anew.
+        // If the session has ended meanwhile, the slot is gone, and the numbers of the next session start again.
         ring.answer_mut(place.number)
             .filter(|answer| matches!(answer.reply, WriteReply::UnderWay(it) if it == ticket))
     }
@@ -297,7 +298,7 @@ fn well_formed<E>(property: Option<&Result<Hlc, E>>) -> Option<&Hlc> {
 }
 
 impl Ring {
-    /// The number of the answer to this correlation data.
+    /// Returns the number of the answer to this correlation data.
     fn find(&self, correlation: [u64; 2]) -> Option<u64> {
         let is_it = |&number: &u64| {
             let answer = self.answer(number);
@@ -306,7 +307,7 @@ impl Ring {
         self.numbers.find(correlation[0], is_it).copied()
     }
 
-    /// Gives the answer a number. Those before the last `max` go.
+    /// Adds an answer and returns its number. Forgets all answers before the last `max`.
     fn put(&mut self, answer: Answer, max: usize) -> u64 {
         if let Some(former) = self.find(answer.id.correlation) {
             self.forget(former);
@@ -327,7 +328,7 @@ impl Ring {
         number
     }
 
-    /// Says whether there was one with this number.
+    /// Forgets the answer with this number. Returns whether there was one.
     fn forget(&mut self, number: u64) -> bool {
         if number < self.first || offset(number, self.first) >= self.answers.len() {
             return false;
@@ -355,7 +356,7 @@ impl Ring {
         self.answers[offset(number, self.first)].as_ref()
     }
 
-    /// The same, if there still is one with this number.
+    /// Returns the answer with this number, if it has not been forgotten.
     fn answer_mut(&mut self, number: u64) -> Option<&mut Answer> {
         let offset = number.checked_sub(self.first)?;
         self.answers
@@ -364,7 +365,7 @@ impl Ring {
     }
 }
 
-/// Where in a ring that begins with `first` the answer with this number is.
+/// Returns the index of the answer with this number in a ring that begins with `first`.
 // a ring is no longer than memory
 #[allow(clippy::cast_possible_truncation)]
 fn offset(number: u64, first: u64) -> usize {
@@ -372,7 +373,7 @@ fn offset(number: u64, first: u64) -> usize {
 }
 
 impl WriteReply {
-    /// `None` for the replies that only reads get.
+    /// Returns the compact form of a reply; `None` for replies that only reads get.
     fn of(reply: &Reply) -> Option<Self> {
         match reply {
             Reply::Ok => Some(Self::Ok),
@@ -387,7 +388,7 @@ impl WriteReply {
         }
     }
 
-    /// What it takes besides [`ANSWER_BYTES`], which are enough for an error.
+    /// Returns the bytes that the reply takes beyond [`ANSWER_BYTES`], which include an error.
     fn bytes(&self) -> usize {
         match self {
             Self::Transacted(versions) => size_of_val::<[_]>(versions),

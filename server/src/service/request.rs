@@ -1,4 +1,4 @@
-//! What is asked of the store, and what comes of it.
+//! Requests to the store, and their outcomes.
 use crate::access::{Principal, Rights};
 use crate::keyspace::{RequestDigest, Ticket};
 use bytes::Bytes;
@@ -6,65 +6,67 @@ use statestore_protocol::property::RequestProperties;
 use statestore_protocol::{Command, Event, Hlc, Rejection, Reply, ServiceError};
 use std::sync::Arc;
 
-/// A request on its way to the service, whatever way it came.
+/// A request on its way to the service, from any transport.
 #[derive(Debug)]
 pub struct Envelope<'a> {
-    /// Who asks what.
+    /// The request.
     pub request: Request<'a>,
-    /// After this millisecond on the monotonic clock it is not to be executed any more.
+    /// Deadline in milliseconds of the monotonic clock. After it, the request is not executed any more.
     pub deadline_ms: Option<u64>,
-    /// Whether there is room for what is answered.
+    /// Whether there is room for the answer.
     pub has_room: bool,
-    /// Whether other servers over the same entries may be given the same request.
+    /// Whether other servers over the same entries may receive the same request.
     pub is_shared: bool,
 }
 
-/// Why a request was not executed, as far as its payload has nothing to do with it.
+/// Reason why a request was not executed, independent of its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// Its deadline had passed.
+    /// The deadline had passed.
     Expired,
-    /// There is no room for its answer.
+    /// There is no room for the answer.
     NoRoom,
-    /// What has the entries does not answer.
+    /// The engine that has the entries does not answer.
     Away,
 }
 
-/// A commit by its number; numbers rise by one. What tells of the writes in it does not leave before it is durable.
-/// 0 stands for "durable".
+/// Number of a commit; numbers rise by one. Answers and notifications that reveal its writes are not sent before it is
+/// durable. The value 0 means "durable".
 pub type Commit = u64;
 
 /// The answer to a request that was executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answered {
-    /// What it says.
+    /// The response.
     pub response: Response,
-    /// What it waits for.
+    /// The commit that the response waits for.
     pub commit: Commit,
 }
 
-/// What became of a request.
+/// Outcome of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was executed, or refused for what it says.
+    /// The request was executed, or rejected because of its content.
     Answered(Answered),
-    /// It was not executed, and will not be.
+    /// The request was not executed, and will not be.
     Refused(Refusal),
-    /// It was executed or not, or still will be: nobody knows. Nothing is to be said that sounds like one of these.
+    /// The request may or may not have been executed, or may still be. Send no response: any response would claim one
+    /// of these.
     Unknown,
 }
 
-/// What is known of a request when it was asked.
+/// Result of [`ask`](super::Service::ask).
 #[derive(Debug)]
 pub enum Reception {
-    /// Everything.
+    /// The outcome, known at once.
     Ended(Outcome),
-    /// Its outcome comes later, from [`take_outcome`](super::Service::take_outcome) under this ticket.
+    /// The outcome comes later, from [`take_outcome`](super::Service::take_outcome) under this ticket.
     Later(Ticket),
 }
 
 impl Request<'_> {
-    /// Names it for all servers that may be given it: as of whoever asks, since somebody else with the same client id has not asked it.
+    /// Returns a digest that identifies the request on all servers that may receive it. The digest covers the owner,
+    /// because another principal with the same client id makes other requests.
     #[inline(never)]
     pub(super) fn digest(&self) -> RequestDigest {
         let properties = &self.properties;
@@ -88,22 +90,22 @@ impl Request<'_> {
     }
 }
 
-/// One request, as it is executed.
+/// A request to be executed.
 #[derive(Debug)]
 pub struct Request<'a> {
-    /// Who asks. Watches and remembered answers are for whoever has this name.
+    /// Client id of the sender. Watches and remembered answers belong to this client id.
     pub client: &'a Arc<str>,
-    /// In whose name the client asks.
+    /// Principal on whose behalf the client asks.
     pub principal: &'a Principal,
-    /// What it may; `None` is everything.
+    /// Rights of the client; `None` allows everything.
     pub rights: Option<&'a Arc<Rights>>,
-    /// What the client knows the request by; not empty, of any length.
+    /// Correlation data of the request; not empty, of any length.
     pub correlation: &'a [u8],
     /// The RESP3 payload.
     pub payload: &'a Bytes,
     /// User properties.
     pub properties: RequestProperties,
-    /// Whether the client can deliver it again: its session outlives its connection.
+    /// Whether the client can deliver the request again: its session outlives its connection.
     pub may_return: bool,
 }
 
@@ -114,27 +116,27 @@ pub struct Response {
     pub reply: Reply,
     /// `__ts`, on the replies that carry one.
     pub version: Option<Hlc>,
-    /// What it tells of the state of the store.
+    /// State of the store that the response reveals.
     pub shown: Shown,
-    /// The number under which it is remembered for a redelivery, until
+    /// Number under which the response is remembered for a redelivery, until
     /// [`answer_received`](super::Service::answer_received).
     pub answer: Option<u64>,
 }
 
-/// What of the store's state an answer tells, and with it of writes that a crash could still undo. That a key is absent
-/// tells of the write that deleted it.
+/// State of the store that an answer reveals. The answer thereby depends on writes that a crash could still undo: that
+/// a key is absent reveals the write that deleted it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shown {
-    /// Nothing that a write has changed: the answer is about the request alone.
+    /// No state that a write has changed: the answer is about the request alone.
     Nothing,
-    /// What the last write of this key has made of it.
+    /// The state of this key after its last write.
     Key(Bytes),
-    /// What all writes together have made: a page of a scan, what became of a transaction, or that the store is full.
+    /// The state after all writes: a page of a scan, the result of a transaction, or that the store is full.
     Everything,
 }
 
 impl Shown {
-    /// Takes the command, so that nobody else has to hold its key.
+    /// Returns the state that a reply reveals. Takes the command, so that its key need not be held elsewhere.
     pub(super) fn by(reply: &Reply, command: Command) -> Self {
         match (reply, command) {
             (
@@ -153,9 +155,9 @@ impl Shown {
                 },
                 _,
             ) if !is_about_token(error) => Self::Nothing,
-            // What a transaction has changed is in the newest commit.
+            // The changes of a transaction are in the newest commit.
             (_, Command::Scan { .. } | Command::Transact { .. }) => Self::Everything,
-            // That a watch has begun does not come before what an earlier one has seen.
+            // The reply that begins a watch must not overtake changes that an earlier watch has seen.
             (
                 _,
                 Command::Set { key, .. }
@@ -170,21 +172,21 @@ impl Shown {
     }
 }
 
-/// A change that watching clients are told about.
+/// A change of which watching clients are notified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notify {
-    /// Who watches, in the order of their client ids. A client that changes a key it watches is among them.
+    /// Watching clients, in the order of their client ids. A client that changes a key it watches is among them.
     pub clients: Arc<Vec<Arc<str>>>,
     /// The key.
     pub key: Bytes,
     /// The change.
     pub event: Event,
-    /// Its version.
+    /// Version of the change.
     pub version: Hlc,
 }
 
 impl From<Reply> for Response {
-    /// A reply without a version that tells of nothing.
+    /// Returns a response without a version, which reveals no state.
     fn from(reply: Reply) -> Self {
         Self {
             reply,
@@ -196,13 +198,13 @@ impl From<Reply> for Response {
 }
 
 impl From<ServiceError> for Response {
-    /// A refusal.
+    /// Returns a response with this error.
     fn from(error: ServiceError) -> Self {
         Reply::Error(error).into()
     }
 }
 
-/// Whether an error tells of the token that protects a key.
+/// Returns whether an error reveals the token that protects a key.
 fn is_about_token(error: &ServiceError) -> bool {
     matches!(
         error,
@@ -210,12 +212,12 @@ fn is_about_token(error: &ServiceError) -> bool {
     )
 }
 
-/// Whether a request with this payload could change an entry.
+/// Returns whether a request with this payload could change an entry.
 pub(crate) fn may_write(payload: &Bytes) -> bool {
     Command::decode(payload).is_ok_and(|command| changes_entries(&command))
 }
 
-/// Whether a command could change an entry. A redelivery of it is answered from memory.
+/// Returns whether a command could change an entry. A redelivery of such a command is answered from memory.
 pub(super) fn changes_entries(command: &Command) -> bool {
     matches!(
         command,

@@ -1,42 +1,43 @@
-//! Which keys the storage keeps (the deployed broker's `persistence.stateStore`).
+//! Retention: the keys that the storage keeps (the deployed broker's `persistence.stateStore`).
 use crate::access::policy::KeyPatterns;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::collections::HashSet;
 use std::hash::Hasher;
 
-/// Which keys are still there after a restart, with a storage that keeps anything.
+/// Keys that survive a restart, if a storage keeps anything.
 #[derive(Debug, Clone, Default)]
 pub enum Retention {
-    /// All.
+    /// All keys.
     #[default]
     All,
-    /// None.
+    /// No keys.
     Nothing,
-    /// Some.
+    /// Some keys.
     Custom {
-        /// These always.
+        /// Keys that are always kept.
         keys: KeyPatterns,
-        /// Others, too, as long as their last SET asked for it.
+        /// Whether other keys are kept as well, as long as their last SET asked for it.
         on_request: bool,
     },
 }
 
-/// What the storage is to be told of a change.
+/// The write that a change requires of the storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keeping {
-    /// What the entry is now.
+    /// A put of the current entry.
     Entry,
-    /// That the key is gone: what it has is not to be kept, and what it had is.
+    /// A deletion: the storage has an earlier entry of the key, and the key is absent now or not to be kept.
     Removal,
-    /// Nothing.
+    /// No write.
     Nothing,
 }
 
-/// What the storage has, as far as it is not told by the keys.
+/// The retention rules, and the keys that the storage keeps on request.
 #[derive(Debug)]
 pub(crate) struct Kept {
     retention: Retention,
-    /// Hashes of the keys that are kept since their last SET asked for it. Of 128 bits: two keys with one hash do not occur.
+    /// Hashes of the keys that are kept because their last SET asked for it. A hash has 128 bits, so collisions do not
+    /// occur.
     on_request: HashSet<u128, foldhash::fast::RandomState>,
     hash_key: [u64; 2],
 }
@@ -50,7 +51,8 @@ impl Kept {
         }
     }
 
-    /// An entry was made or changed, by a SET that asked for it to be kept or did not.
+    /// Records that an entry was created or changed, by a SET that asked for it to be kept or did not. Returns the
+    /// write that this requires.
     pub(crate) fn set(&mut self, key: &[u8], is_asked_for: bool) -> Keeping {
         match &self.retention {
             Retention::All => Keeping::Entry,
@@ -66,7 +68,7 @@ impl Kept {
         }
     }
 
-    /// An entry is gone.
+    /// Records that an entry is gone. Returns the write that this requires.
     pub(crate) fn removed(&mut self, key: &[u8]) -> Keeping {
         match &self.retention {
             Retention::All => Keeping::Removal,
@@ -76,7 +78,7 @@ impl Kept {
         }
     }
 
-    /// Whether the storage has what is there under this key.
+    /// Returns whether the storage holds the entry of this key.
     pub(crate) fn keeps(&self, key: &[u8]) -> bool {
         match &self.retention {
             Retention::All => true,
@@ -88,7 +90,7 @@ impl Kept {
         }
     }
 
-    /// The storage has this key from a former run. Whether it is to be taken over.
+    /// Records that the storage has this key from a former run. Returns whether the entry is to be restored.
     pub(crate) fn found(&mut self, key: &[u8]) -> bool {
         self.set(key, true) == Keeping::Entry
     }

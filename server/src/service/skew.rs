@@ -1,9 +1,9 @@
 //! Signs that the wall clock of this machine is wrong.
 //!
-//! A clock that is behind refuses every SET, since the timestamps of clients seem to be too far ahead. A clock that is ahead accepts
-//! them, and gives versions that stay ahead after the correction. Neither can be told from a wrong clock of one client, so the
-//! timestamps of all sources within two minutes are compared. A source is a user, or the address of clients without one: any client can
-//! take as many client ids as it likes.
+//! With a clock that is behind, the server rejects every SET, since the timestamps of clients seem to be too far ahead. With a
+//! clock that is ahead, it accepts them, and gives versions that stay ahead after the correction. Neither can be distinguished
+//! from a wrong clock of a single client, so the timestamps of all sources within two minutes are compared. A source is a user,
+//! or the address of clients without a user name: any client can take as many client ids as it likes.
 use std::collections::HashSet;
 use std::fmt;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use std::net::IpAddr;
 pub(crate) const TOLERANCE_MS: u64 = 60_000;
 /// Length of a window.
 const WINDOW_MS: u64 = 60_000;
-/// Maximum number of sources that are told apart.
+/// Maximum number of sources that are counted separately.
 const MAX_SOURCES: usize = 8;
 /// Number of timestamps of a single source that count as a sign if no other source has set anything.
 const OF_ONE_SOURCE: u64 = 3;
@@ -82,7 +82,7 @@ pub(super) struct ClockWatch {
 }
 
 impl ClockWatch {
-    /// Notes the timestamp of a change.
+    /// Records the timestamp of a change.
     #[inline]
     pub(super) fn observe(&mut self, source: Source<'_>, at_ms: u64, wall_ms: u64, mono_ms: u64) {
         if mono_ms >= self.current.start_ms + WINDOW_MS {

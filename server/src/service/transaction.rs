@@ -1,9 +1,9 @@
-//! What is looked at of the operations of a transaction before the keyspace is asked.
+//! Checks of the operations of a transaction before the keyspace executes them.
 use crate::keyspace::rules::{self, Operation, Version};
 use bytes::Bytes;
 use statestore_protocol::{Hlc, Rejection, Reply, ServiceError, TransactionOperation};
 
-/// The refusal of the first operation that has an error.
+/// Returns the rejection of the first operation that has an error.
 pub(super) fn first_rejected(
     operations: &[TransactionOperation],
     error_of: impl Fn(&TransactionOperation) -> Option<ServiceError>,
@@ -15,7 +15,7 @@ pub(super) fn first_rejected(
     })
 }
 
-/// The refusal of the first operation whose fencing token is too far ahead.
+/// Returns the rejection of the first operation whose fencing token is too far ahead.
 pub(super) fn ahead(
     operations: &[TransactionOperation],
     wall_ms: u64,
@@ -27,7 +27,7 @@ pub(super) fn ahead(
     })
 }
 
-/// The operations as the keyspace executes them.
+/// Returns the operations in the form that the keyspace executes.
 pub(super) fn operations<'a>(
     operations: &'a [TransactionOperation],
     timestamp: &'a Hlc,

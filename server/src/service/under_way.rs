@@ -1,4 +1,4 @@
-//! Requests that the keyspace has not ended yet: who waits for what.
+//! Pending requests: requests that the keyspace has not ended yet.
 use super::meter::Measured;
 use super::replay::Place;
 use super::request::Outcome;
@@ -7,37 +7,37 @@ use statestore_protocol::Command;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What was asked of the keyspace under a ticket.
+/// A request that the keyspace has not ended yet.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    /// What was asked.
+    /// The command of the request.
     pub(super) command: Command,
-    /// Where its answer is to be remembered.
+    /// Slot in which the answer is remembered, if it is to be remembered.
     pub(super) place: Option<Place>,
-    /// Who is to be told of the changes of a key, if that was asked.
+    /// The watching client, if the command begins a watch.
     pub(super) watcher: Option<Arc<str>>,
-    /// When it was asked, if it is measured.
+    /// Verb and arrival time of the request, if it is measured.
     pub(super) measured: Option<Measured>,
-    /// Requests that were the same again: they have its outcome, too.
+    /// Tickets of redeliveries of this request, which get the same outcome.
     pub(super) followers: Vec<Ticket>,
 }
 
-/// All of them, and the outcomes that nobody has taken yet.
+/// All pending requests, and the outcomes that have not been taken yet.
 #[derive(Debug, Default)]
 pub(super) struct UnderWay {
-    /// Of the next request that does not end at once.
+    /// Number of the next ticket.
     next: u64,
     waiting: ByTicket<Waiting>,
     outcomes: VecDeque<(Ticket, Outcome)>,
 }
 
 impl UnderWay {
-    /// The ticket for what is asked next; it is not used up unless [`begin`](Self::begin) follows.
+    /// Returns the next ticket, which is not used up unless [`begin`](Self::begin) follows.
     pub(super) fn ticket(&self) -> Ticket {
         Ticket(self.next)
     }
 
-    /// What was asked under this [ticket](Self::ticket) did not end at once.
+    /// Registers a request that did not end at once, under the next [ticket](Self::ticket).
     pub(super) fn begin(
         &mut self,
         command: Command,
@@ -57,7 +57,8 @@ impl UnderWay {
         ticket
     }
 
-    /// The same request came again. It gets a ticket of its own, if the former one has not ended yet.
+    /// Registers a redelivery of a pending request. Returns a ticket for the redelivery, or `None` if the former
+    /// request has ended.
     pub(super) fn follow(&mut self, former: Ticket) -> Option<Ticket> {
         let follower = self.ticket();
         self.waiting.get_mut(&former)?.followers.push(follower);
@@ -70,12 +71,12 @@ impl UnderWay {
         ticket
     }
 
-    /// Something has ended: what was asked, if it had not ended before.
+    /// Removes a request that has ended; `None` if it is not pending.
     pub(super) fn end(&mut self, ticket: Ticket) -> Option<Waiting> {
         self.waiting.remove(&ticket)
     }
 
-    /// What became of a request, and of those that were the same.
+    /// Queues the outcome of a request, for the request and its redeliveries.
     pub(super) fn put_outcome(&mut self, ticket: Ticket, followers: Vec<Ticket>, outcome: Outcome) {
         let count = 1 + followers.len();
         let tickets = std::iter::once(ticket).chain(followers);

@@ -1,4 +1,4 @@
-//! Who watches which key.
+//! Watches of keys by clients.
 use super::ServiceConfig;
 use crate::access::{LimitsOfUsers, Owner, Principal};
 use crate::keyspace::Quota;
@@ -6,40 +6,40 @@ use statestore_protocol::ServiceError;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// The error text for a watch of a client that watches as many keys as one client may.
+/// Error text for a watch beyond the number of keys, or bytes of keys, that one client may watch.
 pub(crate) const WATCHES_TOO_MANY: &str = "the client watches too many keys";
 
-/// Memory of a key that is watched, besides its bytes: the shared allocation and its place in the map.
+/// Memory of a watched key besides its bytes: the shared allocation and its slot in the map.
 const KEY_BYTES: usize = 160;
-/// Memory of a watch besides its key: a place with the client and one with the key.
+/// Memory of a watch besides its key: a slot with the client and one with the key.
 const WATCH_BYTES: usize = 80;
 
 /// The watches of all clients. A watch belongs to a client id and ends with that client's connection.
 pub(super) struct Watches {
-    /// Sorted by client id. Shared with notifications that are still to be handed out.
+    /// Watching clients by key, sorted by client id. Shared with notifications that have not been handed out yet.
     by_key: HashMap<Arc<[u8]>, Arc<Vec<Arc<str>>>>,
     by_client: HashMap<Arc<str>, Watched>,
-    /// How many each user has.
+    /// Number of watches of each user.
     by_user: HashMap<Owner, usize>,
     max: u64,
     of_users: LimitsOfUsers,
     max_per_client: usize,
     max_bytes_per_client: usize,
-    /// Memory of all; a key is counted once.
+    /// Bytes of memory of all watches; a key is counted once.
     bytes: usize,
-    /// How many there are.
+    /// Number of watches.
     count: u64,
-    /// The quota that a watch met last.
+    /// Quota that the last rejected watch met.
     pub(super) met_quota: Option<Quota>,
 }
 
-/// What one client watches.
+/// The watches of one client.
 #[derive(Default)]
 struct Watched {
     keys: HashSet<Arc<[u8]>>,
-    /// Of these keys together.
+    /// Bytes of these keys together.
     key_bytes: usize,
-    /// Whose they are.
+    /// Owner of the watches.
     user: Owner,
 }
 
@@ -59,42 +59,42 @@ impl Watches {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of watches.
     pub(super) fn len(&self) -> u64 {
         self.count
     }
 
-    /// Bytes of memory that all watches take.
+    /// Returns the bytes of memory that all watches take.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Bytes of memory that the watches of one client would take without those of others.
+    /// Returns the bytes of memory that the watches of one client would take without those of others.
     pub(super) fn bytes_of(&self, client: &str) -> usize {
         self.by_client.get(client).map_or(0, |watched| {
             watched.key_bytes + watched.keys.len() * (KEY_BYTES + WATCH_BYTES)
         })
     }
 
-    /// Whether the client watches the key.
+    /// Returns whether the client watches the key.
     pub(super) fn is_watching(&self, client: &str, key: &[u8]) -> bool {
         self.by_client
             .get(client)
             .is_some_and(|watched| watched.keys.contains(key))
     }
 
-    /// Who watches anything.
+    /// Returns the clients that watch any key.
     pub(super) fn clients(&self) -> impl Iterator<Item = &Arc<str>> {
         self.by_client.keys()
     }
 
-    /// What the client watches.
+    /// Returns the keys that the client watches.
     pub(super) fn keys_of(&self, client: &str) -> impl Iterator<Item = &[u8]> {
         let watched = self.by_client.get(client).into_iter();
         watched.flat_map(|watched| watched.keys.iter().map(|key| &**key))
     }
 
-    /// Begins a watch; one that there is already goes on.
+    /// Begins a watch. An existing watch of the client on this key continues.
     pub(super) fn watch(
         &mut self,
         client: &Arc<str>,
@@ -143,7 +143,7 @@ impl Watches {
         Ok(())
     }
 
-    /// Ends a watch; says whether there was one.
+    /// Ends a watch. Returns whether there was one.
     pub(super) fn unwatch(&mut self, client: &str, key: &[u8]) -> bool {
         let Some(watched) = self.by_client.get_mut(client) else {
             return false;
@@ -162,7 +162,7 @@ impl Watches {
         found
     }
 
-    /// Ends all watches of a client, and gives the keys that nobody watches any more.
+    /// Ends all watches of a client. Calls `left` with each key that has no watches any more.
     pub(super) fn disconnected(&mut self, client: &str, mut left: impl FnMut(&[u8])) {
         let Some(watched) = self.by_client.remove(client) else {
             return;
@@ -185,13 +185,13 @@ impl Watches {
         }
     }
 
-    /// The limits that concern all, or one user, from now on. Who watches more than that goes on.
+    /// Sets the limits of all clients together and of each user. Existing watches beyond a limit continue.
     pub(super) fn set_limits(&mut self, config: &ServiceConfig) {
         self.max = config.max_watches;
         self.of_users = config.users.clone();
     }
 
-    /// Who watches this key.
+    /// Returns the clients that watch this key.
     pub(super) fn watchers(&self, key: &[u8]) -> Option<&Arc<Vec<Arc<str>>>> {
         self.by_key.get(key)
     }

@@ -1,4 +1,4 @@
-//! Who is accepted, and as whom.
+//! Accepted logins, and their principals.
 use super::*;
 use crate::access::{HashingMemory, Verdict};
 
@@ -11,7 +11,7 @@ fn credentials<'a>(user_name: Option<&'a str>, password: Option<&'a Bytes>) -> C
     }
 }
 
-/// Who somebody is, or why not; what takes long is done here.
+/// Logs in and returns the login or the reason code. Runs jobs on this thread.
 fn log_in(
     authenticator: &Authenticator,
     credentials: Credentials<'_>,
@@ -141,7 +141,7 @@ fn a_certificate_alone_is_enough_where_that_is_set() {
             assert_eq!(login.proof, Proof::Certificate);
             assert_eq!(login.principal.attribute("common_name"), Some("pump"));
         }
-        // A user name is not made better by a certificate, and nobody gets in without one.
+        // A certificate does not make up for a wrong user name, and a client without a certificate is refused.
         let named = Credentials {
             password: Some(&password),
             user_name: Some("pump"),
@@ -152,7 +152,7 @@ fn a_certificate_alone_is_enough_where_that_is_set() {
             assert_eq!(refused, Err(ReasonCode::BAD_USER_NAME_OR_PASSWORD));
         }
     }
-    // Where it is not set, it lets nobody in, but says more of who gets in otherwise.
+    // If certificates are not configured, a certificate accepts no client, but adds attributes to other logins.
     let mut users = Users::default();
     users.add("ann", b"secret");
     let authenticator = Authenticator::from(users);

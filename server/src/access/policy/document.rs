@@ -1,8 +1,8 @@
-//! The file in which a policy is written down.
+//! The file of a policy.
 //!
-//! Taken are the resource as Kubernetes has it (`apiVersion`, `kind: BrokerAuthorization`, `spec`), as Azure's
-//! resource manager has it (`properties`), what is below these (`authorizationPolicies`), and the `rules` alone. What is
-//! not known is refused, as a rule that is not understood could be one that matters.
+//! Several forms are accepted: the resource of Kubernetes (`apiVersion`, `kind: BrokerAuthorization`, `spec`), the
+//! resource of Azure's resource manager (`properties`), their inner part (`authorizationPolicies`), and the `rules`
+//! alone. Unknown fields are rejected, as a rule that is not understood could be one that matters.
 use super::keys::{KeyTemplate, KeyType};
 use super::template::Template;
 use crate::topic_filter;
@@ -10,14 +10,14 @@ use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 
-/// What is wrong with a document, and where.
+/// A problem in a document, and its position.
 #[derive(Debug)]
 pub struct Problem {
-    /// Counted from 1; 1 if it is not known.
+    /// Line, counted from 1; 1 if it is not known.
     pub line: u64,
-    /// Counted from 1; 1 if it is not known.
+    /// Column, counted from 1; 1 if it is not known.
     pub column: u64,
-    /// What is wrong.
+    /// Description of the problem.
     pub text: String,
 }
 
@@ -29,7 +29,7 @@ struct Document {
     properties: Option<Body>,
     authorization_policies: Option<Policies>,
     rules: Option<Vec<Rule>>,
-    // What says nothing about rights.
+    // Fields that say nothing about rights.
     #[serde(rename = "apiVersion")]
     _api_version: Option<IgnoredAny>,
     #[serde(rename = "metadata")]
@@ -66,7 +66,7 @@ struct Policies {
     _cache: Option<IgnoredAny>,
 }
 
-/// What somebody may do.
+/// A rule, which grants rights to principals.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct Rule {
@@ -77,7 +77,7 @@ pub(super) struct Rule {
     pub(super) state_store_resources: Vec<StateStoreResource>,
 }
 
-/// Who that is: whoever is named in one of these, or has all attributes of one of the sets.
+/// Principals of a rule: those named by client id or user name, and those that have all attributes of one of the sets.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct Principals {
@@ -89,15 +89,15 @@ pub(super) struct Principals {
     pub(super) attributes: Vec<BTreeMap<String, String>>,
 }
 
-/// What may be done at the broker.
+/// Operations that a rule allows at the broker.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct BrokerResource {
     pub(super) method: Method,
-    /// For [`Method::Connect`]: the client ids; any if none is named.
+    /// Client ids for [`Method::Connect`]; any client id if empty.
     #[serde(default)]
     pub(super) client_ids: Vec<Template>,
-    /// For the others: to which topics.
+    /// Topic filters for the other methods.
     #[serde(default, deserialize_with = "filters")]
     pub(super) topics: Vec<Template>,
 }
@@ -112,7 +112,7 @@ pub(super) enum Method {
     Subscribe,
 }
 
-/// What may be done with keys.
+/// Operations on keys that a rule allows.
 #[derive(Debug)]
 pub(super) struct StateStoreResource {
     pub(super) method: StoreMethod,
@@ -145,7 +145,7 @@ impl<'de> Deserialize<'de> for Template {
     }
 }
 
-/// Templates of topic filters.
+/// Deserializes templates of topic filters.
 fn filters<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Template>, D::Error> {
     struct Filter(Template);
     impl<'de> Deserialize<'de> for Filter {
@@ -187,13 +187,13 @@ impl<'de> Deserialize<'de> for StateStoreResource {
     }
 }
 
-/// The place is told apart from it.
+/// Returns an error text without the position, which is reported separately.
 fn without_place(text: &str) -> String {
     let text = text.split_once(" at line ").map_or(text, |(what, _)| what);
     text.lines().next().unwrap_or(text).into()
 }
 
-/// The rules of a document.
+/// Returns the rules of a document.
 pub(super) fn rules(text: &str) -> Result<Vec<Rule>, Problem> {
     let document: Document = serde_saphyr::from_str(text).map_err(|error| {
         let location = error.location();
@@ -238,7 +238,7 @@ pub(super) fn rules(text: &str) -> Result<Vec<Rule>, Problem> {
 }
 
 impl Rule {
-    /// What makes it a rule that cannot mean what it says.
+    /// Returns why the rule cannot be meant as it is written, if so.
     fn problem(&self) -> Option<&'static str> {
         let Principals {
             client_ids,

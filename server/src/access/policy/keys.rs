@@ -7,7 +7,7 @@ use serde::Deserialize;
 use statestore_protocol::glob::Glob;
 use std::collections::HashSet;
 
-/// What the texts of keys are.
+/// Form of keys in a rule.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub enum KeyType {
     /// Patterns, as in a SCAN.
@@ -22,7 +22,7 @@ pub enum KeyType {
     Binary,
 }
 
-/// Which keys a rule is about.
+/// Template of the keys that a rule is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum KeyTemplate {
     Pattern(Template),
@@ -30,7 +30,7 @@ pub(super) enum KeyTemplate {
     Binary(Box<[u8]>),
 }
 
-/// The same for somebody.
+/// Pattern of keys: a template whose tokens are replaced for one subject.
 pub(super) enum KeyPattern {
     Glob(String),
     Exact(Box<[u8]>),
@@ -52,7 +52,7 @@ impl KeyTemplate {
         }
     }
 
-    /// Whether it has a token that stands for several segments, so that nothing is allowed by it.
+    /// Returns whether a token has a value of several segments, so that the template allows nothing.
     pub(super) fn is_barred(&self, subject: &Subject<'_>) -> bool {
         match self {
             Self::Pattern(template) | Self::String(template) => template.is_barred(subject),
@@ -60,7 +60,7 @@ impl KeyTemplate {
         }
     }
 
-    /// The keys, if its tokens stand for something.
+    /// Returns the pattern for a subject; `None` if a token has no value or a value of several segments.
     pub(super) fn pattern(&self, subject: &Subject<'_>) -> Option<KeyPattern> {
         Some(match self {
             Self::Pattern(template) => KeyPattern::Glob(template.glob_text(subject)?),
@@ -79,32 +79,33 @@ fn binary(text: &str) -> Result<Box<[u8]>, String> {
         .map_err(|error| format!("{text:?} is not base 64: {error}"))
 }
 
-/// How much of what a pattern begins with is looked at to find it. It bounds the depth of the tree.
+/// Maximum number of bytes of a literal prefix by which a pattern is found. It limits the depth of the tree.
 const MAX_DEPTH: usize = 64;
 
-/// Keys, found by themselves or by what their patterns begin with, so that many patterns take little longer than one.
+/// A set of keys, found by exact key or by the literal prefix of a pattern. Many patterns thereby cost little more than
+/// one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct KeyRules {
     exact: HashSet<Box<[u8]>, RandomState>,
     globs: Beginning,
 }
 
-/// The patterns with one beginning, and those that begin with more.
+/// A node of the prefix tree: the patterns with one prefix, and the nodes of longer prefixes.
 #[derive(Debug, Clone, Default)]
 struct Beginning {
-    /// One of them is the beginning and a `*`.
+    /// Whether one of the patterns is the prefix and a `*`.
     all: bool,
-    /// What may follow it.
+    /// Patterns for the rest of a key behind the prefix.
     globs: Vec<Glob>,
-    /// By the next byte, which is in ascending order.
+    /// Edges to longer prefixes, in ascending order of their first byte.
     longer: Vec<Longer>,
 }
 
-/// The patterns that go on with the same bytes.
+/// An edge of the prefix tree, to the patterns that continue with the same bytes.
 #[derive(Debug, Clone)]
 struct Longer {
     first: u8,
-    /// All that they have in common, the first byte included.
+    /// Bytes that these patterns have in common, including the first byte.
     bytes: Box<[u8]>,
     beginning: Beginning,
 }
@@ -118,7 +119,7 @@ impl Longer {
         }
     }
 
-    /// Has only so many bytes in common from now on.
+    /// Splits the edge: it has only the first `at` bytes from now on.
     fn split(&mut self, at: usize) {
         let (common, rest) = self.bytes.split_at(at);
         let behind = Self::new(rest, std::mem::take(&mut self.beginning));
@@ -136,7 +137,7 @@ impl Beginning {
         self.longer.binary_search_by_key(&byte, |it| it.first)
     }
 
-    /// That of a prefix, which is made if there is none.
+    /// Returns the node of a prefix, and creates it if there is none.
     fn of(&mut self, prefix: &[u8]) -> &mut Self {
         let Some(&first) = prefix.first() else {
             return self;
@@ -213,15 +214,15 @@ impl KeyRules {
     }
 }
 
-/// A set of keys that is the same whoever asks.
+/// A set of keys that is the same for all clients.
 #[derive(Debug, Clone, Default)]
 pub struct KeyPatterns(KeyRules);
 
 impl KeyPatterns {
-    /// Adds the keys that a text stands for; a pattern has no tokens here.
+    /// Adds the keys that a text describes. A pattern has no tokens here.
     ///
     /// # Errors
-    /// It is not base 64 where it should be.
+    /// Returns an error if a key of the type [`Binary`](KeyType::Binary) is not base 64.
     pub fn add(&mut self, kind: KeyType, text: &str) -> Result<(), String> {
         self.0.add(&match kind {
             KeyType::Pattern => KeyPattern::Glob(text.into()),
@@ -231,7 +232,7 @@ impl KeyPatterns {
         Ok(())
     }
 
-    /// Whether a key is among them.
+    /// Returns whether the set contains a key.
     pub fn contain(&self, key: &[u8]) -> bool {
         self.0.contain(key)
     }

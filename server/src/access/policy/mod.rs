@@ -1,13 +1,13 @@
-//! What somebody may do: an authorization policy, in the form of the deployed broker's `BrokerAuthorization`.
+//! Authorization policy, in the form of the deployed broker's `BrokerAuthorization`.
 //!
 //! ```text
-//!   YAML ─▶ document ─▶ Policy: rules, found by who somebody is
+//!   YAML ─▶ document ─▶ Policy: rules, indexed by principal
 //!                          │ at CONNECT, and again at a reload
 //!                          ▼
 //!                       Rights of one session ─▶ asked for each PUBLISH, SUBSCRIBE and request
 //! ```
 //!
-//! Rules only allow. Where there is a policy, everything that no rule allows is refused.
+//! Rules only allow. With a policy, everything that no rule allows is refused.
 mod document;
 mod keys;
 mod rights;
@@ -30,11 +30,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use template::Subject;
 use topics::Topics;
 
-/// How many combinations of rules are remembered with what they allow together. There are as many as there are groups of
+/// Maximum number of combinations of rules whose shared rights are cached. There are as many combinations as groups of
 /// clients with the same rules.
 const MOST_REMEMBERED: usize = 1024;
 
-/// Rules that say who may do what.
+/// Rules that grant rights to principals.
 pub struct Policy {
     rules: Vec<Rule>,
     /// The rules that name a user.
@@ -43,17 +43,18 @@ pub struct Policy {
     by_client: HashMap<String, Vec<usize>>,
     /// The rules that name attributes.
     by_attributes: Vec<usize>,
-    /// Of which rules the log has said that they allow somebody less than they say.
+    /// Whether the log has reported, for each rule, that it allows a client less than it says.
     told: Vec<AtomicBool>,
-    /// What rules allow together whoever asks. Only asked when somebody connects.
+    /// Cache of the rights that rules grant independent of the client. It is used at CONNECT and at a reload, not by
+    /// requests.
     shared: Mutex<HashMap<Vec<usize>, Arc<Allowed>>>,
 }
 
-/// Why a policy cannot be used.
+/// An error in a policy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
         /// The file.
@@ -61,21 +62,21 @@ pub enum PolicyError {
         /// The reason.
         source: std::io::Error,
     },
-    /// It is not what is expected.
+    /// The document is invalid.
     #[error("{}:{line}:{column}: {problem}", path.display())]
     Document {
         /// The file.
         path: PathBuf,
-        /// Counted from 1; 1 if it is not known.
+        /// Line, counted from 1; 1 if it is not known.
         line: u64,
-        /// Counted from 1; 1 if it is not known.
+        /// Column, counted from 1; 1 if it is not known.
         column: u64,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
 }
 
-/// What is allowed to those whom some rules are about.
+/// Rights that some rules grant.
 #[derive(Debug, Default)]
 struct Allowed {
     publish: Topics,
@@ -100,10 +101,10 @@ impl Policy {
         })
     }
 
-    /// Takes the text of a file.
+    /// Parses the text of a file.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// Returns the problem and its position.
     pub fn parse(text: &str) -> Result<Self, Problem> {
         let rules = document::rules(text)?;
         let mut policy = Self {
@@ -130,17 +131,17 @@ impl Policy {
         Ok(policy)
     }
 
-    /// How many rules there are.
+    /// Returns the number of rules.
     pub fn len(&self) -> usize {
         self.rules.len()
     }
 
-    /// Whether nobody may do anything.
+    /// Returns whether there are no rules, so that nothing is allowed.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// What somebody may do with a client of this name; `None` if not even connect.
+    /// Returns the rights of a principal with this client id; `None` if it may not even connect.
     pub fn rights(&self, principal: &Principal, client_id: &str) -> Option<Arc<Rights>> {
         let subject = Subject {
             principal,
@@ -162,8 +163,8 @@ impl Policy {
         Some(Arc::new(Rights::new(shared, own)))
     }
 
-    /// Says which rules allow somebody nothing, or less, since what they are called is several segments. Whoever can connect can
-    /// come with many names, so each rule is told of once.
+    /// Logs the rules that allow the subject less than they say, since a token has a value of several segments. A
+    /// client can connect under many names, so each rule is logged once.
     fn tell_of_barred(&self, rules: &[usize], subject: &Subject<'_>) {
         for &index in rules {
             let rule = &self.rules[index];
@@ -178,7 +179,7 @@ impl Policy {
         }
     }
 
-    /// The rules about somebody, in their order.
+    /// Returns the rules about a subject, in their order.
     fn rules_about(&self, subject: &Subject<'_>) -> Vec<usize> {
         let of_user = subject
             .principal
@@ -201,7 +202,7 @@ impl Policy {
         rules
     }
 
-    /// What these rules allow without a look at who asks.
+    /// Returns the rights that these rules grant independent of the subject.
     fn shared(&self, rules: Vec<usize>, subject: &Subject<'_>) -> Arc<Allowed> {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(allowed) = shared.get(&rules) {
@@ -228,7 +229,7 @@ fn has_all(principal: &Principal, wanted: &BTreeMap<String, String>) -> bool {
 }
 
 impl Rule {
-    /// Whether a text of it stands for nothing, since a token of it stands for several segments.
+    /// Returns whether a template of the rule allows nothing, since one of its tokens has a value of several segments.
     fn is_barred(&self, subject: &Subject<'_>) -> bool {
         let mut of_broker = self.broker_resources.iter();
         of_broker.any(|it| {
@@ -254,7 +255,7 @@ impl Rule {
         })
     }
 
-    /// Adds what it allows by its templates that are about whoever asks, or by the others.
+    /// Adds the rights from templates with tokens if `is_personal`, else from templates without tokens.
     fn allow(&self, allowed: &mut Allowed, subject: &Subject<'_>, is_personal: bool) {
         for resource in &self.broker_resources {
             let topics = match resource.method {

@@ -1,16 +1,16 @@
-//! What one session may do.
+//! Rights of one session.
 use super::Allowed;
 use statestore_protocol::Command;
 use std::sync::Arc;
 
-/// What one session may do, besides being connected.
+/// Rights of one session, besides being connected.
 #[derive(Debug)]
 pub struct Rights {
-    /// By rules that say the same to everybody.
+    /// Rights from templates without tokens, the same for all clients with the same rules.
     shared: Arc<Allowed>,
-    /// By rules in which its own name stands.
+    /// Rights from templates with tokens, which are particular to the session.
     own: Option<Box<Allowed>>,
-    /// Asked for each request.
+    /// Whether any key may be read or written. Each request checks it.
     may_use_store: bool,
 }
 
@@ -24,7 +24,7 @@ impl Rights {
         }
     }
 
-    /// Nothing at all.
+    /// Returns rights that allow nothing.
     pub fn none() -> Arc<Self> {
         Arc::new(Self::new(Arc::default(), Allowed::default()))
     }
@@ -33,39 +33,40 @@ impl Rights {
         allows(&self.shared) || self.own.as_deref().is_some_and(allows)
     }
 
-    /// Whether it may publish to an ordinary topic.
+    /// Returns whether the session may publish to an ordinary topic.
     pub fn may_publish(&self, topic: &str) -> bool {
         self.any(|allowed| allowed.publish.contain(topic))
     }
 
-    /// Whether it may subscribe to a filter: to each topic that the filter matches.
+    /// Returns whether the session may subscribe to a filter, and thus to each topic that the filter matches.
     pub fn may_subscribe(&self, filter: &str) -> bool {
         self.any(|allowed| allowed.subscribe.contain(filter))
     }
 
-    /// Whether it may ask the store for anything at all.
+    /// Returns whether the session may send requests to the store at all.
     pub fn may_use_store(&self) -> bool {
         self.may_use_store
     }
 
-    /// Whether it may see a key, its value and its changes.
+    /// Returns whether the session may see a key, its value and its changes.
     pub fn may_read(&self, key: &[u8]) -> bool {
         self.any(|allowed| allowed.read.contain(key))
     }
 
-    /// Whether it may set and delete a key.
+    /// Returns whether the session may set and delete a key.
     pub fn may_write(&self, key: &[u8]) -> bool {
         self.any(|allowed| allowed.write.contain(key))
     }
 
-    /// Whether it may ask for this. A SCAN is for whoever may read something; what it shows is another matter.
+    /// Returns whether the session may send this command. A SCAN is allowed if any key may be read; its page is
+    /// filtered separately.
     pub fn allow(&self, command: &Command) -> bool {
         match command {
             Command::Get { key, .. } | Command::Watch { key } => self.may_read(key),
             Command::Set { key, .. } | Command::Del { key, .. } | Command::Vdel { key, .. } => {
                 self.may_write(key)
             }
-            // The one only ends what it had, the other tells nothing of what there is.
+            // The former only ends a watch of the client, and the latter reveals nothing about entries.
             Command::Unwatch { .. } | Command::Capabilities => true,
             Command::Scan { .. } => self.any(|allowed| !allowed.read.is_empty()),
             Command::Transact { operations } => {

@@ -1,15 +1,15 @@
-//! Texts of a policy with places for who asks.
+//! Templates: texts of a policy with tokens for the client.
 use crate::access::Principal;
 use statestore_protocol::glob::Glob;
 
-/// Who asks.
+/// The client that a template is resolved for.
 pub(super) struct Subject<'a> {
     pub(super) principal: &'a Principal,
     pub(super) client_id: &'a str,
 }
 
-/// A text in which `{principal.clientId}`, `{principal.username}` and `{principal.attributes.NAME}` stand for what they
-/// are of whoever asks.
+/// A text in which `{principal.clientId}`, `{principal.username}` and `{principal.attributes.NAME}` are replaced by the
+/// values of the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Template(Vec<Piece>);
 
@@ -22,7 +22,7 @@ enum Piece {
 }
 
 impl Template {
-    /// Reads one. Braces are for tokens alone.
+    /// Parses a template. Braces are reserved for tokens.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         const TOKENS: &str =
             "expected {principal.clientId}, {principal.username} or {principal.attributes.NAME}";
@@ -58,7 +58,8 @@ impl Template {
         !self.0.iter().all(is_text)
     }
 
-    /// With what the tokens stand for, each changed by `quote`; `None` if one stands for nothing, or cannot be quoted.
+    /// Replaces each token by its value, changed by `quote`; `None` if a token has no value, or the value cannot be
+    /// quoted.
     fn resolve(
         &self,
         subject: &Subject<'_>,
@@ -70,26 +71,27 @@ impl Template {
                 resolved.push_str(text);
                 continue;
             }
-            // An empty one would let a pattern be about everybody.
+            // An empty value could make a pattern match all clients.
             let value = value(piece, subject).filter(|value| !value.is_empty())?;
             resolved.push_str(&quote(value)?);
         }
         Some(resolved)
     }
 
-    /// As it is.
+    /// Returns the text with the values unchanged.
     pub(super) fn text(&self, subject: &Subject<'_>) -> Option<String> {
         self.resolve(subject, |value| is_segment(value).then(|| value.into()))
     }
 
-    /// As a glob, in which a token stands for itself whatever wildcards it contains.
+    /// Returns a glob, in which wildcards within a value match only themselves.
     pub(super) fn glob_text(&self, subject: &Subject<'_>) -> Option<String> {
         self.resolve(subject, |value| {
             is_segment(value).then(|| quoted_for_glob(value))
         })
     }
 
-    /// As a glob for client ids. One without wildcards names one of them, whatever it contains.
+    /// Returns a glob for client ids. A template without wildcards names a single client id, whatever the value
+    /// contains.
     pub(super) fn glob_of_ids(&self, subject: &Subject<'_>) -> Option<Glob> {
         let text = if self.has_wildcards() {
             self.glob_text(subject)
@@ -99,20 +101,21 @@ impl Template {
         Some(Glob::new(text?.as_bytes()))
     }
 
-    /// As a topic filter. Nobody gets one whose own name is a wildcard.
+    /// Returns a topic filter; `None` if a value contains a wildcard.
     pub(super) fn filter(&self, subject: &Subject<'_>) -> Option<String> {
         self.resolve(subject, |value| {
             (is_segment(value) && !value.contains(['+', '#', '\0'])).then(|| value.into())
         })
     }
 
-    /// Whether it has a token that stands for several segments, so that nothing is allowed by it.
+    /// Returns whether a token has a value of several segments, so that the template allows nothing.
     pub(super) fn is_barred(&self, subject: &Subject<'_>) -> bool {
         let mut pieces = self.0.iter();
         pieces.any(|piece| value(piece, subject).is_some_and(|value| !is_segment(value)))
     }
 
-    /// The same as a glob for client ids.
+    /// Returns whether the template gives no [glob for client ids](Self::glob_of_ids): it has wildcards, and a token has a
+    /// value of several segments.
     pub(super) fn is_barred_for_ids(&self, subject: &Subject<'_>) -> bool {
         self.has_wildcards() && self.is_barred(subject)
     }
@@ -123,7 +126,7 @@ impl Template {
         self.0.iter().any(is_wild)
     }
 
-    /// The text between the tokens, with something that is no wildcard in the place of each.
+    /// Returns the text with a placeholder for each token, which is no wildcard.
     pub(super) fn with_placeholders(&self) -> String {
         let piece = |piece: &Piece| match piece {
             Piece::Text(text) => text.clone(),
@@ -133,7 +136,7 @@ impl Template {
     }
 }
 
-/// What a token stands for.
+/// Returns the value of a token; `None` if it has none.
 fn value<'s>(piece: &Piece, subject: &Subject<'s>) -> Option<&'s str> {
     match piece {
         Piece::Text(_) => None,
@@ -143,8 +146,8 @@ fn value<'s>(piece: &Piece, subject: &Subject<'s>) -> Option<&'s str> {
     }
 }
 
-/// Whether it is one segment of a key or a topic. With `a/*` for a client `a`, another one that calls itself `a/b` would have its
-/// `a/b/*` below that.
+/// Returns whether a value is a single segment of a key or a topic. A value of several segments could reach the keys of
+/// another client: a client with the id `a/b` would get `a/b/*`, which is below the `a/*` of a client with the id `a`.
 fn is_segment(value: &str) -> bool {
     !value.contains('/')
 }

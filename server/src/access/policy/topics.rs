@@ -17,13 +17,13 @@ impl Topics {
         self.0.is_empty()
     }
 
-    /// Whether a topic, or each topic that a filter matches, is among them.
+    /// Returns whether the set contains a topic, or each topic that a filter matches.
     pub(super) fn contain(&self, wanted: &str) -> bool {
         self.0.iter().any(|allowed| covers(allowed, wanted))
     }
 }
 
-/// Whether `allowed` matches each topic that `wanted` matches. A topic is a filter that matches itself.
+/// Returns whether `allowed` matches each topic that `wanted` matches. A topic is a filter that matches itself.
 fn covers(allowed: &str, wanted: &str) -> bool {
     if wanted.starts_with('$') && allowed.starts_with(['+', '#']) {
         return false;
