@@ -31,7 +31,7 @@ pub(crate) struct Subscription {
     pub(crate) identifier: Option<u32>,
 }
 
-/// One subscriber's share of a message: all its matching subscriptions as one delivery.
+/// Delivery of a message to one subscriber, for all its matching subscriptions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Match<S> {
     /// The subscriber that gets the message.

@@ -23,7 +23,7 @@ pub(super) struct Outgoing {
     pub(super) what: What,
     /// Whether only the [keeper](super::group) of several servers publishes it.
     pub(super) is_kept: bool,
-    /// Its number among all messages.
+    /// Number of the message among all.
     pub(super) number: u64,
 }
 

@@ -74,7 +74,7 @@ pub(super) enum Saying {
     Claim(Claim),
     /// A request for the watches that the keeper knows.
     Join,
-    /// This server gives up keeping. It has seen no changes for `blind_ms` milliseconds.
+    /// A resignation of this server as the keeper. It has seen no changes for `blind_ms` milliseconds.
     Yield {
         blind_ms: u64,
     },
@@ -84,7 +84,7 @@ pub(super) enum Saying {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
     Nothing,
-    /// This server is the keeper from now on. Messages that the former keeper may not have published since `since_ms` are to be published.
+    /// Begin of this server's keeping. Messages that the former keeper may not have published since `since_ms` are to be published.
     Began {
         since_ms: u64,
     },
