@@ -40,7 +40,7 @@ pub(crate) struct InFlight {
 
 #[derive(Debug)]
 pub(crate) enum Content {
-    /// Nothing: the session ends with the connection, so the message is never sent again.
+    /// No content: the session ends with the connection, so the message is never sent again.
     Once,
     /// The whole packet.
     Packet(Vec<u8>),

@@ -191,7 +191,7 @@ impl Keepers {
     /// Returns whether this server answers and notifies now.
     pub(super) fn keeps(&self, now_ms: u64) -> bool {
         let until_ms = self.echoed_ms.map_or(0, |sent_ms| sent_ms + LEASE_MS);
-        // The other servers read the entry that ends its term before it does itself.
+        // Other servers may read that it yields before it does itself.
         self.is_keeper() && self.yielded != self.term && now_ms < until_ms
     }
 
