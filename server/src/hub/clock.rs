@@ -35,7 +35,7 @@ impl ClockFigures {
         self.skew.map(|sign| sign.skew)
     }
 
-    /// Whether versions are ahead of the clock by more than clients may be.
+    /// Returns whether versions are ahead of the clock by more than clients may be.
     pub(crate) fn are_versions_ahead(&self) -> bool {
         self.version_ahead_ms > TOLERANCE_MS
     }

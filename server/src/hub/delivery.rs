@@ -32,8 +32,8 @@ impl Hub {
         }
     }
 
-    /// Moves the output of a connection that may leave now to the end of `to`, which holds what was taken before and
-    /// has not left yet.
+    /// Moves the output of a connection that may leave now to the end of `to`. That buffer holds output that was taken before and has not
+    /// left yet.
     pub fn take_output(&mut self, id: ConnectionId, to: &mut BytesMut, now: Now) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;

@@ -38,7 +38,7 @@ impl SessionMemory {
 }
 
 impl Hub {
-    /// Maximum number of bytes that sessions and connections may hold now.
+    /// Returns the maximum number of bytes that sessions and connections may hold now.
     pub(super) fn max_session_bytes(&self) -> usize {
         let configured = self.limits.max_session_bytes;
         let short = self.session_memory.short_limit;

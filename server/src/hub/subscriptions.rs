@@ -1,10 +1,11 @@
-//! Subscriptions: filters without wildcards by their text, the others in trees with one level of a filter per edge.
+//! Subscriptions. Filters without wildcards are found by their text, the others in trees with one level of a filter per edge.
 //!
-//! There is a tree for each last level of filters with as many levels as the topic, one for those that end in `+`, and one for all
-//! that end in `#`. A topic is looked up in the trees of its own last level, so filters that differ from it there cost nothing.
+//! Filters with wildcards are grouped by their number of levels. Each group has a tree for each last level, and one for filters that end in
+//! `+`. All filters that end in `#` share one tree. A topic is looked up in the trees of its own last level, so filters that differ from it
+//! there cost nothing.
 //!
-//! Matching walks a tree along the levels of the topic. A filter that differs from the topic at its end only is walked to that end,
-//! and there may be many, so a [`Search`] goes on [in slices](SubscriptionTree::search), between which subscriptions may come and go.
+//! Matching walks a tree along the levels of the topic. A filter that differs from the topic at its end only is walked to that end, and
+//! there may be many. So a [`Search`] goes on [in slices](SubscriptionTree::search), between which subscriptions may come and go.
 mod matches;
 mod node;
 mod search;

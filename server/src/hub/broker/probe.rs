@@ -28,7 +28,7 @@ pub(super) struct Probe {
     /// Number of the last probe. Its payload, so that a late probe of a former connection is not taken for this one.
     number: u64,
     experience: Experience,
-    /// Whether the log says of this connection that probes do not work.
+    /// Whether the log has reported for this connection that probes do not work.
     is_reported: bool,
     /// Whether the last connection ended because of a lost probe, and nothing was delivered since.
     pub(super) is_failing: bool,

@@ -5,9 +5,9 @@ use std::collections::BinaryHeap;
 
 /// Matching subscriptions: found filter by filter, and given out subscriber by subscriber.
 ///
-/// The subscribers of each filter are found in their order, so `found` consists of sorted runs. Giving out one subscriber merges the
-/// heads of these runs, which takes as long as it has subscriptions, and the logarithm of the number of runs for each. No step
-/// takes longer the more subscribers there are.
+/// The subscribers of each filter are found in their order, so `found` consists of sorted runs. Giving out one subscriber merges the heads
+/// of these runs. For each of its subscriptions, that takes the logarithm of the number of runs. No step takes longer the more subscribers
+/// there are.
 #[derive(Debug)]
 pub(crate) struct Matches<S> {
     /// Subscriptions in the order in which they were found.

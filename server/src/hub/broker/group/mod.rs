@@ -3,7 +3,7 @@
 //! ```text
 //!   KEYNOTIFY ──▶ any server ──▶ log ──▶ every server: the same watches
 //!                                          ├─ keeper: answers, and notifies
-//!                                          └─ others: set aside what they would say
+//!                                          └─ others: set aside what they would send
 //! ```
 //!
 //! A request about a watch goes into the [log](entry) of the group, through the broker. Every server executes it when it comes back, in the

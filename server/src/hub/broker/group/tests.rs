@@ -22,7 +22,7 @@ enum Said {
     Known(Arc<str>, BTreeMap<u64, Watch>),
 }
 
-/// Whether a key is watched, and where the log says so.
+/// Whether a key is watched, and the position of that entry in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Watch {
     is_on: bool,
