@@ -25,7 +25,7 @@
 //! - [`next_dirty`](Hub::next_dirty) names connections that have output ([`take_output`](Hub::take_output))
 //!   or are to be closed ([`closing`](Hub::closing));
 //! - [`take_batch`](Hub::take_batch) is what the storage has to keep next;
-//! - [`next_verification`](Hub::next_verification) is a login that takes too long to be looked at between others;
+//! - [`next_verification`](Hub::next_verification) is a login to be verified on another thread, since that takes long;
 //! - [`next_wakeup`](Hub::next_wakeup) is when to call [`tick`](Hub::tick).
 //!
 //! A driver reports that too much waits for the storage with [`set_storage_full`](Hub::set_storage_full). The same calls always give the
