@@ -26,7 +26,7 @@ pub(super) struct Party {
 pub(super) type Reasons = (Cause, Cow<'static, str>);
 
 impl Hub {
-    /// A connection of this peer was closed at once, since there are too many.
+    /// Counts and logs a connection of this peer that was closed at once, since there are too many.
     pub fn turned_away(&mut self, peer: &Peer, now: Now) {
         self.statistics.connects_refused += 1;
         self.ends.count(EndReason::TooManyConnections);
@@ -40,19 +40,19 @@ impl Hub {
         );
     }
 
-    /// A connection of this peer was closed at once, since the server stops.
+    /// Counts a connection of this peer that was closed at once, since the server stops.
     pub(crate) fn not_served(&self, peer: &Peer) {
         self.ends.count(EndReason::ServerStopped);
         tracing::debug!(%peer, "refusing a connection: the server stops");
     }
 
-    /// The network connection failed; [`closed`](Self::closed) follows.
+    /// Ends a connection whose network connection failed; [`closed`](Self::closed) follows.
     pub fn failed(&mut self, id: ConnectionId, error: &std::io::Error, now: Now) {
         self.log_end(id, EndReason::NetworkError, &error.to_string(), None, now);
         self.end(id, Parting::Silent, WillOutcome::Published, now);
     }
 
-    /// Whether a line about this client may be written.
+    /// Returns whether a line about this client may be written.
     pub(super) fn may_log(
         &mut self,
         line: Line,
@@ -206,7 +206,7 @@ impl Hub {
         }
     }
 
-    /// Notes that the client of a connection was refused something.
+    /// Notes a refusal for the client of a connection.
     #[cold]
     pub(super) fn note_refusal(
         &mut self,
@@ -218,7 +218,7 @@ impl Hub {
         self.refuse_client(id, (cause, why.into()), None, now);
     }
 
-    /// Notes that the client of a connection was refused something that is about this key.
+    /// Notes a refusal for the client of a connection, with the key that it is about.
     #[cold]
     pub(super) fn refuse_client(
         &mut self,
@@ -238,7 +238,7 @@ impl Hub {
         self.refuse(party, peer.as_ref(), reasons, key, now);
     }
 
-    /// Returns the reasons to note of a request's outcome, if it is a refusal. To be called before the next request is asked.
+    /// Returns the reasons to note if a request's outcome is a refusal. To be called before the next request is executed.
     pub(super) fn refusal(&mut self, outcome: &Outcome) -> Option<Reasons> {
         let error = match outcome {
             Outcome::Unknown => return None,
@@ -298,7 +298,7 @@ impl Hub {
         })
     }
 
-    /// Logs the numbers of lines that were left out, if that is due.
+    /// Logs the numbers of omitted lines, if that is due.
     pub(super) fn report_lines_left_out(&mut self, now: Now) {
         for left_out in self.lines.take_report(now.mono_ms) {
             let source = left_out.source.as_deref().map(shortened);

@@ -1,4 +1,4 @@
-//! What waits to be handed out: in which order, behind what, and how much memory it takes.
+//! Fan-outs that wait to be delivered: their order, their dependencies and their memory.
 use super::fanout::{Fanout, Publication, What};
 use crate::budget::{Charge, Gauge};
 use foldhash::quality::RandomState;
@@ -6,31 +6,31 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-/// With so much memory of notifications that wait, requests that may write wait too, in bytes. The last one may exceed it.
+/// Memory of waiting notifications, in bytes, at which requests that may write wait too. The last notification may exceed it.
 const MOST_NOTIFICATION_BYTES: usize = 32 * 1024 * 1024;
 
-/// Memory of a notification besides its key, its value and who gets it.
+/// Memory of a notification besides its key, its value and its recipients.
 const NOTIFICATION_BYTES: usize = 512;
 
-/// Notifications and messages that have not reached everybody yet, first the one that is next.
+/// Notifications and messages that have not reached all their recipients, the next one first.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
     fanouts: VecDeque<Fanout>,
-    /// How many there are of one key or to one topic, by its hash. Two with one hash wait for each other, no more.
+    /// Number of items for each key or topic, by its hash. Items with equal hashes wait for each other, without other harm.
     about: HashMap<u64, About>,
     hash: RandomState,
     /// Memory of the notifications, without their values.
     notification_bytes: usize,
     messages: usize,
-    /// Memory of who is still to get the messages.
+    /// Memory of the recipients of the messages.
     target_bytes: usize,
 }
 
-/// What waits of one key, or to one topic.
+/// The waiting items of one key or topic.
 #[derive(Debug, Default)]
 struct About {
     count: usize,
-    /// Who gets the last one. Most others share it.
+    /// Recipients of the last item. Most other items share this list.
     clients: Option<Arc<Vec<Arc<str>>>>,
 }
 
@@ -43,17 +43,17 @@ impl Backlog {
         self.fanouts.is_empty()
     }
 
-    /// Whether so many notifications wait that nothing is to be changed before some have been handed out.
+    /// Returns whether so many notifications wait that some must be handed out before the next change.
     pub(super) fn is_full(&self) -> bool {
         self.notification_bytes >= MOST_NOTIFICATION_BYTES
     }
 
-    /// Memory of who is still to get messages, if any wait.
+    /// Returns the memory of the recipients of waiting messages, or `None` if no message waits.
     pub(super) fn target_bytes(&self) -> Option<usize> {
         (self.messages > 0).then_some(self.target_bytes)
     }
 
-    /// Whether something waits that has to reach everybody before this does.
+    /// Returns whether an item of the same key or topic waits, which must reach all its recipients first.
     pub(super) fn is_before(&self, what: &What) -> bool {
         !self.is_empty() && self.about.contains_key(&self.subject(what))
     }
@@ -65,7 +65,7 @@ impl Backlog {
         }
     }
 
-    /// Something comes behind all others. What it takes is counted until it has [ended](Self::ended).
+    /// Appends an item. Its memory is counted until it has [ended](Self::ended).
     pub(super) fn push(&mut self, mut fanout: Fanout, gauge: &Gauge) {
         let subject = self.subject(&fanout.what);
         let about = self.about.entry(subject).or_default();
@@ -77,7 +77,7 @@ impl Backlog {
                     .clients
                     .as_ref()
                     .is_some_and(|shared| Arc::ptr_eq(shared, clients));
-                // Otherwise a change of who watches has made another list of them.
+                // Otherwise the set of watching clients has changed, which made another list.
                 let own = if is_shared { 0 } else { clients.len() };
                 about.clients = Some(Arc::clone(clients));
                 let bytes =
@@ -93,22 +93,22 @@ impl Backlog {
         self.fanouts.push_back(fanout);
     }
 
-    /// The subscribers of a message that waits are found by now.
+    /// Counts the subscribers of a waiting message, which are found by now.
     pub(super) fn found_targets(&mut self, publication: &Publication) {
         self.target_bytes += publication.target_bytes;
     }
 
-    /// What is next. It stays counted: it comes [back](Self::put_back), or has [ended](Self::ended).
+    /// Takes the next item. The item stays counted until it is [put back](Self::put_back) or has [ended](Self::ended).
     pub(super) fn take(&mut self) -> Option<Fanout> {
         self.fanouts.pop_front()
     }
 
-    /// What was taken goes on in another turn.
+    /// Puts a taken item back, to continue in another turn.
     pub(super) fn put_back(&mut self, fanout: Fanout) {
         self.fanouts.push_front(fanout);
     }
 
-    /// What was taken has reached everybody.
+    /// Stops counting a taken item, which has reached all its recipients.
     pub(super) fn ended(&mut self, what: &What) {
         let subject = self.subject(what);
         if let Some(about) = self.about.get_mut(&subject) {

@@ -1,9 +1,9 @@
-//! Watching the wall clock: what the log and the health say of it.
+//! Observation of the wall clock, for the log and the health report.
 use super::Hub;
 use crate::clock::Now;
 use crate::service::{Skew, SkewSign, TOLERANCE_MS};
 
-/// Difference between two looks from which on the wall clock was set.
+/// Smallest difference between two looks at the wall clock that counts as a step, in milliseconds.
 const STEP_MS: u64 = 1_000;
 
 /// The wall clock as it was seen last.
@@ -16,7 +16,7 @@ pub(super) struct ClockLook {
     steps: u64,
 }
 
-/// Figures of the wall clock.
+/// Metrics of the wall clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClockFigures {
     /// Sign that the clock is wrong.
@@ -35,7 +35,7 @@ impl ClockFigures {
         self.skew.map(|sign| sign.skew)
     }
 
-    /// Whether versions are ahead of the clock by more than clients may be.
+    /// Returns whether versions are ahead of the clock by more than clients may be.
     pub(crate) fn are_versions_ahead(&self) -> bool {
         self.version_ahead_ms > TOLERANCE_MS
     }
@@ -52,7 +52,7 @@ impl Hub {
         }
     }
 
-    /// Logs what has changed about the wall clock.
+    /// Logs changes of the wall clock.
     pub(super) fn watch_clock(&mut self, now: Now) {
         let offset_ms = now
             .wall_ms

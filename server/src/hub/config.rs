@@ -1,29 +1,29 @@
-//! What a hub is made with.
+//! Configuration of a hub.
 use super::broker::BrokerTerms;
 use super::limits::HubLimits;
 use crate::access::{Authenticator, Policy};
 use crate::audit::EndCounts;
 use std::sync::Arc;
 
-/// What a [`Hub`](super::Hub) is made with.
+/// Configuration of a [`Hub`](super::Hub).
 #[derive(Debug, Clone, Default)]
 pub struct HubConfig {
     /// Limits of connections and sessions.
     pub limits: HubLimits,
-    /// Who may connect.
+    /// Rules about the clients that may connect.
     pub authenticator: Authenticator,
-    /// What they may do; without it, everything.
+    /// Rights of clients; `None` allows everything.
     pub policy: Option<Arc<Policy>>,
-    /// The user property by which a SET asks for its key to be kept, with its value, if it is not `aio-persistence: true`.
+    /// User property, with its value, by which a SET asks to persist its key, if it is not `aio-persistence: true`.
     pub persist_property: Option<(String, String)>,
-    /// The broker behind which it is, if there is one.
+    /// The broker in front of the hub, if there is one.
     pub broker: Option<BrokerTerms>,
-    /// Numbers of ended connections, which those that end before they reach the hub have in common.
+    /// Numbers of ended connections, shared with connections that end before they reach the hub.
     pub ends: EndCounts,
-    /// Whether all users of this machine can reach a listener that demands no certificate: keys are shown over HTTP without the token
-    /// only then.
+    /// Whether all users of this machine can reach a listener that demands no certificate. Keys are shown over HTTP without the token only
+    /// if they can.
     pub anonymous_local_users: bool,
-    /// Seed of the client ids that the server assigns, so that a simulation can be repeated. Without it they come from the random source
-    /// of the system, and no client can tell the next one from its own.
+    /// Seed of the client ids that the server assigns, so that a simulation can be repeated. Without it they come from the random source of
+    /// the system, and no client can derive another id from its own.
     pub client_id_seed: Option<u64>,
 }

@@ -23,7 +23,7 @@ const MAX_CLIENT_ID_BYTES: usize = 1024;
 const CONNACK_3_UNACCEPTABLE_VERSION: [u8; 4] = [0x20, 2, 0, 1];
 
 impl Hub {
-    /// A client that is accepted gets its session.
+    /// Gives an accepted client its session.
     pub(super) fn try_connect(
         &mut self,
         id: ConnectionId,
@@ -133,7 +133,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Ends the connection that an existing session may have, and the session too if a new one is to begin.
+    /// Ends the connection of an existing session, and the session too if a new one is to begin.
     fn take_over(
         &mut self,
         old: SessionId,
@@ -155,7 +155,7 @@ impl Hub {
         self.sessions.get(old).map(|_| old)
     }
 
-    /// Continues a session. Its will is not published any more.
+    /// Continues a session and cancels its will.
     fn resume(
         &mut self,
         id: SessionId,
@@ -228,7 +228,7 @@ impl Hub {
         }
     }
 
-    /// Refuses a CONNECT for a reason that the client is told.
+    /// Refuses a CONNECT for a reason that is sent to the client.
     pub(super) fn refuse_connect(
         &mut self,
         id: ConnectionId,
@@ -241,7 +241,7 @@ impl Hub {
         self.refuse_party(id, party, reasons, (reason, why), now);
     }
 
-    /// Refuses the CONNECT of this party. `reasons` is what the log has, and `told` what the client is told.
+    /// Refuses the CONNECT of this party. `reasons` is logged, and `told` is sent to the client.
     pub(super) fn refuse_party(
         &mut self,
         id: ConnectionId,
@@ -274,7 +274,7 @@ impl Hub {
             ..ConnAck::new(reason)
         };
         if self.append_connack(id, &connack).is_err() {
-            // A client that does not even take the few bytes without the text sees the end [MQTT-3.1.2-24].
+            // A client that does not even accept the few bytes without the text only sees the connection end [MQTT-3.1.2-24].
             let _ = self.append_connack(id, &ConnAck::new(reason));
         }
         self.end_refused(id, now);
@@ -309,7 +309,7 @@ impl Hub {
         }
     }
 
-    /// Ends a connection whose last word is a CONNACK.
+    /// Ends a connection after a CONNACK as its last packet.
     fn end_refused(&mut self, id: ConnectionId, now: Now) {
         self.statistics.connects_refused += 1;
         self.log_end(id, EndReason::ConnectRefused, "", None, now);
@@ -326,7 +326,7 @@ fn next_of_seed(state: &mut u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Whether a will may not go to this topic: it would be a request, or look as if the store had sent it.
+/// Returns whether a will to this topic is forbidden: it would be a request, or look like a message of the store.
 fn is_reserved(topic: &str) -> bool {
     topic == topic::REQUEST || topic::is_from_store(topic)
 }

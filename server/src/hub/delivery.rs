@@ -1,5 +1,4 @@
-//! Output to clients: straight into the connection's buffer if nothing is in the way, else through the
-//! session's queue.
+//! Output to clients: directly into the connection's buffer if nothing is in the way, else through the session's queue.
 use super::message::Delivery;
 use super::session::{Content, InFlight, Queued, Session};
 use super::statistics::Statistics;
@@ -14,12 +13,12 @@ use slotmap::Key;
 use statestore_protocol::mqtt::publish::set_dup;
 use statestore_protocol::mqtt::{EncodeError, ReasonCode};
 
-/// The subscribers of a message so far.
+/// Result so far of routing a message.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Routed {
-    /// There were some.
+    /// Whether there were subscribers.
     pub(super) is_matched: bool,
-    /// Some got it, or will.
+    /// Whether some of them got it, or will.
     pub(super) is_taken: bool,
 }
 
@@ -33,8 +32,8 @@ impl Hub {
         }
     }
 
-    /// Moves the output of a connection that may leave now to the end of `to`, which holds what was taken before and
-    /// has not left yet.
+    /// Moves the output of a connection that may leave now to the end of `to`. That buffer holds output that was taken before and has not
+    /// left yet.
     pub fn take_output(&mut self, id: ConnectionId, to: &mut BytesMut, now: Now) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
@@ -49,7 +48,7 @@ impl Hub {
         if !to.is_empty() {
             return;
         }
-        // What waited for the last output to leave.
+        // Messages that waited for the last output to leave.
         if let Some(connection) = self.connections.get_mut(id) {
             connection.take_output(to);
             if to.is_empty() {
@@ -75,7 +74,7 @@ impl Hub {
         }
     }
 
-    /// Something was appended to the output of a connection. What that entails is done once for all packets of a turn.
+    /// Notes that output was appended to a connection. The work that follows is done once for all packets of a turn.
     #[inline]
     pub(super) fn appended(&mut self, id: ConnectionId) {
         match &mut self.at_work {
@@ -97,12 +96,12 @@ impl Hub {
         }
     }
 
-    /// The name under which a connection waits for a commit.
+    /// Returns the name under which a connection waits for a commit.
     fn waiter(id: ConnectionId) -> Waiter {
         Waiter(id.data().as_ffi())
     }
 
-    /// Hands a message to one client; whether it got it or will.
+    /// Delivers a message to one client. Returns whether the client got it or will.
     pub(super) fn deliver(
         &mut self,
         id: SessionId,
@@ -138,7 +137,7 @@ impl Hub {
         }
         let queued = Queued::new(delivery, hold);
         if is_full || !session.has_room(&self.limits) || !session.may_send_now() {
-            // Without output under way, nothing would have it sent later.
+            // Without pending output, no event would cause it to be sent later.
             let is_stuck = !has_memory && connection.outstanding() == 0;
             let is_queued = self.enqueue(id, queued, now);
             if is_stuck {
@@ -151,8 +150,8 @@ impl Hub {
         sent
     }
 
-    /// Puts a message into the queue of a session. If that is full, the message is lost; a client that is
-    /// connected and does not keep up is disconnected.
+    /// Puts a message into the queue of a session. If the queue is full, the message is lost, and a connected client that does not keep up
+    /// is disconnected.
     pub(super) fn enqueue(&mut self, id: SessionId, queued: Queued, now: Now) -> bool {
         let Some(session) = self.sessions.get_mut(id) else {
             return false;
@@ -175,8 +174,8 @@ impl Hub {
         false
     }
 
-    /// Sends what waits in a session, as far as Receive Maximum and output buffer allow: first what was in
-    /// flight when the former connection ended, then the queue.
+    /// Sends the messages that wait in a session, as far as Receive Maximum and output buffer allow. Messages that were in flight when the
+    /// former connection ended go first, then the queue.
     pub(super) fn send_waiting(&mut self, id: SessionId, now: Now) {
         let Some(session) = self.sessions.get_mut(id) else {
             return;
@@ -238,7 +237,7 @@ impl Hub {
         }
     }
 
-    /// Hands out the notifications of what was just changed, at the request of `origin` if there was one.
+    /// Delivers the notifications of the last changes, which `origin` requested if there was a request.
     pub(super) fn tell_watchers(&mut self, origin: Option<ConnectionId>, now: Now) {
         if self.service.has_notifications() {
             let mut notifications = std::mem::take(&mut self.notifications);
@@ -249,7 +248,7 @@ impl Hub {
     }
 }
 
-/// Sends one QoS 1 message for which there is room; whether the client takes one of this size.
+/// Sends a QoS 1 message for which there is room. Returns whether the client accepts one of this size.
 fn send(
     session: &mut Session,
     connection: &mut Connection,
@@ -298,7 +297,7 @@ enum Resent {
     NoMemory,
 }
 
-/// Sends the next message again that a former connection had in flight.
+/// Sends again the next message that a former connection had in flight.
 fn resend(
     session: &mut Session,
     connection: &mut Connection,

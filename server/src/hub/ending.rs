@@ -20,9 +20,9 @@
 //!        the socket is gone, in whatever phase ────────────────────────────▶ closed: forgotten
 //! ```
 //!
-//! All arrows to the right and down are [`Hub::end`]. Where it leaves `Open`, the session is taken off the connection
-//! before anything else can happen to either: its watches end, its will is published or waits, and it ends or waits for
-//! its client. A client that is told of the end is told so after all that it may know by then.
+//! All arrows to the right and down are [`Hub::end`]. Where it leaves `Open`, the session is taken off the connection before anything else
+//! can happen to either. The watches of the session end, its will is published or waits, and the session ends or waits for its client. A
+//! DISCONNECT to the client follows all output that may be sent by then.
 use super::backlog::Backlog;
 use super::fanout::Publication;
 use super::message::Message;
@@ -33,30 +33,30 @@ use crate::clock::Now;
 use crate::connection::{Connection, Parting, Phase, Stage};
 use statestore_protocol::mqtt::{Disconnect, ReasonCode, Will};
 
-/// What happens to a will when a connection ends.
+/// Handling of a will when a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WillOutcome {
-    /// It is published, at once or after its delay.
+    /// Publication, at once or after the will's delay.
     Published,
-    /// The client ended the connection in order, or never had it.
+    /// No publication: the client ended the connection in order, or was never accepted.
     Dropped,
 }
 
-/// A connection that has lost its session, which is still to be told.
+/// A session whose connection has ended, and its will, until [`settle`](Hub::settle) processes them.
 #[derive(Debug)]
 pub(super) struct Detached {
     session: SessionId,
     will: Option<Box<Will>>,
 }
 
-/// How many turns handing out gets at the end of the process: a second or so.
+/// Number of turns for deliveries at the end of the process: about a second.
 const LAST_TURNS: usize = 10_000;
 
-/// A session with this expiry interval does not end by itself.
+/// Expiry interval of a session that does not end by itself.
 const NEVER: u32 = u32::MAX;
 
 impl Hub {
-    /// A client's DISCONNECT.
+    /// Processes a client's DISCONNECT.
     #[cold]
     pub(super) fn disconnect(
         &mut self,
@@ -86,14 +86,13 @@ impl Hub {
         self.end(id, Parting::Silent, will, now);
     }
 
-    /// Ends an open connection with a DISCONNECT. What it would still have been told about writes that are not
-    /// durable is forgotten.
+    /// Ends an open connection with a DISCONNECT. Pending output about writes that are not durable is dropped.
     #[cold]
     pub(super) fn fail(&mut self, id: ConnectionId, reason: ReasonCode, why: &str, now: Now) {
         self.fail_for(id, EndReason::of(reason), reason, why, now);
     }
 
-    /// The same, where the reason code does not say it all.
+    /// Does the same with an end reason, where the reason code alone is not enough.
     #[cold]
     pub(super) fn fail_for(
         &mut self,
@@ -106,7 +105,7 @@ impl Hub {
         self.fail_by(id, None, end_reason, reason, why, now);
     }
 
-    /// The same, for a connection that ends because of what this peer does.
+    /// Does the same for a connection that ends because of an action of this peer.
     pub(super) fn fail_by(
         &mut self,
         id: ConnectionId,
@@ -131,7 +130,7 @@ impl Hub {
         self.end(id, Parting::WithLastWord, WillOutcome::Published, now);
     }
 
-    /// Ends a connection without a word.
+    /// Ends a connection without a packet.
     #[cold]
     pub(super) fn drop_connection(
         &mut self,
@@ -144,11 +143,11 @@ impl Hub {
         self.end(id, Parting::Silent, WillOutcome::Published, now);
     }
 
-    /// The one way on which a connection ends; it may be gone twice, first with some output that is to leave before, then
-    /// at once.
+    /// Ends a connection; every end goes through this function. A connection may end twice: first with some output that is to leave before,
+    /// then at once.
     ///
-    /// The session is taken off here, and [`settle`](Self::settle) does the rest, so that a will that overflows another
-    /// client's queue does not end that client within this call.
+    /// The session is taken off here, and [`settle`](Self::settle) does the rest. So a will that overflows another client's queue does not
+    /// end that client within this call.
     pub(super) fn end(
         &mut self,
         id: ConnectionId,
@@ -173,7 +172,7 @@ impl Hub {
         self.mark_dirty(id);
     }
 
-    /// Finishes what began in this call: lingering connections, sessions that lost theirs, and more held than may be.
+    /// Finishes the work of this call: lingering connections, sessions that lost their connection, and evictions.
     pub(super) fn settle(&mut self, now: Now) {
         self.settle_detached(now);
         let held = self.held_bytes();
@@ -256,7 +255,7 @@ impl Hub {
         }
     }
 
-    /// The timer of a connection has fired.
+    /// Processes the timer of a connection.
     pub(super) fn connection_due(&mut self, id: ConnectionId, now: Now) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
@@ -299,8 +298,8 @@ impl Hub {
         }
     }
 
-    /// The storage cannot keep writes any more. Nothing that waits for it leaves; wills are published and all clients
-    /// disconnected with "implementation specific error".
+    /// Ends all connections, since the storage cannot keep writes any more. Output that waits for the storage is dropped. Wills are
+    /// published, and all clients are disconnected with "implementation specific error".
     pub fn storage_failed(&mut self, now: Now) {
         self.end_all(
             ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR,
@@ -309,10 +308,10 @@ impl Hub {
         );
     }
 
-    /// The server stops: all clients are disconnected with "server shutting down".
+    /// Stops the server: disconnects all clients with "server shutting down".
     ///
-    /// All sessions end with the process, therefore all wills are published first [MQTT-3.1.2-8], without their delay; to
-    /// those who are connected, since nothing is kept for others.
+    /// All sessions end with the process. Therefore all wills are published first [MQTT-3.1.2-8], without their delay. Only connected
+    /// clients receive them, since nothing is kept for others.
     pub fn shut_down(&mut self, now: Now) {
         self.end_all(
             ReasonCode::SERVER_SHUTTING_DOWN,
@@ -321,7 +320,7 @@ impl Hub {
         );
     }
 
-    /// Ends all connections since the process ends, and with it all sessions: their wills are published before.
+    /// Ends all connections, since the process ends and all sessions with it. Publishes their wills before.
     pub(super) fn end_all(&mut self, reason: ReasonCode, why: &str, now: Now) {
         let connections = self.connections.values_mut();
         let mut wills: Vec<_> = connections.filter_map(Connection::take_will).collect();

@@ -1,5 +1,7 @@
-//! Who gives way when all sessions and connections together hold too much, or when there are too many sessions:
-//! whoever holds most, never somebody who holds no more than a fair share.
+//! Eviction when all sessions and connections together hold too much memory, or when there are too many sessions.
+//!
+//! The largest holders of memory are evicted first. A holder with no more than its fair share, which is the target divided by the number of
+//! holders, is never evicted.
 use super::{ConnectionId, Hub, SessionId};
 use crate::audit::EndReason;
 use crate::clock::Now;
@@ -8,7 +10,7 @@ use crate::large_allocations::LargeAllocations;
 use statestore_protocol::mqtt::ReasonCode;
 use std::collections::BinaryHeap;
 
-/// Whose memory it is.
+/// Owner of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Holder {
     /// A session, with the connection that it may have.
@@ -17,7 +19,7 @@ enum Holder {
     Connection(ConnectionId),
 }
 
-/// How much sessions and connections may hold now.
+/// Limits of the memory of sessions and connections.
 #[derive(Debug)]
 pub(super) struct SessionMemory {
     /// When more than this is held, the largest holders are evicted.
@@ -36,15 +38,15 @@ impl SessionMemory {
 }
 
 impl Hub {
-    /// Maximum number of bytes that sessions and connections may hold now.
+    /// Returns the maximum number of bytes that sessions and connections may hold now.
     pub(super) fn max_session_bytes(&self) -> usize {
         let configured = self.limits.max_session_bytes;
         let short = self.session_memory.short_limit;
         short.map_or(configured, |limit| limit.min(configured))
     }
 
-    /// The process has no memory left: entries do not grow, and sessions and connections may hold `limit` bytes. Or it has some
-    /// again: `None`.
+    /// Sets whether the process has no memory left. If so, entries do not grow, and sessions and connections may hold `limit` bytes; `None`
+    /// means that there is memory again.
     pub(crate) fn set_memory_short(&mut self, limit: Option<usize>, now: Now) {
         self.service.set_memory_short(limit.is_some());
         self.session_memory.short_limit = limit;
@@ -57,12 +59,12 @@ impl Hub {
         self.session_memory.short_limit.is_some()
     }
 
-    /// Sets the judge of large packets and values.
+    /// Sets the check of large packets and values.
     pub(crate) fn set_large_allocations(&mut self, large_allocations: LargeAllocations) {
         self.large_allocations = large_allocations;
     }
 
-    /// Returns whether the input of a connection may take so many bytes.
+    /// Returns whether the input of a connection may take `bytes` bytes.
     pub(crate) fn allows_input(&self, bytes: usize) -> bool {
         self.large_allocations.allows(bytes)
     }
@@ -81,17 +83,17 @@ impl Hub {
         self.service.relocate()
     }
 
-    /// Bytes that sessions and connections hold, with the watches and remembered answers that the service keeps
-    /// for them. What several share is counted once.
+    /// Returns the bytes that sessions and connections hold, with the watches and remembered answers that the service keeps for them.
+    /// Shared memory is counted once.
     pub(crate) fn held_bytes(&self) -> usize {
         self.gauge.bytes() + self.service.client_bytes()
     }
 
-    /// Makes room if too much is held. Somewhat more than necessary is freed, so that looking for it is rare: much more
-    /// of what waits for somebody who is not there, a little more of what others hold.
+    /// Evicts holders if too much is held, and frees more than necessary so that this is rare. Sessions without a connection are evicted
+    /// until much is free, connected clients only until a little is free.
     pub(super) fn make_room(&mut self, now: Now) {
         let most = self.max_session_bytes();
-        // At least so much that whoever comes back next can be sent the largest message.
+        // Enough for the largest message to the next client that reconnects.
         let message = self.limits.max_packet_bytes as usize + self.limits.max_output_bytes;
         let enough = most - message.clamp(most / 8, most / 2);
         let little = most - most / 64;
@@ -114,11 +116,11 @@ impl Hub {
                 }
             }
         }
-        // If it did not help, then looking again will not help either before there is more.
+        // If this did not help, looking again does not help before more is held.
         self.session_memory.tight_at_bytes = most.max(self.held_bytes() + most / 64);
     }
 
-    /// The largest on top.
+    /// Returns the holders of memory, the largest on top.
     fn holders(&self) -> BinaryHeap<(usize, Holder)> {
         let sessions = self
             .sessions
@@ -131,7 +133,7 @@ impl Hub {
         sessions.chain(connections).collect()
     }
 
-    /// Bytes that a session holds, as if nothing of it was shared.
+    /// Returns the bytes that a session holds, as if nothing of it was shared.
     fn holding(&self, id: SessionId) -> usize {
         let Some(session) = self.sessions.get(id) else {
             return 0;
@@ -153,8 +155,8 @@ impl Hub {
         }
     }
 
-    /// Ends the connection of a session that has one; otherwise drops the oldest message that waits in it, or, if none
-    /// does, ends it.
+    /// Ends the connection of a session that has one. Otherwise drops the oldest message that waits in the session, or ends the session if
+    /// none does.
     fn give_way(&mut self, id: SessionId, now: Now) {
         let Some(session) = self.sessions.get_mut(id) else {
             return;
@@ -187,7 +189,7 @@ impl Hub {
         self.drop_connection(id, EndReason::Evicted, why, now);
     }
 
-    /// Ends a session that has no connection so that there is room for another one; false if all have one.
+    /// Ends a session without a connection to make room for another one. Returns false if all have a connection.
     pub(super) fn evict_session(&mut self, now: Now) -> bool {
         let Some(id) = self.sessions.least_missed() else {
             return false;

@@ -1,8 +1,7 @@
-//! Notifications and messages that go to many clients: a part of them at a time, so that others have their turn
-//! between.
+//! Delivery of notifications and messages to many clients, a part at a time so that other work has its turn in between.
 //!
-//! Who caused one waits until all have it: its further packets stay in its socket. So no more of these wait than
-//! there are connections, and those that nobody here has caused are bounded by [`MOST_FANOUTS`].
+//! The connection that causes a fan-out waits until all recipients have it: its further packets stay in its socket. So no more of these
+//! fan-outs wait than there are connections. Fan-outs that no connection here has caused are bounded by [`MOST_FANOUTS`].
 use super::delivery::Routed;
 use super::message::{Delivery, Message, Payload};
 use super::session::Session;
@@ -16,33 +15,33 @@ use statestore_protocol::mqtt::{EncodedProperties, PacketId, PublishHeader, QoS,
 use statestore_protocol::{property, topic};
 use std::sync::Arc;
 
-/// With so many that wait, nothing is taken over that nobody here has caused: expiry, and what others changed.
+/// Number of waiting fan-outs at which no more are taken over that no connection here has caused: expiry, and changes by others.
 pub(super) const MOST_FANOUTS: usize = 1024;
 
-/// Most deliveries of a turn.
+/// Maximum number of deliveries of a turn.
 const TURN_DELIVERIES: usize = 64;
 
-/// Most bytes of payload, and of topics of notifications, that a turn copies; the last delivery may exceed it.
+/// Maximum number of bytes of payload, and of topics of notifications, that a turn copies; the last delivery may exceed it.
 const TURN_PAYLOAD: usize = 256 * 1024;
 
-/// Visits of filters at once when a message is published: most messages need fewer ...
+/// Visits of filters at once when a message is published. Most messages need fewer.
 const FIRST_VISITS: usize = 500;
 
-/// ... and of a turn for those that need more, in which nothing else happens.
+/// Visits of filters of a turn for a message that needs more. The turn does nothing else.
 const TURN_VISITS: usize = 2_000;
 
-/// With so much memory of who is still to get messages, no more are taken, in bytes: each of thousands of clients may publish
-/// something that goes to thousands.
+/// Memory of the recipients of waiting messages at which no more messages are taken, in bytes. Each of thousands of clients may publish a
+/// message to thousands.
 const MOST_TARGET_BYTES: usize = 32 * 1024 * 1024;
 
-/// A message that takes no more of it is taken all the same.
+/// Memory of the recipients up to which a message is always taken, in bytes.
 const FEW_TARGET_BYTES: usize = 4 * 1024;
 
-/// One notification or message on its way.
+/// A notification or message on its way to its recipients.
 #[derive(Debug)]
 pub(super) struct Fanout {
     pub(super) what: What,
-    /// Who caused it and waits for its end.
+    /// The connection that caused it and waits for its end.
     origin: Option<ConnectionId>,
 }
 
@@ -60,14 +59,14 @@ pub(super) struct Notification {
     properties: Arc<EncodedProperties>,
     /// The write that must be durable before it may leave; 0 for none.
     pub(super) hold: u64,
-    /// The client that is next.
+    /// Index of the next client.
     next: usize,
-    /// What it holds besides its payload, if it waits.
+    /// Reservation for its memory besides the payload, if it waits.
     pub(super) waiting: Option<Charge>,
 }
 
 impl Notification {
-    /// What one client gets, under its topic.
+    /// Returns the message to one client, under the client's topic.
     pub(super) fn message(&self, topic: String) -> Message {
         let (properties, payload) = (self.properties.clone(), self.payload.clone());
         Message::to(topic.into(), properties, payload, None)
@@ -82,24 +81,24 @@ pub(super) struct Publication {
     publisher: Option<SessionId>,
     search: Searched,
     targets: Matches<SessionId>,
-    /// Memory of these.
+    /// Memory of the targets.
     pub(super) target_bytes: usize,
     routed: Routed,
-    /// Of the PUBLISH that is acknowledged when all have the message.
+    /// Packet identifier of the PUBLISH that is acknowledged when all subscribers have the message.
     packet_id: Option<PacketId>,
 }
 
-/// How far the subscribers of a message are found.
+/// Progress of finding the subscribers of a message.
 #[derive(Debug)]
 enum Searched {
-    /// Not at all: a message that waits behind others takes no memory for subscribers.
+    /// No search yet: a message that waits behind others takes no memory for subscribers.
     Unsearched,
     Partly(Search<SessionId>),
     Wholly,
 }
 
 impl Publication {
-    /// A message from this session; `packet_id` is that of the PUBLISH, if it is to be acknowledged.
+    /// Creates a message from this session. `packet_id` is that of the PUBLISH, if it is to be acknowledged.
     pub(super) fn new(
         message: Message,
         qos: QoS,
@@ -129,14 +128,14 @@ impl Publication {
     }
 }
 
-/// What is left of a turn.
+/// The work that a turn may still do.
 #[derive(Debug)]
 struct Turn {
     deliveries: usize,
     payload: usize,
-    /// Of filters, in search of subscribers.
+    /// Visits of filters in search of subscribers.
     visits: usize,
-    /// It goes on where a former turn ended.
+    /// Whether the turn continues work that has waited.
     is_later: bool,
 }
 
@@ -166,13 +165,12 @@ impl Turn {
 }
 
 impl Hub {
-    /// Whether something is to be handed out that waits for its turn, or somebody to be judged after a
-    /// [change](Self::begin_change).
+    /// Returns whether a fan-out waits for its turn, or a session waits to be judged after a [change](Self::begin_change).
     pub fn has_work(&self) -> bool {
         !self.fanouts.is_empty() || self.is_changing()
     }
 
-    /// Does the next part of that.
+    /// Does the next part of that work.
     pub fn work(&mut self, now: Now) {
         let (has_judged, has_handed) = (self.judge_next(now), self.hand_out_next(now));
         if has_judged || has_handed {
@@ -180,7 +178,7 @@ impl Hub {
         }
     }
 
-    /// Hands out the next part of what waits for its turn; whether there was anything.
+    /// Delivers the next part of the waiting fan-outs. Returns whether there were any.
     fn hand_out_next(&mut self, now: Now) -> bool {
         let had_some = !self.fanouts.is_empty();
         let was_full = self.fanouts.is_full();
@@ -192,7 +190,7 @@ impl Hub {
             if self.hand_out(&mut fanout, &mut turn, now) {
                 self.fanouts.ended(&fanout.what);
                 if turn.deliveries == before {
-                    // Nobody gets it, which takes time as well.
+                    // A fan-out without recipients takes time as well.
                     turn.deliveries -= 1;
                 }
             } else {
@@ -205,9 +203,9 @@ impl Hub {
         had_some
     }
 
-    /// Finds the subscribers of a message, hands it to them, and acknowledges it at the end.
+    /// Finds the subscribers of a message, delivers it to them, and acknowledges it at the end.
     ///
-    /// If they are not found within [`FIRST_VISITS`], the search continues in turns of its own, one message after the other.
+    /// If they are not found within [`FIRST_VISITS`], the search starts over in turns of its own, one message after the other.
     pub(super) fn begin_message(
         &mut self,
         mut publication: Publication,
@@ -222,7 +220,7 @@ impl Hub {
             .search(topic, publisher, &mut search, &mut visits);
         self.service.worked(self.subscriptions.take_work());
         if !is_done {
-            // It begins anew once it is the first.
+            // The search starts over once the message is the first.
             let what = What::Message(publication);
             self.begin(Fanout { what, origin }, true, now);
             return;
@@ -241,16 +239,16 @@ impl Hub {
                 let reason = ReasonCode::QUOTA_EXCEEDED;
                 return self.acknowledge(id, publication.packet_id, reason, why, now);
             }
-            // A will, which nobody can be told to send again.
+            // A will has no sender that could send it again.
             self.hand_out_next(now);
         }
-        // Its sender may have sent one before it that others still wait for: on a former connection, or before its will.
+        // An earlier message of its sender may still wait: from a former connection, or sent before its will.
         let what = What::Message(publication);
         let is_behind = self.fanouts.is_before(&what);
         self.begin(Fanout { what, origin }, is_behind, now);
     }
 
-    /// Begins to hand notifications to those who watch, each not before the one before it.
+    /// Begins to deliver notifications to the watching clients, each after the one before it.
     pub(super) fn begin_notifications(
         &mut self,
         notifications: impl Iterator<Item = Notify>,
@@ -264,7 +262,7 @@ impl Hub {
         }
     }
 
-    /// Begins to hand a notification to those who watch; whether some of them have to wait for it.
+    /// Begins to deliver a notification. Returns whether some of the watching clients have to wait for it.
     #[inline(never)]
     fn begin_notification(
         &mut self,
@@ -306,7 +304,7 @@ impl Hub {
         self.begin(Fanout { what, origin }, is_behind, now)
     }
 
-    /// Begins to hand something out, unless it is behind something that waits; whether it waits, or a part of it.
+    /// Begins a fan-out, unless it has to wait for another one. Returns whether it waits, or a part of it.
     fn begin(&mut self, mut fanout: Fanout, is_behind: bool, now: Now) -> bool {
         if !is_behind && self.hand_out(&mut fanout, &mut Turn::new(false), now) {
             return false;
@@ -318,7 +316,7 @@ impl Hub {
         true
     }
 
-    /// Hands something out until the turn is over; whether everybody has it.
+    /// Delivers a fan-out until the turn is over. Returns whether all recipients have it.
     fn hand_out(&mut self, fanout: &mut Fanout, turn: &mut Turn, now: Now) -> bool {
         let origin = fanout.origin;
         let is_done = match &mut fanout.what {
@@ -368,7 +366,7 @@ impl Hub {
         is_done
     }
 
-    /// Hands a message to some of its subscribers; whether all have it.
+    /// Delivers a message to some of its subscribers. Returns whether all have it.
     fn route(&mut self, publication: &mut Publication, turn: &mut Turn, now: Now) -> bool {
         if !self.find_targets(publication, turn) {
             return false;
@@ -390,7 +388,7 @@ impl Hub {
         publication.targets.is_empty()
     }
 
-    /// Notifies some of those who watch; whether all are.
+    /// Notifies some of the watching clients. Returns whether all are notified.
     fn notify(&mut self, notification: &mut Notification, turn: &mut Turn, now: Now) -> bool {
         // Its change may have become durable since the last turn.
         notification.hold = self.service.pending(notification.hold);
@@ -411,7 +409,7 @@ impl Hub {
                 self.statistics.dropped_no_session += 1;
                 continue;
             };
-            // Since the change it may have come to an end.
+            // The watch may have ended since the change.
             if turn.is_later && !self.service.is_watching(client, &notification.key) {
                 continue;
             }
@@ -426,8 +424,8 @@ impl Hub {
             };
             if let Some(connection) = self.takes_no_such_packet(session, &delivery, now) {
                 self.statistics.dropped_too_large += 1;
-                // MQTT would have the server go on as if it had sent it. But then an observer takes for the last state what is
-                // not, for ever; who comes back with another connection knows that something was missed.
+                // By MQTT, the server would go on as if it had sent it. But an observer would then take an outdated state for the last one,
+                // for ever. A client that reconnects knows that it has missed something.
                 let why = "a notification of a watched key exceeds the Maximum Packet Size of this client";
                 self.fail(connection, ReasonCode::PACKET_TOO_LARGE, why, now);
                 continue;
@@ -438,7 +436,7 @@ impl Hub {
         notification.next >= notification.clients.len()
     }
 
-    /// The connection of a session, if its client does not take a packet that is as large as this one.
+    /// Returns the connection of a session whose client does not accept a packet of this size.
     fn takes_no_such_packet(
         &self,
         session: SessionId,

@@ -1,4 +1,4 @@
-//! A map for places of which there are many, and in most of which is one entry, or none.
+//! A map for the many places that mostly have one entry, or none.
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -55,7 +55,7 @@ impl<K: Ord, V> Few<K, V> {
         }
     }
 
-    /// The value of this key, which is not there any more.
+    /// Removes a key and returns its value.
     pub(super) fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -77,7 +77,7 @@ impl<K: Ord, V> Few<K, V> {
         }
     }
 
-    /// Entries whose keys are behind this one, or all.
+    /// Returns the entries whose keys are greater than this one, or all.
     pub(super) fn behind(&self, key: Option<&K>) -> impl Iterator<Item = (&K, &V)> {
         let (one, many) = match self {
             Self::None => (None, None),

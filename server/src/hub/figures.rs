@@ -1,4 +1,4 @@
-//! What is counted and measured, for whoever watches the server.
+//! Metrics of the hub.
 use super::broker::{Broker, BrokerFigures};
 use super::clock::ClockFigures;
 use super::refusals::Refusals;
@@ -8,7 +8,7 @@ use crate::clock::Now;
 use crate::keyspace::remote::EngineFigures;
 use crate::service::{RequestFigures, Service};
 
-/// Everything of one moment.
+/// All metrics at one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct Figures {
     /// Counters and gauges.
@@ -25,11 +25,11 @@ pub(crate) struct Figures {
     pub(crate) watches: u64,
     /// Shortages that limit writes.
     pub(crate) shortages: Shortages,
-    /// Everybody may connect and do everything.
+    /// Whether any local user may connect and do everything.
     pub(crate) is_open: bool,
-    /// The engine that has the entries, if that is elsewhere.
+    /// The engine that stores the entries, if servers share it.
     pub(crate) engine: Option<EngineFigures>,
-    /// The broker behind which the store is, if there is one.
+    /// The broker in front of the store, if there is one.
     pub(crate) broker: Option<BrokerFigures>,
 }
 
@@ -45,12 +45,12 @@ pub(crate) struct Shortages {
 }
 
 impl Hub {
-    /// It is so late now, in microseconds since any moment: told around turns and commits, it is how requests are measured.
+    /// Sets the present time, in microseconds since any moment. Calls around turns and commits measure the requests.
     pub(crate) fn measure(&mut self, now_us: u64) {
         self.service.measure(now_us);
     }
 
-    /// The service behind it.
+    /// Returns the service behind the hub.
     pub fn service(&self) -> &Service {
         &self.service
     }
@@ -65,7 +65,7 @@ impl Hub {
         self.anonymous_local_users = can_connect;
     }
 
-    /// Everything that is counted and measured.
+    /// Returns all metrics.
     pub(crate) fn figures(&mut self, now: Now) -> Figures {
         Figures {
             statistics: self.statistics(),

@@ -1,4 +1,4 @@
-//! What those see and do who look after the server: a bounded part at a time, since everybody waits for it.
+//! Views and actions of operators. Each handles a bounded part of a list, since all clients wait meanwhile.
 use super::{Hub, SessionId};
 use crate::access::{Peer, Principal};
 use crate::clock::Now;
@@ -9,12 +9,12 @@ use bytes::Bytes;
 use statestore_protocol::mqtt::ReasonCode;
 use std::sync::Arc;
 
-/// Most connections, sessions or keys that are told at a time.
+/// Maximum number of connections, sessions or keys in a part of a list.
 pub(crate) const MOST_SHOWN: usize = 200;
-/// Most bytes of a value that may be the name of a holder.
+/// Maximum number of bytes of a value that may be the name of a holder.
 pub(crate) const MOST_HOLDER_BYTES: usize = 2048;
 
-/// A connection.
+/// A connection, as operators see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ConnectionView {
     pub(crate) peer: Peer,
@@ -23,51 +23,51 @@ pub(crate) struct ConnectionView {
     pub(crate) user: Option<String>,
     /// Bytes that have not been sent yet.
     pub(crate) outstanding: usize,
-    /// Memory that it takes.
+    /// Memory that the connection takes.
     pub(crate) held: usize,
 }
 
-/// A session.
+/// A session, as operators see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SessionView {
     pub(crate) client: Arc<str>,
     pub(crate) user: Option<String>,
     pub(crate) is_connected: bool,
     pub(crate) subscriptions: usize,
-    /// Bytes that wait for its client, or for its acknowledgement.
+    /// Bytes that wait for the session's client, or for its acknowledgement.
     pub(crate) held: usize,
-    /// Seconds that it outlives its connection.
+    /// Seconds that the session outlives its connection.
     pub(crate) expiry_s: u32,
 }
 
-/// A part of a list, and where the next one begins.
+/// A part of a list, and where the next part begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Part<T, C> {
     pub(crate) items: Vec<T>,
     pub(crate) next: Option<C>,
 }
 
-/// Where a list of keys goes on: behind a key of a page, or at its begin.
+/// Position in a list of keys: after a key of a page, or at the start of the page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct KeyCursor {
     pub(crate) token: Option<Bytes>,
     pub(crate) behind: Option<Bytes>,
 }
 
-/// A key that a lock or lease of a client is made of: it expires, and its value names who holds it.
+/// A key of a client's lock or lease: it expires, and its value names the holder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LockView {
     pub(crate) key: Bytes,
     pub(crate) holder: String,
     /// The client that holds it.
     pub(crate) client: String,
-    /// Whether that has a session now.
+    /// Whether that client has a session now.
     pub(crate) has_session: bool,
     pub(crate) entry: Look,
 }
 
 impl Hub {
-    /// Connections, from the one with this number on.
+    /// Returns connections, from the one at index `first` on.
     pub(crate) fn connections_from(&self, first: usize) -> Part<ConnectionView, usize> {
         let all = self.connections.values().skip(first);
         let items = all.take(MOST_SHOWN).map(|it| self.view(it)).collect();
@@ -85,7 +85,7 @@ impl Hub {
         }
     }
 
-    /// Sessions, from the one with this number on.
+    /// Returns sessions, from the one at index `first` on.
     pub(crate) fn sessions_from(&self, first: usize) -> Part<SessionView, usize> {
         let all = self.sessions.iter().skip(first).take(MOST_SHOWN);
         let items = all.map(|(_, session)| SessionView {
@@ -99,7 +99,7 @@ impl Hub {
         part(items.collect(), first, self.sessions.len())
     }
 
-    /// Keys that match a pattern; `None` if the cursor is none.
+    /// Returns keys that match a pattern, or `None` if the cursor is invalid.
     pub(crate) fn keys_from(
         &mut self,
         pattern: &Bytes,
@@ -110,13 +110,13 @@ impl Hub {
         Some(part_of_page(keys, next, from))
     }
 
-    /// Who watches a key.
+    /// Returns the clients that watch a key.
     pub(crate) fn watchers(&self, key: &[u8]) -> Vec<Arc<str>> {
         let watchers = self.service.watchers(key);
         watchers[..watchers.len().min(MOST_SHOWN)].to_vec()
     }
 
-    /// What an entry is now, and who watches it.
+    /// Returns the present entry of a key, and the clients that watch the key.
     pub(crate) fn entry(
         &self,
         key: &[u8],
@@ -127,7 +127,7 @@ impl Hub {
         (entry, self.watchers(key))
     }
 
-    /// Locks among a part of the keys that match a pattern.
+    /// Returns the locks among a part of the keys that match a pattern.
     pub(crate) fn locks_from(
         &mut self,
         pattern: &Bytes,
@@ -147,7 +147,7 @@ impl Hub {
         self.lock_of(key, entry)
     }
 
-    /// The lock that a key is, if it is one.
+    /// Returns the lock that a key stands for, if it is one.
     pub(crate) fn lock_of(&self, key: Bytes, entry: Look) -> Option<LockView> {
         if entry.expires_in_ms.is_none() || entry.value_bytes > MOST_HOLDER_BYTES {
             return None;
@@ -168,17 +168,17 @@ impl Hub {
         })
     }
 
-    /// Whether keys are logged.
+    /// Returns whether keys are logged.
     pub(crate) fn logs_keys(&self) -> bool {
         self.limits.audit.logs_keys
     }
 
-    /// Whether what waits for this commit may be told.
+    /// Returns whether a commit is durable, so that its effect may be shown.
     pub(crate) fn is_durable(&self, commit: Commit) -> bool {
         self.service.pending(commit) == 0
     }
 
-    /// Disconnects a client; says whether it was connected.
+    /// Disconnects a client. Returns whether it was connected.
     pub(crate) fn disconnect_client(&mut self, client: &str, now: Now) -> bool {
         let session: Option<SessionId> = self.sessions.find(client);
         let connection = session
@@ -194,7 +194,7 @@ impl Hub {
     }
 }
 
-/// The part of a list that a page of the store is, from where it was to go on.
+/// Returns the part of a list that is in a page of the store, from the cursor on.
 pub(crate) fn part_of_page(
     mut keys: Vec<Bytes>,
     next: Option<Bytes>,
@@ -204,7 +204,7 @@ pub(crate) fn part_of_page(
         token: Some(token),
         behind: None,
     });
-    // If it is gone, the page comes again: rather a key twice than none.
+    // If the key is gone, the page is repeated: a key may appear twice rather than not at all.
     if let Some(behind) = &from.behind
         && let Some(place) = keys.iter().position(|key| key == behind)
     {
@@ -233,7 +233,7 @@ fn part<T>(items: Vec<T>, first: usize, len: usize) -> Part<T, usize> {
     }
 }
 
-/// The client of a holder's name, which is `{client id}/{session}/{number}/{duration in ms}`.
+/// Returns the client in a holder's name, which is `{client id}/{session}/{number}/{duration in ms}`.
 fn client_of(holder: &str) -> Option<&str> {
     let mut parts = holder.rsplitn(4, '/');
     let (duration, number) = (parts.next()?, parts.next()?);

@@ -1,9 +1,9 @@
-//! Requests whose outcome comes later: who waits for it, and how it gets out.
+//! Pending requests: the connection that waits for each outcome, and how the response is sent.
 //!
-//! Outcomes come in any order. The response goes out as it comes; PUBACKs keep the order of their PUBLISHes, for which each
-//! has its [place](Place). Room is kept meanwhile: a connection on which much is awaited is not read, and a session counts
-//! what is awaited as if it was queued. If the connection has ended when the outcome comes, the session gets the response,
-//! and the client, which has no PUBACK, delivers the request again and is answered again.
+//! Outcomes arrive in any order. A response is sent when its outcome arrives. PUBACKs keep the order of their PUBLISHes, for which each has
+//! its [place](Place). Room is reserved meanwhile: a connection with much pending is not read, and a session counts pending requests as if
+//! they were queued. If the connection has ended when the outcome arrives, the response goes to the session. The client, which has no
+//! PUBACK, delivers the request again and gets another response.
 use super::audit::key_of;
 use super::request::ReturnAddress;
 use super::{ConnectionId, Hub, SessionId};
@@ -14,10 +14,10 @@ use crate::service::{Outcome, Ticket};
 use bytes::Bytes;
 use statestore_protocol::mqtt::{KeptTopic, PacketId};
 
-/// Memory of a request under way besides what the client has sent: here, in the service and in the keyspace.
+/// Memory of a pending request besides what the client has sent: here, in the service and in the keyspace.
 const ASKER_BYTES: usize = 512;
 
-/// Who waits for an outcome.
+/// A pending request.
 #[derive(Debug)]
 pub(super) struct Asker {
     connection: ConnectionId,
@@ -26,13 +26,13 @@ pub(super) struct Asker {
     place: Place,
     response_topic: KeptTopic,
     correlation_data: Box<[u8]>,
-    /// What it asks, if keys are logged.
+    /// Payload of the request, if keys are logged.
     payload: Option<Bytes>,
     charge: Charge,
 }
 
 impl Hub {
-    /// A request with this payload has no outcome yet.
+    /// Registers a request with this payload, whose outcome is pending.
     #[inline(never)]
     pub(super) fn await_outcome(
         &mut self,
@@ -66,17 +66,17 @@ impl Hub {
         self.askers.insert(ticket, asker);
     }
 
-    /// How many requests wait for others to be asked of an engine together.
+    /// Returns how many requests wait to be sent to an engine together with others.
     pub fn gathered(&self) -> usize {
         self.service.gathered()
     }
 
-    /// No more come soon.
+    /// Sends the gathered requests, since no more come soon.
     pub fn ask_gathered(&mut self) {
         self.service.ask_gathered();
     }
 
-    /// Lets the outcomes out that have come.
+    /// Processes the outcomes that have arrived.
     pub(super) fn tell_outcomes(&mut self, now: Now) {
         while let Some((ticket, outcome)) = self.service.take_outcome() {
             if let Some(asker) = self.askers.remove(&ticket) {

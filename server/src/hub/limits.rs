@@ -1,4 +1,4 @@
-//! What the hub allows, and announces in CONNACK.
+//! Limits of the hub, some of which CONNACK announces.
 
 use crate::access::{LimitsOfUsers, Rates};
 use crate::audit::AuditOptions;
@@ -28,9 +28,8 @@ pub struct HubLimits {
     /// Most bytes of messages that wait in one session, or are in flight and may have to be sent again. The last
     /// message may exceed it.
     pub max_queued_bytes: usize,
-    /// Most bytes of memory that all sessions and connections together hold: queues, messages in flight, watches,
-    /// filters, aliases, wills, remembered answers, partial packets and output. Beyond it, whoever holds most gives
-    /// way.
+    /// Most bytes of memory that all sessions and connections together hold: queues, messages in flight, watches, filters, aliases, wills,
+    /// remembered answers, partial packets and output. Beyond it, the largest holders are evicted.
     pub max_session_bytes: usize,
     /// Bytes of output that a connection may have outstanding before messages wait in its session and its
     /// requests wait in its socket. One packet may exceed it.
@@ -41,7 +40,7 @@ pub struct HubLimits {
     pub max_filter_bytes: usize,
     /// How much all clients together may send in a second.
     pub rates: Rates,
-    /// What each user may have.
+    /// Limits of each user.
     pub users: LimitsOfUsers,
     /// Milliseconds that a connection which is to be closed gets for its last output.
     pub linger_ms: u64,
@@ -75,7 +74,7 @@ impl Default for HubLimits {
 }
 
 impl HubLimits {
-    /// Whether somebody may only send so much in a second.
+    /// Returns whether a limit of what clients may send in a second can apply.
     pub(super) fn has_rates(&self) -> bool {
         self.rates != Rates::default() || !self.users.is_empty()
     }

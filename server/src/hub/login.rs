@@ -1,5 +1,5 @@
-//! How a client proves who it is: in its CONNECT, in AUTH packets behind it, and again over the open connection (MQTT 5, sections
-//! 3.15 and 4.12).
+//! Authentication of clients: in CONNECT, in the AUTH packets that follow it, and again over the open connection (MQTT 5, sections 3.15 and
+//! 4.12).
 //!
 //! ```text
 //!   CONNECT, AUTH 0x19 ─▶ has its turn come? ─▶ look ─┬─▶ accepted, refused ─▶ CONNACK; AUTH 0x00, DISCONNECT
@@ -22,7 +22,7 @@ use bytes::Bytes;
 use statestore_protocol::mqtt::{Auth, Connect, ReasonCode};
 use std::sync::Arc;
 
-/// How long a client has for a newer token after the end of its own, in milliseconds.
+/// Milliseconds that a client has for a newer token after its own has expired.
 const GRACE_MS: u64 = 5_000;
 
 impl Hub {
@@ -31,20 +31,20 @@ impl Hub {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        // For the answer, also if it is a refusal.
+        // The limits hold for the response too, also if it is a refusal.
         connection.introduced(connect.limits);
         connection.prove(Shown::Connect(connect), Stage::Queued);
         self.begin_login(id, now);
     }
 
-    /// Looks at what a client has shown, if its turn has come.
+    /// Checks the credentials of a client, if its turn has come.
     fn begin_login(&mut self, id: ConnectionId, now: Now) {
         let Some(credentials) = self.connections.get(id).and_then(credentials) else {
             return;
         };
         match self.authenticator.pace(credentials) {
             Pace::Free => self.look_now(id, now),
-            // Its turn is looked at when somebody has time for it: until then, others may have been refused.
+            // Its turn is decided when a thread is free: until then, other logins may have been refused.
             Pace::InTurn(true) => self.queue(id, false, now),
             Pace::InTurn(false) => {
                 if self.has_turn(id, now) {
@@ -54,7 +54,7 @@ impl Hub {
         }
     }
 
-    /// The delay of a login is over.
+    /// Continues a login whose delay is over.
     pub(super) fn turn_has_come(&mut self, id: ConnectionId, now: Now) {
         if let Some(proving) = self
             .connections
@@ -66,17 +66,17 @@ impl Hub {
         let until_ms = now.mono_ms.saturating_add(self.limits.connect_timeout_ms);
         self.set_connection_timer(id, Some(until_ms));
         self.look_now(id, now);
-        // What came meanwhile.
+        // Packets that arrived meanwhile.
         self.mark_dirty(id);
     }
 
-    /// Whether what a client has shown may be looked at now; otherwise it waits, or is refused.
+    /// Returns whether the credentials of a client may be checked now. If not, the login waits or is refused.
     pub(super) fn has_turn(&mut self, id: ConnectionId, now: Now) -> bool {
         let Some(connection) = self.connections.get(id) else {
             return false;
         };
         if connection.session().is_some() {
-            // It has proven who it is, and proves nothing but that.
+            // The client is authenticated, and can only prove the same identity again.
             return true;
         }
         let claimed = credentials(connection).and_then(Authenticator::claimed);
@@ -103,7 +103,7 @@ impl Hub {
         false
     }
 
-    /// Looks at what a client has shown, or has somebody look at it.
+    /// Checks the credentials of a client, or queues them for another thread.
     fn look_now(&mut self, id: ConnectionId, now: Now) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
@@ -126,13 +126,13 @@ impl Hub {
         }
     }
 
-    /// Looks at what a client has shown; gives back what is to be done elsewhere.
+    /// Checks the credentials of a client. Returns the job for another thread, if one is needed.
     pub(super) fn look(&mut self, id: ConnectionId, now: Now) -> Option<Job> {
         let connection = self.connections.get(id)?;
         let step = self.authenticator.begin(credentials(connection)?, now);
         let since_ms = now.mono_ms;
         match step {
-            // Its refusal waits for longer than the hash would take, which is left to those that need it.
+            // The delayed refusal takes longer than the hash would, so the hash is left to other logins.
             Step::Job(Job::Nobody { .. }) if self.holds_back(id, now) => {
                 let refusal = self.reason_of_refusal(id);
                 self.refused(id, refusal, "wrong user name or password", since_ms, now);
@@ -149,7 +149,7 @@ impl Hub {
         }
     }
 
-    /// What a client has shown waits until somebody has time to look at it.
+    /// Queues a login until a thread has time to check it.
     fn queue(&mut self, id: ConnectionId, has_turn: bool, now: Now) {
         let Some(connection) = self.connections.get(id) else {
             return;
@@ -178,7 +178,7 @@ impl Hub {
                 }
                 self.append_auth(id, ReasonCode::CONTINUE_AUTHENTICATION, Some(question), now);
             }
-            // Only the begin of a login makes one, which is looked at in `look`.
+            // Only the begin of a login makes a job, and `look` handles that one.
             Step::Job(_) => self.turn_away(
                 id,
                 ReasonCode::UNSPECIFIED_ERROR,
@@ -188,8 +188,8 @@ impl Hub {
         }
     }
 
-    /// Somebody has [looked at](super::Verification::run) a login. If its connection is gone, or does not wait for it any
-    /// more, nothing happens.
+    /// Processes the result of a [verification](super::Verification::run). Nothing happens if its connection is gone or does not wait for
+    /// it any more.
     pub fn verified(&mut self, verified: Verified, now: Now) {
         let id = verified.connection;
         self.verifications.ended(id, verified.memory);
@@ -210,16 +210,16 @@ impl Hub {
                 Verdict::Unknown(why) => self.turn_away(id, ReasonCode::SERVER_BUSY, why, now),
             }
         } else {
-            // The users have changed since: what was found out does not count.
+            // The users have changed since, so the result does not count.
             proving.stage = Stage::Queued;
             self.look_now(id, now);
         }
-        // What came meanwhile.
+        // Packets that arrived meanwhile.
         self.mark_dirty(id);
         self.settle(now);
     }
 
-    /// What a client is told whose token or password is refused.
+    /// Returns the reason that is sent to a client whose token or password is refused.
     fn reason_of_refusal(&self, id: ConnectionId) -> Refusal {
         let method = self.connections.get(id).and_then(Connection::method);
         let reason = if method.is_some() {
@@ -230,7 +230,7 @@ impl Hub {
         (reason, "the credentials are not accepted")
     }
 
-    /// An AUTH of a client.
+    /// Processes an AUTH of a client.
     #[cold]
     pub(super) fn auth(&mut self, id: ConnectionId, auth: Auth, now: Now) {
         let Some(connection) = self.connections.get_mut(id) else {
@@ -256,7 +256,7 @@ impl Hub {
                 if let Stage::Asked(exchange) = asked {
                     proving.answer = Some(Answer { exchange, data });
                 }
-                // It says whether a password is right, so it waits for its turn.
+                // The result reveals whether a password is right, so it waits for its turn.
                 if self.has_turn(id, now) {
                     self.look_now(id, now);
                 }
@@ -274,7 +274,7 @@ impl Hub {
         }
     }
 
-    /// A client proves again who it is. Nobody else's password can be tried so.
+    /// Begins a re-authentication. A client cannot try the password of another user this way.
     fn begin_again(&mut self, id: ConnectionId, now: Now) {
         let connection = self.connections.get(id);
         let session = connection
@@ -316,7 +316,7 @@ impl Hub {
         }
     }
 
-    /// Who was accepted before has proven it again.
+    /// Completes a re-authentication.
     fn proven_again(&mut self, id: ConnectionId, login: Login, proof: Option<String>, now: Now) {
         let Some(owned) = self.connections.get(id).and_then(Connection::session) else {
             return;
@@ -330,7 +330,7 @@ impl Hub {
         session.principal = login.principal;
         session.proof = login.proof;
         session.is_unjudged = false;
-        // Who has other attributes may have other rights.
+        // Other attributes may mean other rights.
         if self.review(owned, now) != Reviewed::GoesOn {
             return;
         }
@@ -338,7 +338,8 @@ impl Hub {
         self.append_auth(id, ReasonCode::SUCCESS, proof, now);
     }
 
-    /// It holds until then who the client is, and a while longer, in which it may prove it again.
+    /// Sets the time until which the client's identity is valid. The connection lasts [`GRACE_MS`] longer, so that the client can
+    /// authenticate again.
     pub(super) fn hold_until(&mut self, id: ConnectionId, until_wall_ms: Option<u64>, now: Now) {
         let until_ms = until_wall_ms.map(|until_ms| {
             let left_ms = until_ms.saturating_sub(now.wall_ms);
@@ -350,7 +351,7 @@ impl Hub {
         }
     }
 
-    /// Returns whether a refusal of what a client has shown is held back.
+    /// Returns whether a refusal of the client's credentials is delayed.
     fn holds_back(&mut self, id: ConnectionId, now: Now) -> bool {
         let Some(connection) = self.connections.get(id) else {
             return false;
@@ -361,7 +362,7 @@ impl Hub {
             .is_some_and(|user| self.logins.holds_back(source, &user, now.mono_ms))
     }
 
-    /// Refuses what a client has shown, whose check began at `since_ms`.
+    /// Refuses the client's credentials, whose check began at `since_ms`.
     fn refused(&mut self, id: ConnectionId, refusal: Refusal, why: &str, since_ms: u64, now: Now) {
         let (reason, told) = refusal;
         let is_wrong = matches!(
@@ -390,7 +391,7 @@ impl Hub {
         let party = self.claimed_party(id);
         let leaves_ms = since_ms.saturating_add(REFUSAL_DELAY_MS);
         if is_wrong && leaves_ms > now.mono_ms && self.holds_back(id, now) {
-            // The log has it at once, also if the client does not wait for it.
+            // The refusal is logged at once, also if the client does not wait for it.
             self.note_refused_party(id, party, reasons, now);
             let connection = self.connections.get_mut(id);
             if let Some(proving) = connection.and_then(Connection::proving_mut) {
@@ -402,7 +403,7 @@ impl Hub {
         self.refuse_party(id, party, reasons, (reason, told), now);
     }
 
-    /// Ends a connection whose client cannot prove who it is, whether it is open or not.
+    /// Ends a connection whose client fails to authenticate, whether it is open or not.
     fn turn_away(&mut self, id: ConnectionId, reason: ReasonCode, why: &str, now: Now) {
         let connection = self.connections.get(id);
         if connection.and_then(Connection::session).is_some() {
@@ -458,7 +459,7 @@ impl Hub {
 
 const OTHER_PARTY: &str = "who authenticates again is somebody else";
 
-/// What a client has shown that has no answer yet.
+/// Returns the credentials of a client that are not accepted or refused yet.
 fn credentials(connection: &Connection) -> Option<Credentials<'_>> {
     let certificate = connection.certificate();
     Some(match &connection.proving()?.shown {

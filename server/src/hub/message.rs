@@ -7,7 +7,7 @@ use statestore_protocol::mqtt::{
 };
 use std::sync::Arc;
 
-/// What messages carry; cheap to clone, and counted once.
+/// Payload of messages; cheap to clone, and counted once.
 #[derive(Debug, Clone)]
 pub(crate) struct Payload(Arc<(Bytes, Charge)>);
 
@@ -25,7 +25,7 @@ impl Payload {
         &self.0.0
     }
 
-    /// Counts something else where this is counted.
+    /// Reserves memory for something else where this payload is counted.
     fn charge(&self, bytes: usize) -> Charge {
         self.0.1.beside(bytes)
     }
@@ -38,20 +38,20 @@ pub(crate) struct Message(Arc<Content>);
 #[derive(Debug)]
 struct Content {
     topic: Box<str>,
-    /// All but the message expiry and subscription identifiers.
+    /// All properties but the message expiry and subscription identifiers.
     properties: Arc<EncodedProperties>,
     payload: Payload,
-    /// When it expires, on the monotonic clock.
+    /// Time of expiry, on the monotonic clock.
     expires_ms: Option<u64>,
-    /// What it holds besides the payload.
+    /// Reservation for its memory besides the payload.
     charge: Charge,
 }
 
-/// One message for one subscriber.
+/// A message for one subscriber.
 #[derive(Debug, Clone)]
 pub(crate) struct Delivery {
     pub(crate) message: Message,
-    /// Of the subscriptions that match.
+    /// Identifiers of the matching subscriptions.
     pub(crate) identifiers: Box<[u32]>,
 }
 
@@ -60,7 +60,7 @@ fn expires_ms(seconds: Option<u32>, now_ms: u64) -> Option<u64> {
 }
 
 impl Message {
-    /// A message with the properties of `header`; its other fields but the topic do not matter.
+    /// Creates a message with the properties of `header`. Of the other fields, only the topic is used.
     pub(crate) fn new(
         header: &PublishHeader<'_>,
         payload: Payload,
@@ -75,14 +75,14 @@ impl Message {
         ))
     }
 
-    /// A message to `topic`, which may share its properties with messages to others.
+    /// Creates a message to `topic`, which may share its properties with other messages.
     pub(crate) fn to(
         topic: Box<str>,
         properties: Arc<EncodedProperties>,
         payload: Payload,
         expires_ms: Option<u64>,
     ) -> Self {
-        // As if nothing was shared, since nobody knows for how long it is.
+        // Counted as if nothing was shared, since it is unknown how long it is.
         let charge = payload.charge(topic.len() + properties.len() + size_of::<Content>());
         Self(Arc::new(Content {
             topic,
@@ -93,7 +93,7 @@ impl Message {
         }))
     }
 
-    /// What a client published to `topic`. Nothing of the receive buffer is kept.
+    /// Creates a message that a client published to `topic`. No part of the receive buffer is kept.
     pub(crate) fn published(
         publish: &Publish,
         topic: &str,
@@ -118,7 +118,7 @@ impl Message {
         )
     }
 
-    /// A will that is published now.
+    /// Creates the message of a will that is published now.
     pub(crate) fn will(will: &Will, now_ms: u64, gauge: &Gauge) -> Result<Self, EncodeError> {
         let user_properties: Vec<_> = will
             .user_properties
@@ -141,7 +141,7 @@ impl Message {
         )
     }
 
-    /// What it is published with; the message expiry is not among it.
+    /// Returns the header to publish the message with, without the message expiry.
     pub(crate) fn header(&self) -> PublishHeader<'_> {
         PublishHeader {
             topic: &self.0.topic,
@@ -150,24 +150,24 @@ impl Message {
         }
     }
 
-    /// What it carries.
+    /// Returns the payload.
     pub(crate) fn payload(&self) -> &[u8] {
         self.0.payload.bytes()
     }
 
-    /// Bytes that it takes, as if nothing of it was shared.
+    /// Returns the bytes that the message takes, as if nothing of it was shared.
     pub(crate) fn bytes(&self) -> usize {
         self.0.charge.bytes() + self.0.payload.len()
     }
 
-    /// Its topic.
+    /// Returns the topic.
     pub(crate) fn topic(&self) -> &str {
         &self.0.topic
     }
 }
 
 impl Delivery {
-    /// Whether its message expiry has passed.
+    /// Returns whether the message expiry has passed.
     pub(crate) fn is_expired(&self, now_ms: u64) -> bool {
         self.message
             .0
@@ -175,19 +175,19 @@ impl Delivery {
             .is_some_and(|expires_ms| expires_ms <= now_ms)
     }
 
-    /// Bytes that it takes while it waits, as if its message was not shared.
+    /// Returns the bytes that the delivery takes while it waits, as if its message was not shared.
     pub(crate) fn bytes(&self) -> usize {
         self.message.bytes() + self.own_bytes()
     }
 
-    /// Bytes that it takes besides its message. A queue may have room for twice as many.
+    /// Returns the bytes that the delivery takes besides its message. A queue may have room for twice as many.
     pub(crate) fn own_bytes(&self) -> usize {
         4 * self.identifiers.len() + 2 * size_of::<Queued>()
     }
 
-    /// Whether it is no larger, as a PUBLISH with a packet identifier.
+    /// Returns whether the PUBLISH, with a packet identifier, fits into `max_packet_bytes`.
     pub(crate) fn fits(&self, max_packet_bytes: u32, now_ms: u64) -> bool {
-        // What is counted for it, and all that a packet can have besides: lengths, expiry, identifiers of subscriptions.
+        // The counted bytes, and everything else that a packet can have: lengths, expiry, subscription identifiers.
         let most = self.message.bytes() + 5 * self.identifiers.len() + 64;
         if most <= max_packet_bytes as usize {
             return true;

@@ -1,21 +1,21 @@
-//! Sessions, subscriptions and the routing of messages: the door through which MQTT 5 clients reach the service, as a state
+//! Sessions, subscriptions and the routing of messages: the front end through which MQTT 5 clients reach the service. The hub is a state
 //! machine over bytes, without sockets, threads and clocks.
 //!
 //! ```text
 //!   driver ──bytes──▶ connection ──packet──▶ hub ──request in an envelope──▶ service
-//!                                             │  ◀──outcome, who is told──────┘
-//!                                             ├─ login      how a client proves who it is (access says who may)
-//!                                             ├─ connect    who has which session
+//!                                             │  ◀──outcome, recipients───────┘
+//!                                             ├─ login      authentication of clients (the rules are in access)
+//!                                             ├─ connect    the session of each client
 //!                                             ├─ publish    a request, or a message to subscribers
-//!                                             ├─ rates      who sends more than it may, and waits
-//!                                             ├─ later      whose answer is still to come
+//!                                             ├─ rates      connections that wait, since they sent too much
+//!                                             ├─ later      pending requests
 //!                                             ├─ delivery   to one client: at once, or through its queue
 //!                                             ├─ fanout     to many, a part at a time
 //!                                             ├─ ending     how connections and sessions end
-//!                                             ├─ eviction   who gives way when too much is held
-//!                                             ├─ policy     what sessions may do
+//!                                             ├─ eviction   sessions that end when too much is held
+//!                                             ├─ policy     rights of sessions
 //!                                             ├─ broker     requests and answers through another broker
-//!                                             └─ reload     other users while it runs
+//!                                             └─ reload     changes of users and rules while it runs
 //! ```
 //!
 //! [`Hub`] holds the connections, the sessions and the subscriptions, in front of the service. A driver tells it
@@ -25,21 +25,21 @@
 //! - [`next_dirty`](Hub::next_dirty) names connections that have output ([`take_output`](Hub::take_output))
 //!   or are to be closed ([`closing`](Hub::closing));
 //! - [`take_batch`](Hub::take_batch) is what the storage has to keep next;
-//! - [`next_verification`](Hub::next_verification) is a login that takes too long to be looked at between others;
+//! - [`next_verification`](Hub::next_verification) is a login to be verified on another thread, since that takes long;
 //! - [`next_wakeup`](Hub::next_wakeup) is when to call [`tick`](Hub::tick).
 //!
-//! A driver that has too much for the storage to take says so ([`set_storage_full`](Hub::set_storage_full)). The same calls
-//! always give the same bytes.
+//! A driver reports that too much waits for the storage with [`set_storage_full`](Hub::set_storage_full). The same calls always give the
+//! same bytes.
 //!
-//! # What it is
+//! # Scope
 //! A state store with enough of a broker for its clients: QoS 0 and 1, exact and wildcard subscriptions,
 //! persistent sessions with offline queues, wills. CONNACK says what is missing: QoS 2, retained messages,
 //! shared subscriptions. Sessions live in memory; they end with the process.
 //!
 //! # Requests
-//! A PUBLISH to the [request topic](statestore_protocol::topic::REQUEST) never reaches a subscriber. It is
-//! executed as its publisher; the response goes to its publisher, and a notification to the watching client, whether or
-//! not they subscribed, and to nobody else. A client may not publish below the store's notification topics.
+//! A PUBLISH to the [request topic](statestore_protocol::topic::REQUEST) never reaches a subscriber. It is executed in the name of its
+//! publisher. Only the publisher receives the response, and only the watching client its notification, whether or not they subscribed. A
+//! client may not publish below the store's notification topics.
 //!
 //! | request | answer |
 //! |---|---|
@@ -49,13 +49,13 @@
 //! | from a client that leaves so much unacknowledged that its session is full | PUBACK 0x97, quota exceeded; not executed |
 //! | waited here for longer than its message expiry | PUBACK 0x83 with a reason string; not executed |
 //! | response larger than the client's Maximum Packet Size | PUBACK 0x83 with a reason string; executed |
-//! | nobody knows whether it was executed | PUBACK without an error, no response |
+//! | unknown outcome | PUBACK without an error, no response |
 //!
 //! The outcome of a request may come later, and out of order. Room for its answer is kept meanwhile; PUBACKs wait for those
 //! of PUBLISHes that came before. If the connection ends, the request goes on, and the session gets the response.
 //!
 //! # Durability
-//! With a durable storage, nobody sees a state that a crash could undo, and nothing else waits for the disk:
+//! With a durable storage, no client sees a state that a crash could undo. Nothing else waits for the disk:
 //!
 //! | packet | leaves once this is durable |
 //! |---|---|
@@ -65,7 +65,8 @@
 //! | PUBACK of a request | what the response waits for, and not before the PUBACKs of PUBLISHes that came before [MQTT-4.6.0-2] |
 //! | everything else, PINGRESP too | nothing; but PUBACKs keep their order |
 //!
-//! So a response overtakes those that wait for the disk, and can leave before its PUBACK. What waits counts against the client's Receive Maximum.
+//! So a response overtakes those that wait for the disk, and can leave before its PUBACK. Waiting responses count against the client's
+//! Receive Maximum.
 mod audit;
 mod backlog;
 mod broker;
@@ -141,8 +142,8 @@ use std::task::{Context, Poll};
 use subscriptions::SubscriptionTree;
 use verification::Verifications;
 
-/// How much [work](Service::work) the packets of one connection may make before others get their turn; the last
-/// packet may exceed it.
+/// Amount of [work](Service::work) that the packets of one connection may cause before other connections have their turn. The last packet
+/// may exceed it.
 const TURN_WORK: usize = 400_000;
 
 /// Whether a driver has to close a connection.
@@ -150,13 +151,13 @@ const TURN_WORK: usize = 400_000;
 pub enum Closing {
     /// Keep it open.
     No,
-    /// Send what [`Hub::take_output`] still gives, then close.
+    /// Send what [`Hub::take_output`] still returns, then close.
     AfterOutput,
     /// Close at once.
     Now,
 }
 
-/// Whose time has come. Each has one timer at most.
+/// Owner of a timer. Each has one timer at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Timed {
     /// Connect time-out, keep-alive, or the end of lingering.
@@ -172,16 +173,16 @@ pub struct Hub {
     authenticator: Authenticator,
     policy: Option<Arc<Policy>>,
     anonymous_local_users: bool,
-    /// Who may connect, or the policy, has changed.
+    /// The last change of users or policy, until its result is taken.
     change: Option<Box<reload::Change>>,
     persist_property: Option<(String, String)>,
     logins: Logins,
     verifications: Verifications,
     senders: Senders,
     service: Service,
-    /// Room for notifications on their way from the service.
+    /// Buffer for notifications from the service.
     notifications: Vec<Notify>,
-    /// Who waits for an outcome that comes later.
+    /// Pending requests.
     askers: ByTicket<Asker>,
     operator_requests: OperatorRequests,
     connections: SlotMap<ConnectionId, Connection>,
@@ -191,25 +192,25 @@ pub struct Hub {
     dirty: VecDeque<ConnectionId>,
     /// The connection whose packets are being taken, and whether something was appended to its output since.
     at_work: Option<(ConnectionId, bool)>,
-    /// Too much waits for the storage.
+    /// Whether too much waits for the storage.
     is_storage_full: bool,
     /// Connections with a request that waits until there is room.
     waiting_for_room: Vec<ConnectionId>,
     /// Sessions whose connection ended in the current call.
     detached: VecDeque<Detached>,
-    /// What goes to many clients and has not reached all of them.
+    /// Notifications and messages that have not reached all recipients.
     fanouts: Backlog,
-    /// What sessions and connections hold.
+    /// Memory that sessions and connections hold.
     gauge: Gauge,
-    /// How much may be held.
+    /// Limits of that memory.
     session_memory: eviction::SessionMemory,
     large_allocations: LargeAllocations,
     client_id_seed: Option<u64>,
-    /// What all responses say alike, and the version of the one at hand.
+    /// Properties that all responses share, and the version of the present one.
     response_properties: EncodedProperties,
     response_version: EncodedTimestamp,
     spares: Spares,
-    /// For the output of whoever is at work.
+    /// Memory for the output of the connection whose packets are being processed.
     output_memory: Memory,
     statistics: Statistics,
     refusals: Refusals,
@@ -218,12 +219,12 @@ pub struct Hub {
     /// Limits of the audit trail.
     lines: LineLimiter,
     clock: clock::ClockLook,
-    /// The broker behind which the store is, if there is one.
+    /// The broker in front of the store, if there is one.
     broker: Option<Broker>,
 }
 
 impl Hub {
-    /// Without connections, in front of this service.
+    /// Creates a hub without connections, in front of this service.
     pub fn new(config: HubConfig, service: Service) -> Self {
         let broker = config.broker;
         Self {
@@ -267,7 +268,8 @@ impl Hub {
         }
     }
 
-    /// A connection of this peer, or from this address, was opened; `None` if there are too many, so that it has to be closed.
+    /// Opens a connection of this peer or address. Returns `None` if too many are open or too much is held: then the connection has to be
+    /// closed.
     pub fn opened(&mut self, peer: impl Into<Peer>, now: Now) -> Option<ConnectionId> {
         let peer = peer.into();
         if self.connections.len() >= self.limits.max_connections
@@ -291,11 +293,10 @@ impl Hub {
         Some(id)
     }
 
-    /// Bytes came. Whole packets are taken out of `input`; what stays in it is the begin of a packet, or
-    /// waits for output to leave, or for room in the storage: then the call is to be made again once
-    /// [`accepts_input`](Self::accepts_input) says so.
+    /// Processes received bytes. Whole packets are taken out of `input`. The rest is the begin of a packet, or it waits for output to leave
+    /// or for room in the storage. In that case, repeat the call once [`accepts_input`](Self::accepts_input) returns true.
     ///
-    /// Returns true if packets stay in `input` as other connections have their turn first: call it again after them.
+    /// Returns true if packets stay in `input` since other connections have their turn first: call it again after them.
     pub fn received(&mut self, id: ConnectionId, input: &mut BytesMut, now: Now) -> bool {
         self.service.begin_turn();
         let mut turn = Turn::default();
@@ -352,22 +353,22 @@ impl Hub {
         is_over
     }
 
-    /// Whether [`received`](Self::received) would take packets; otherwise a driver does not read either.
+    /// Returns whether [`received`](Self::received) would take packets. If not, a driver does not read either.
     pub fn accepts_input(&self, id: ConnectionId) -> bool {
         self.connections
             .get(id)
             .is_none_or(Connection::accepts_input)
     }
 
-    /// Bytes of output have left on a connection that does not [accept input](Self::accepts_input): its client is alive,
-    /// although nothing can come from it.
+    /// Notes that output has left on a connection that does not [accept input](Self::accepts_input). Its client is alive, although nothing
+    /// can arrive from it.
     pub fn progressed(&mut self, id: ConnectionId, now: Now) {
         if let Some(connection) = self.connections.get_mut(id) {
             connection.progressed(now.mono_ms);
         }
     }
 
-    /// The connection is gone, whoever closed it. Its id is not to be used any more.
+    /// Removes a connection that was closed by either side. Its id must not be used any more.
     pub fn closed(&mut self, id: ConnectionId, now: Now) {
         self.log_end(id, EndReason::ClientClosed, "", None, now);
         self.end(id, Parting::Silent, WillOutcome::Published, now);
@@ -376,7 +377,8 @@ impl Hub {
         self.connections.remove(id);
     }
 
-    /// Time has passed: keep-alive, wills, ends of sessions, expiry of keys; or the keyspace has [news](Self::poll_news).
+    /// Processes the passage of time: keep-alive, wills, ends of sessions, expiry of keys. Also processes [news](Self::poll_news) of the
+    /// keyspace.
     pub fn tick(&mut self, now: Now) {
         while let Some(timed) = self.timers.pop(now.mono_ms) {
             match timed {
@@ -386,7 +388,7 @@ impl Hub {
         }
         self.report_lines_left_out(now);
         self.watch_clock(now);
-        // What waits to be handed out goes first, so that it does not become ever more.
+        // Waiting fan-outs go first, so that their number does not keep growing.
         if self.fanouts.len() < MOST_FANOUTS {
             self.service.advance(now);
             self.tell_watchers(None, now);
@@ -396,7 +398,7 @@ impl Hub {
         self.settle(now);
     }
 
-    /// When [`tick`](Self::tick) has something to do next, in milliseconds of the monotonic clock.
+    /// Returns when [`tick`](Self::tick) has something to do next, in milliseconds of the monotonic clock.
     pub fn next_wakeup(&self) -> Option<u64> {
         let work_ms = self.has_work().then_some(0);
         let all = [
@@ -409,13 +411,12 @@ impl Hub {
         all.into_iter().flatten().min()
     }
 
-    /// Ready if the keyspace has something to tell, so that [`tick`](Self::tick) is to be called. Otherwise the context is
-    /// woken when it has.
+    /// Returns ready if the keyspace has news, so that [`tick`](Self::tick) is to be called. If not, wakes the context when it has.
     pub fn poll_news(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.service.poll_news(context)
     }
 
-    /// A connection that has output to take or is to be closed; each is named once, until something new comes up.
+    /// Returns a connection that has output to take or is to be closed. Each is returned once, until it changes again.
     pub fn next_dirty(&mut self) -> Option<ConnectionId> {
         loop {
             let id = self.dirty.pop_front()?;
@@ -426,7 +427,7 @@ impl Hub {
         }
     }
 
-    /// Whether the connection is to be closed.
+    /// Returns whether the connection is to be closed.
     pub fn closing(&self, id: ConnectionId) -> Closing {
         match self.connections.get(id).map(Connection::phase) {
             Some(Phase::Opening | Phase::Open(_)) => Closing::No,
@@ -435,17 +436,17 @@ impl Hub {
         }
     }
 
-    /// Writes to be made durable, with their sequence number; numbers rise by one.
+    /// Returns writes to be made durable, with their sequence number. Numbers rise by one.
     pub fn take_batch(&mut self) -> Option<(u64, Batch)> {
         self.service.take_batch()
     }
 
-    /// Whether [`take_batch`](Self::take_batch) has one.
+    /// Returns whether [`take_batch`](Self::take_batch) has a batch.
     pub fn has_batch(&self) -> bool {
         self.service.has_batch()
     }
 
-    /// The writes of all batches up to `sequence` are durable: what waited for them may leave.
+    /// Releases the output that waited for the writes of all batches up to `sequence`, which are durable now.
     pub fn durable(&mut self, sequence: u64) {
         for waiter in self.service.durable(sequence) {
             if waiter == broker::WAITER {
@@ -460,12 +461,12 @@ impl Hub {
         }
     }
 
-    /// Whether the storage has no room for more. Then SET, DEL and VDEL are refused with an error that says so; everything
-    /// else goes on, and what was executed before is answered once it is durable.
+    /// Sets whether the storage has no room. If so, SET, DEL and VDEL are refused with an error that says so. Everything else is served,
+    /// and responses to earlier requests leave once these are durable.
     pub fn storage_full(&mut self, is_full: bool, now: Now) {
         self.service.set_read_only(is_full);
         if is_full {
-            // Who waits for room is refused as well: there may be none for long.
+            // Requests that wait for room are refused as well: there may be none for long.
             self.end_waiting(now);
         }
     }

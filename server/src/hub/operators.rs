@@ -1,4 +1,4 @@
-//! Requests of operators. Over an engine that servers share their outcomes come later.
+//! Requests of operators. If servers share an engine, their outcomes come later.
 use super::Hub;
 use crate::access::Principal;
 use crate::clock::Now;
@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 /// The client id of operators.
 const OPERATOR: &str = "operator";
 
-/// Longest time that a request may wait for its execution.
+/// Longest time that a request may wait for its execution, in milliseconds.
 const PATIENCE_MS: u64 = 4_000;
 
-/// Most requests that are remembered; the oldest is forgotten when another one comes.
+/// Maximum number of requests that are remembered; the oldest is forgotten when another one comes.
 const MOST: usize = 4_096;
 
 /// Requests whose outcome was not taken, and the outcomes that came.
@@ -29,7 +29,7 @@ impl OperatorRequests {
         self.0.insert(ticket, None);
     }
 
-    /// Keeps an outcome if an operator asked for it; gives it back otherwise.
+    /// Keeps an outcome if an operator asked for it, and returns it if not.
     pub(super) fn put(&mut self, ticket: Ticket, outcome: Outcome) -> Option<Outcome> {
         match self.0.get_mut(&ticket) {
             Some(kept) => {
@@ -42,12 +42,12 @@ impl OperatorRequests {
 }
 
 impl Hub {
-    /// Whether the entries are in an engine that servers share.
+    /// Returns whether the entries are in an engine that servers share.
     pub(crate) fn is_over_an_engine(&self) -> bool {
         self.service.engine().is_some()
     }
 
-    /// Executes a request for an operator, with a fencing token or without.
+    /// Executes a request of an operator, with or without a fencing token.
     pub(crate) fn ask_for_operator(
         &mut self,
         command: &Command,
@@ -83,13 +83,13 @@ impl Hub {
         reception
     }
 
-    /// The outcome of a request of an operator, once it has come.
+    /// Returns the outcome of an operator's request, once it has come.
     pub(crate) fn take_operator_outcome(&mut self, ticket: Ticket) -> Option<Outcome> {
         let requests = &mut self.operator_requests.0;
         match requests.get(&ticket) {
             Some(None) => None,
             Some(Some(_)) => requests.remove(&ticket).flatten(),
-            // It was forgotten.
+            // The request was forgotten.
             None => Some(Outcome::Unknown),
         }
     }

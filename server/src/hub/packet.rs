@@ -1,4 +1,4 @@
-//! Packets as they come, to those who serve them.
+//! Dispatch of received packets.
 use super::refusals::Cause;
 use super::session::Content;
 use super::{ConnectionId, Hub};
@@ -9,7 +9,7 @@ use crate::connection::Connection;
 use statestore_protocol::mqtt::{DecodeError, Packet, ReasonCode};
 
 impl Hub {
-    /// A packet came.
+    /// Processes a packet.
     pub(super) fn packet(&mut self, id: ConnectionId, packet: Packet, now: Now) {
         let Some(connection) = self.connections.get(id) else {
             return;
@@ -66,7 +66,7 @@ impl Hub {
         }
     }
 
-    /// Something came that is no packet.
+    /// Processes input that is no packet.
     #[cold]
     pub(super) fn undecodable(
         &mut self,
@@ -90,7 +90,7 @@ impl Hub {
         }
     }
 
-    /// A proxy that is not trusted passes on an address.
+    /// Drops a connection on which a proxy that is not trusted passes on an address.
     #[cold]
     pub(super) fn untrusted_proxy(&mut self, id: ConnectionId, now: Now) {
         self.note_refusal(id, Cause::Protocol, UNTRUSTED, now);

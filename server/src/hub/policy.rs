@@ -1,4 +1,4 @@
-//! What sessions may do, where there is a policy.
+//! Rights of sessions, if there is a policy.
 use super::subscribe::may_have;
 use super::{Hub, SessionId};
 use crate::access::{Principal, Refusal, Rights};
@@ -7,7 +7,7 @@ use crate::clock::Now;
 use statestore_protocol::mqtt::{Connect, ReasonCode};
 use std::sync::Arc;
 
-/// What came of a look at what a session has.
+/// Result of the review of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reviewed {
     GoesOn,
@@ -15,7 +15,7 @@ pub(super) enum Reviewed {
 }
 
 impl Hub {
-    /// What the client of a CONNECT may do; `None` is everything.
+    /// Returns the rights of the client of a CONNECT; `None` allows everything.
     pub(super) fn rights(
         &self,
         principal: &Principal,
@@ -37,7 +37,7 @@ impl Hub {
         Ok(Some(rights))
     }
 
-    /// Whether a session has subscriptions, watches or a will that somebody with these rights may not have.
+    /// Returns whether a session has subscriptions, watches or a will that these rights do not allow.
     pub(super) fn has_more_than(&self, id: SessionId, rights: Option<&Rights>) -> bool {
         let (Some(session), Some(rights)) = (self.sessions.get(id), rights) else {
             return false;
@@ -60,8 +60,8 @@ impl Hub {
         will.is_none_or(|will| rights.may_publish(&will.topic))
     }
 
-    /// The principal of a session, or the policy, is another one than before. Ends the session if it has what it may not have any
-    /// more, and tells its client so.
+    /// Reviews a session whose principal or policy has changed. Ends the session and notifies its client if the session has more than its
+    /// new rights allow.
     pub(super) fn review(&mut self, id: SessionId, now: Now) -> Reviewed {
         let Err(rights) = self.judge(id) else {
             return Reviewed::GoesOn;
@@ -71,7 +71,7 @@ impl Hub {
         Reviewed::Ended { was_connected }
     }
 
-    /// Gives a session the rights of its principal, unless it has more than these allow: then they are given back, if there
+    /// Gives a session the rights of its principal. If the session has more than these allow, returns them as an error instead, if there
     /// are any.
     fn judge(&mut self, id: SessionId) -> Result<(), Option<Arc<Rights>>> {
         let Some(session) = self.sessions.get(id) else {
@@ -90,7 +90,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Ends a session and the connection that it may have; says whether it had one.
+    /// Ends a session and the connection that it may have. Returns whether it had one.
     fn end_unauthorized(&mut self, id: SessionId, may_publish_will: bool, now: Now) -> bool {
         let Some(session) = self.sessions.get_mut(id) else {
             return false;

@@ -29,7 +29,7 @@ impl Hub {
         }
     }
 
-    /// A PUBLISH that is no request.
+    /// Processes a PUBLISH that is not a request.
     #[inline(never)]
     fn message(
         &mut self,
@@ -86,7 +86,7 @@ impl Hub {
         self.begin_message(publication, Some(id), now);
     }
 
-    /// Acknowledges a PUBLISH, if it has QoS 1, with a text unless `why` is empty or the client wants none.
+    /// Acknowledges a PUBLISH, if it has QoS 1. The PUBACK has a text, unless `why` is empty or the client wants none.
     pub(super) fn acknowledge(
         &mut self,
         id: ConnectionId,
@@ -100,7 +100,7 @@ impl Hub {
         }
     }
 
-    /// Acknowledges a PUBLISH of QoS 1, at the place that its PUBACK may have.
+    /// Acknowledges a PUBLISH of QoS 1, at the place reserved for its PUBACK.
     pub(super) fn acknowledge_at(
         &mut self,
         id: ConnectionId,

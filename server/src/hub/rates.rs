@@ -1,7 +1,7 @@
-//! Who has sent more than it may in a second: nothing is read from it for a while, and nothing is lost.
+//! Rate limits: a connection that has sent more than it may in a second is not read from for a while. Nothing is lost.
 //!
-//! A second's worth may come at once. What comes beyond that is paid off before anything more is read, so that in the long run
-//! nobody gets more than its rate, however the packets are spread over time.
+//! The amount of one second may arrive at once. More has to be paid off before anything else is read. So in the long run no client exceeds
+//! its rate, however its packets are spread over time.
 use super::{ConnectionId, Hub};
 use crate::access::{LimitsOfUsers, Owner, Principal, Rates};
 use crate::clock::Now;
@@ -9,19 +9,19 @@ use std::collections::HashMap;
 
 const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
-/// How much may come at once, in the time that it is worth.
+/// Burst that may arrive at once, as the time in which it is paid off.
 const BURST_NS: u64 = NANOSECONDS_PER_SECOND;
-/// Users with nothing to pay off are forgotten when there are so many.
+/// Number of users at which those with nothing to pay off are forgotten.
 const MOST_REMEMBERED: usize = 1024;
 
-/// When everything that came so far is paid off.
+/// Time at which everything that arrived so far is paid off.
 #[derive(Debug, Clone, Copy, Default)]
 struct Debt {
     until_ns: u64,
 }
 
 impl Debt {
-    /// Adds so much of what `rate` of may come in a second. Says when the next is to be read, if not at once.
+    /// Adds `amount`, of which `rate` may arrive in a second. Returns when the next packet is to be read, if not at once.
     fn add(&mut self, amount: u64, rate: u64, now_ns: u64) -> Option<u64> {
         let cost_ns = amount.saturating_mul(NANOSECONDS_PER_SECOND) / rate;
         self.until_ns = self.until_ns.max(now_ns).saturating_add(cost_ns);
@@ -37,7 +37,7 @@ struct Sender {
 }
 
 impl Sender {
-    /// Says when the next packet of this sender is to be read, in nanoseconds, if not at once.
+    /// Returns when the next packet of this sender is to be read, in nanoseconds, if not at once.
     fn sent(&mut self, sent: Sent, rates: Rates, now_ns: u64) -> Option<u64> {
         let of_requests = rates
             .requests
@@ -50,14 +50,14 @@ impl Sender {
     }
 }
 
-/// A packet, as far as rates are concerned.
+/// A packet, as far as rates need it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sent {
     pub(super) is_publish: bool,
     pub(super) bytes: usize,
 }
 
-/// What everybody has sent.
+/// Debts of all clients together, and of each user.
 #[derive(Debug, Default)]
 pub(super) struct Senders {
     all: Sender,
@@ -65,7 +65,7 @@ pub(super) struct Senders {
 }
 
 impl Senders {
-    /// Says when the next packet of this user is to be read, in milliseconds, if not at once.
+    /// Returns when the next packet of this user is to be read, in milliseconds, if not at once.
     fn sent(
         &mut self,
         principal: &Principal,
@@ -94,7 +94,8 @@ impl Senders {
 }
 
 impl Hub {
-    /// A connection has sent a packet. If it, or everybody, has sent too much, it is not read from for a while.
+    /// Counts a packet of a connection. If its user, or all clients together, have sent too much, the connection is not read from for a
+    /// while.
     #[inline(never)]
     pub(super) fn count_rates(&mut self, id: ConnectionId, sent: Sent, now: Now) {
         let Some(connection) = self.connections.get_mut(id) else {
@@ -117,7 +118,7 @@ impl Hub {
         }
     }
 
-    /// What was paid off may go on; whether it was this that the timer of the connection was about.
+    /// Ends the pause of a connection whose debt is paid off. Returns whether its timer was for that.
     pub(super) fn ends_pause(&mut self, id: ConnectionId, now: Now) -> bool {
         let Some(connection) = self.connections.get_mut(id) else {
             return false;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Maximum number of entries in the list.
 const KEPT: usize = 100;
 
-/// The cause of a refusal, as far as it is counted apart.
+/// Cause of a refusal, as refusals are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Cause {
     /// Credentials that are not accepted.
@@ -18,9 +18,9 @@ pub(crate) enum Cause {
     Authorization,
     /// Too much is held, or there are too many of something.
     Quota,
-    /// Too often.
+    /// An exceeded rate limit.
     Rate,
-    /// There are too many connections.
+    /// Too many connections.
     Connections,
     /// Something that the protocol does not allow, or this server does not offer.
     Protocol,
@@ -33,7 +33,7 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
-    /// All of them, in the order of [`Refusals::counts`].
+    /// All causes, in the order of [`Refusals::counts`].
     pub(crate) const ALL: [Self; 9] = [
         Self::Login,
         Self::Authorization,
@@ -46,7 +46,7 @@ impl Cause {
         Self::Unavailable,
     ];
 
-    /// Its name in lower case.
+    /// Returns the name in lower case.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Login => "login",
@@ -61,7 +61,7 @@ impl Cause {
         }
     }
 
-    /// Returns the cause that a reason code stands for.
+    /// Returns the cause that belongs to a reason code.
     pub(super) fn of(reason: ReasonCode) -> Self {
         match reason {
             ReasonCode::BAD_USER_NAME_OR_PASSWORD | ReasonCode::BAD_AUTHENTICATION_METHOD => {
@@ -93,11 +93,11 @@ pub(crate) struct Refused {
     pub(crate) key: Option<Bytes>,
 }
 
-/// Equal refusals.
+/// Equal refusals, as one entry.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) refused: Refused,
-    /// Their number.
+    /// Number of refusals.
     pub(crate) count: u64,
     /// Time of the first one, on the wall clock.
     pub(crate) first_ms: u64,
@@ -108,13 +108,13 @@ pub(crate) struct Entry {
 
 /// The last refusals, and their numbers since the start.
 ///
-/// Equal refusals are one entry. When the list is full, an entry of the client goes that has most of them at the address that has most:
-/// no client removes what others were refused.
+/// Equal refusals are one entry. When the list is full, an entry is removed of the client with most entries at the address with most. So no
+/// client displaces the refusals of others.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Refusals {
-    /// The oldest first, by their last refusal.
+    /// Entries, the one with the oldest last refusal first.
     entries: Vec<Entry>,
-    /// By cause.
+    /// Numbers of refusals by cause.
     pub(crate) counts: [u64; Cause::ALL.len()],
     hash: RandomState,
 }
@@ -144,7 +144,7 @@ impl Refusals {
         });
     }
 
-    /// The entry that makes room: the oldest of the client with most entries, at the address with most.
+    /// Returns the entry that makes room: the oldest of the client with most entries, at the address with most.
     fn superfluous(&self) -> Option<usize> {
         let mut of_address: HashMap<_, usize> = HashMap::new();
         for Entry { refused, .. } in &self.entries {
@@ -167,7 +167,7 @@ impl Refusals {
         entries.position(|entry| of_client.get(&source(entry)) == Some(&most))
     }
 
-    /// The last ones, newest first.
+    /// Returns the last refusals, newest first.
     pub(crate) fn last(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().rev()
     }

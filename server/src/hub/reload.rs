@@ -1,4 +1,4 @@
-//! Other users and other rules while the server runs: who is there is judged a part at a time, so that others have their turn between.
+//! Changes of users and rules while the server runs. Sessions are judged a part at a time, so that other work has its turn in between.
 use super::policy::Reviewed;
 use super::{Hub, SessionId};
 use crate::access::{Authenticator, Policy, Standing};
@@ -7,22 +7,22 @@ use crate::clock::Now;
 use statestore_protocol::mqtt::ReasonCode;
 use std::sync::Arc;
 
-/// How much is looked at in a turn: a session counts as so much, each of its subscriptions and watches as one, and so do some of the rules,
-/// of which many may be about it. The last session may exceed it.
+/// Number of looks in a turn. A session counts as [`SESSION_LOOKS`], each of its subscriptions and watches as one. Each [`RULES_PER_LOOK`]
+/// rules count as one too, since many may concern the session. The last session may exceed the number.
 const TURN_LOOKS: usize = 256;
 const SESSION_LOOKS: usize = 8;
 const RULES_PER_LOOK: usize = 32;
 
-/// A change that has not reached everybody, or that nobody has asked about since.
+/// A change whose sessions are not all judged, or whose result was not taken yet.
 #[derive(Debug)]
 pub(super) struct Change {
-    /// Who could connect before, if that has changed.
+    /// The former users, if they have changed.
     former: Option<Authenticator>,
     /// Sessions that are still to be judged.
     sessions: Vec<SessionId>,
-    /// Clients behind the broker that are.
+    /// Clients behind the broker that are still to be judged.
     behind: Vec<Arc<str>>,
-    /// How many clients were disconnected.
+    /// Number of clients that were disconnected.
     disconnected: usize,
 }
 
@@ -33,19 +33,22 @@ impl Change {
 }
 
 impl Hub {
-    /// Who may connect, if that changes, and what clients may do, from now on. It holds at once for everybody who comes. Who is there is
-    /// judged in [`work`](Self::work), and goes on as before until then; [`take_changed`](Self::take_changed) says when all were.
+    /// Changes the users, if `authenticator` is given, and the policy. The change applies at once to every new connection. Existing
+    /// sessions are judged in [`work`](Self::work), and go on as before until then. [`take_changed`](Self::take_changed) reports when all
+    /// are judged.
     ///
-    /// Clients of users who are not known any more, or have another password now, or whose token was signed with a key that is gone,
-    /// are disconnected with "not authorized"; the sessions of the first end. A session that has what it may not have any more ends as
-    /// well, and its client is told the same; so nobody takes silence for news that there are none. All others go on.
+    /// A client is disconnected with "not authorized" if its user is not known any more or has another password. The same holds if its
+    /// token was signed with a removed key. If the user is not known any more, the session ends too.
+    ///
+    /// A session that has more than its rights allow also ends, and its client is disconnected in the same way. So no client takes silence
+    /// for an absence of changes. All others go on.
     pub fn begin_change(
         &mut self,
         authenticator: Option<Authenticator>,
         policy: Option<Arc<Policy>>,
         now: Now,
     ) {
-        // Who it was to reach would not be asked about it any more.
+        // The result of the change before could not be taken any more.
         while self.judge_next(now) {}
         self.settle(now);
         let former = authenticator.map(|authenticator| {
@@ -64,21 +67,19 @@ impl Hub {
         }));
     }
 
-    /// How many clients the last [change](Self::begin_change) has disconnected: once, and not before everybody was judged.
+    /// Returns how many clients the last [change](Self::begin_change) has disconnected: once, and not before all sessions are judged.
     pub fn take_changed(&mut self) -> Option<usize> {
         let change = self.change.take_if(|change| change.is_done())?;
         Some(change.disconnected)
     }
 
-    /// Who may connect from now on, at once for everybody, as by [`begin_change`](Self::begin_change). Says how many clients were
-    /// disconnected.
+    /// Changes the users, for all sessions at once, like [`begin_change`](Self::begin_change). Returns how many clients were disconnected.
     pub fn set_authenticator(&mut self, authenticator: Authenticator, now: Now) -> usize {
         self.begin_change(Some(authenticator), self.policy.clone(), now);
         self.finish_change(now)
     }
 
-    /// What clients may do from now on, at once for everybody, as by [`begin_change`](Self::begin_change). Says how many clients were
-    /// disconnected.
+    /// Changes the policy, for all sessions at once, like [`begin_change`](Self::begin_change). Returns how many clients were disconnected.
     pub fn set_policy(&mut self, policy: Option<Arc<Policy>>, now: Now) -> usize {
         self.begin_change(None, policy, now);
         self.finish_change(now)
@@ -90,12 +91,12 @@ impl Hub {
         self.take_changed().unwrap_or(0)
     }
 
-    /// Whether somebody is still to be judged.
+    /// Returns whether a session is still to be judged.
     pub(super) fn is_changing(&self) -> bool {
         self.change.as_ref().is_some_and(|change| !change.is_done())
     }
 
-    /// Judges some of those who are to be; whether there was anybody.
+    /// Judges some of the sessions that are to be judged. Returns whether there were any.
     pub(super) fn judge_next(&mut self, now: Now) -> bool {
         let Some(mut change) = self.change.take_if(|change| !change.is_done()) else {
             return false;
@@ -129,13 +130,13 @@ impl Hub {
         })
     }
 
-    /// Judges a session anew; whether its client was disconnected.
+    /// Judges a session anew. Returns whether its client was disconnected.
     fn reconsider(&mut self, id: SessionId, former: Option<&Authenticator>, now: Now) -> bool {
         let session = self.sessions.get_mut(id);
         if !session.is_some_and(|session| std::mem::take(&mut session.is_unjudged)) {
             return false;
         }
-        // First, so that nobody's will goes where it may not any more.
+        // Judged first, so that no will goes where it may not go any more.
         match self.review(id, now) {
             Reviewed::GoesOn => {}
             Reviewed::Ended { was_connected } => return was_connected,

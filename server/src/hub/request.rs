@@ -19,7 +19,7 @@ use statestore_protocol::{Hlc, topic};
 /// The status of every response of a store; errors of the store are in the payload.
 const STATUS_OK: &str = "200";
 
-/// What all responses say alike.
+/// Returns the properties that all responses share.
 pub(super) fn response_properties() -> EncodedProperties {
     let header = PublishHeader {
         content_type: Some(property::CONTENT_TYPE),
@@ -32,13 +32,13 @@ pub(super) fn response_properties() -> EncodedProperties {
     EncodedProperties::new(&header).expect("constants of a few bytes")
 }
 
-/// What a request needs to be answered over MQTT.
+/// The data needed to respond to a request over MQTT.
 #[derive(Clone, Copy)]
 pub(super) struct ReturnAddress<'a> {
     pub(super) packet_id: PacketId,
     pub(super) response_topic: CheckedTopic<'a>,
     pub(super) correlation_data: &'a [u8],
-    /// The place of its PUBACK, if that was promised.
+    /// Place of its PUBACK, if one is reserved.
     pub(super) place: Option<Place>,
 }
 
@@ -135,7 +135,7 @@ impl Hub {
         self.tell_outcomes(now);
     }
 
-    /// What a request says in its user properties.
+    /// Returns the properties of a request in its user properties.
     pub(super) fn request_properties(&self, publish: &Publish) -> RequestProperties {
         let mut properties = RequestProperties::parse(publish.user_property_bytes());
         if let Some((name, value)) = &self.persist_property {
@@ -147,7 +147,7 @@ impl Hub {
         properties
     }
 
-    /// Tells a client that is connected what became of its request.
+    /// Sends the outcome of a request to a client that is connected.
     pub(super) fn conclude(
         &mut self,
         id: ConnectionId,
@@ -166,12 +166,12 @@ impl Hub {
                 ReasonCode::QUOTA_EXCEEDED,
                 "too many responses are not acknowledged; the request was not executed",
             ),
-            // Of all codes, this one says that nothing was done, and that it may be in a moment.
+            // Of all codes, this one means that nothing was done, and that the request may succeed soon.
             Outcome::Refused(Refusal::Away) => (
                 ReasonCode::NO_MATCHING_SUBSCRIBERS,
                 "the storage does not answer; the request was not executed",
             ),
-            // An error would say that it was not executed. Without an answer, the client comes to know that nobody knows.
+            // An error would mean that it was not executed. Without a response, the client learns that the outcome is unknown.
             Outcome::Unknown => (ReasonCode::SUCCESS, ""),
         };
         self.acknowledge_at(id, to.packet_id, to.place, why, now);
@@ -199,7 +199,7 @@ impl Hub {
             return self.appended(id);
         }
         let is_full = connection.is_full();
-        // Who has received a response has seen its request acknowledged, if that leaves first.
+        // A client that has the response has seen its request acknowledged, if the PUBACK leaves first.
         let is_acknowledged_first = connection.output.leaves_with(hold, to.place);
         let answer = response.answer.filter(|_| is_acknowledged_first);
         let answer = answer.map(|number| Answer {
@@ -226,13 +226,13 @@ impl Hub {
             }
             return self.appended(id);
         }
-        // Four bytes, which the smallest Maximum Packet Size of any use allows.
+        // Four bytes, which fit into any Maximum Packet Size of use.
         let _ = connection.acknowledge(hold, to.place, &PubAck::success(to.packet_id));
         self.appended(id);
         self.queue_response(session_id, to, answered, answer);
     }
 
-    /// Puts a response into the queue of a session, which has kept room for it.
+    /// Puts a response into the queue of a session, which has reserved room for it.
     pub(super) fn queue_response(
         &mut self,
         session_id: SessionId,
@@ -269,7 +269,7 @@ impl Hub {
         }
     }
 
-    /// The identifiers of a client's subscriptions that match a topic.
+    /// Returns the identifiers of a client's subscriptions that match a topic.
     pub(super) fn identifiers(&mut self, session: SessionId, topic: &str) -> Vec<u32> {
         self.sessions
             .get_mut(session)
@@ -278,7 +278,7 @@ impl Hub {
     }
 }
 
-/// `__ts` of a response that has one.
+/// Encodes `__ts` of a response that has a version.
 pub(super) fn encoded<'a>(
     version: Option<&Hlc>,
     encoder: &'a mut EncodedTimestamp,
@@ -287,8 +287,7 @@ pub(super) fn encoded<'a>(
     encoder.encode(version?).ok()
 }
 
-/// Appends PUBACK and response, which may leave before the PUBACK. Nothing is appended if the client does not take a
-/// response of this size.
+/// Appends PUBACK and response, which may leave before the PUBACK. Appends nothing if the client does not accept a response of this size.
 fn send_response(
     connection: &mut Connection,
     session: &mut Session,
@@ -344,7 +343,7 @@ fn send_response(
     }
 }
 
-/// Tells a client with a PUBACK that its request has an answer which it does not take.
+/// Acknowledges a request whose response the client does not accept.
 #[cold]
 fn acknowledge_unanswerable(
     connection: &mut Connection,

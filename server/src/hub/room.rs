@@ -1,4 +1,4 @@
-//! What happens while too much waits for the disk, or to be told: who waits for room, and when they go on.
+//! Requests that wait for room, while too much waits for the disk or for watching clients.
 use super::{ConnectionId, Hub};
 use crate::clock::Now;
 use crate::connection::Connection;
@@ -7,8 +7,8 @@ use statestore_protocol::mqtt::{self, Publish};
 use statestore_protocol::topic;
 
 impl Hub {
-    /// Says whether too much waits for the storage. While it does, requests that may write wait in the input of their
-    /// connections; everything else is served.
+    /// Sets whether too much waits for the storage. While it does, requests that may write wait in the input of their connections.
+    /// Everything else is served.
     pub fn set_storage_full(&mut self, is_full: bool, now: Now) {
         self.is_storage_full = is_full;
         if !is_full {
@@ -16,18 +16,18 @@ impl Hub {
         }
     }
 
-    /// Has the storage told of [other ends](service::Service::redate) of entries, if the wall clock has jumped; whether there is more.
+    /// Passes [new ends](service::Service::redate) of entries to the storage, if the wall clock has jumped. Returns whether there are more.
     pub fn redate(&mut self, now: Now) -> bool {
         self.service.redate(now)
     }
 
-    /// Whether what would write has to wait: too much waits for the storage, or is still to be told to those who watch. Where
-    /// it is refused it needs no room.
+    /// Returns whether requests that write have to wait: too much waits for the storage, or for watching clients. If writes are refused,
+    /// they need no room.
     pub(super) fn lacks_room(&self) -> bool {
         (self.is_storage_full || self.fanouts.is_full()) && !self.service.is_read_only()
     }
 
-    /// Lets those go on that wait for room.
+    /// Lets the connections go on that wait for room.
     pub(super) fn end_waiting(&mut self, now: Now) {
         self.mark_broker_dirty();
         for id in std::mem::take(&mut self.waiting_for_room) {
@@ -41,7 +41,7 @@ impl Hub {
         }
     }
 
-    /// Whether the first packet of the input of a connection has to wait. PINGREQs behind it are answered.
+    /// Returns whether the first packet in the input of a connection has to wait. PINGREQs behind it are answered.
     #[cold]
     pub(super) fn waits_for_room(&mut self, id: ConnectionId, input: &[u8], now: Now) -> bool {
         let connection = self.connections.get_mut(id);
@@ -73,9 +73,9 @@ impl Hub {
     }
 }
 
-/// Whether a PUBLISH is a request that may write.
+/// Returns whether a PUBLISH is a request that may write.
 fn is_request_that_writes(publish: &Publish) -> bool {
-    // An empty one has an alias, which may stand for that topic.
+    // An empty topic has an alias, which may stand for the request topic.
     let is_request = publish.topic() == topic::REQUEST || publish.topic().is_empty();
     is_request && service::may_write(&publish.payload())
 }

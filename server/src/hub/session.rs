@@ -1,4 +1,4 @@
-//! What is kept for a client beyond its connection (MQTT 5, section 4.1). Sessions live in memory.
+//! State that is kept for a client beyond its connection (MQTT 5, section 4.1). Sessions live in memory.
 use super::limits::HubLimits;
 use super::message::Delivery;
 use super::subscriptions::{Subscription, SubscriptionTree, is_exact};
@@ -12,17 +12,17 @@ use statestore_protocol::mqtt::{PacketId, PacketIds, Will, Window};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-/// Memory of a session without what it holds: itself, its places in the maps and timers, and what changes too often
-/// to be counted at every step.
+/// Memory of a session without its content: itself, its places in the maps and timers, and what changes too often to be counted at every
+/// step.
 const SESSION_BYTES: usize = 2048;
-/// How much a session may hold more or less than is counted.
+/// Bytes by which the counted memory of a session may be wrong.
 const SLACK_BYTES: usize = 1024;
 /// Memory of a place in the window, used or not.
 const PLACE_BYTES: usize = 96;
-/// The window of a session that has nothing in flight keeps room for this many.
+/// Number of places for which the window of a session with nothing in flight keeps room.
 const KEPT_PLACES: u16 = 32;
 
-/// Which remembered answer a response carries, and the connection on which its request was acknowledged before it.
+/// Number of the remembered answer in a response, and the connection on which its request was acknowledged first.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Answer {
     pub(crate) number: u64,
@@ -40,7 +40,7 @@ pub(crate) struct InFlight {
 
 #[derive(Debug)]
 pub(crate) enum Content {
-    /// The session ends with the connection, so that it is never sent again.
+    /// No content: the session ends with the connection, so the message is never sent again.
     Once,
     /// The whole packet.
     Packet(Vec<u8>),
@@ -49,7 +49,7 @@ pub(crate) enum Content {
 }
 
 impl Content {
-    /// Bytes that it takes until it is acknowledged, as if nothing was shared.
+    /// Returns the bytes that it takes until it is acknowledged, as if nothing was shared.
     fn bytes(&self) -> usize {
         match self {
             Self::Once => 0,
@@ -58,7 +58,7 @@ impl Content {
         }
     }
 
-    /// Bytes that it takes besides a shared message.
+    /// Returns the bytes that it takes besides a shared message.
     fn own_bytes(&self) -> usize {
         match self {
             Self::Once => 0,
@@ -78,7 +78,7 @@ pub(crate) struct Queued {
 }
 
 impl Queued {
-    /// A message that carries no answer.
+    /// Creates an entry for a message that carries no answer.
     pub(crate) fn new(delivery: Delivery, hold: u64) -> Self {
         Self {
             delivery,
@@ -88,66 +88,66 @@ impl Queued {
     }
 }
 
-/// One client's session.
+/// A client's session.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) client: Arc<str>,
-    /// Whose it is. Nobody else may continue it; whether somebody else may end it, see
-    /// [`Authenticator`](crate::access::Authenticator).
+    /// Owner of the session. No other principal may continue it. [`Authenticator`](crate::access::Authenticator) decides whether another
+    /// one may end it.
     pub(crate) principal: Principal,
-    /// What it rests on that this is its client, or was the last one.
+    /// Proof with which its present or last client was accepted.
     pub(crate) proof: Proof,
-    /// What it may do; `None` is everything.
+    /// Rights of the session; `None` allows everything.
     pub(crate) rights: Option<Arc<Rights>>,
-    /// Who may connect, or what clients may do, has changed, and its client has not shown since who it is.
+    /// Whether users or policy have changed, and the session has not been judged since.
     pub(crate) is_unjudged: bool,
     pub(crate) connection: Option<ConnectionId>,
-    /// Seconds that it outlives its connection; `u32::MAX` is for ever.
+    /// Seconds that the session outlives its connection; `u32::MAX` is for ever.
     pub(crate) expiry_s: u32,
     pub(crate) subscriptions: BTreeMap<Box<str>, Subscription>,
-    /// Those of the subscriptions that have an identifier, to be found by topic.
+    /// The subscriptions that have an identifier, to be found by topic.
     pub(super) identified: Option<Box<SubscriptionTree<()>>>,
     pub(crate) window: Window<InFlight>,
     packet_ids: PacketIds,
     queue: VecDeque<Queued>,
     /// Bytes that wait in the queue, or are in flight and may have to be sent again, as if no message was shared.
     held_bytes: usize,
-    /// The same besides shared messages.
+    /// The same bytes without shared messages.
     own_held_bytes: usize,
-    /// Bytes of its topic filters.
+    /// Bytes of the topic filters.
     pub(crate) filter_text_bytes: usize,
-    /// Memory of its subscriptions.
+    /// Memory of the subscriptions.
     pub(crate) filter_bytes: usize,
-    /// Requests that have no outcome yet, and their bytes.
+    /// Number of pending requests, and their bytes.
     awaited: usize,
     awaited_bytes: usize,
     /// The highest packet identifier since nothing was in flight.
     widest: u16,
     charge: Charge,
-    /// What it holds of what its user may hold, roughly.
+    /// Bytes that count against the limit of its user, roughly.
     held: Option<Charge>,
-    /// Waits for its delay since the connection was lost, until this time.
+    /// The will, which waits for its delay until this time since the connection was lost.
     pub(crate) will: Option<(u64, Box<Will>)>,
-    /// When it ends, while it has no connection.
+    /// Time at which the session ends, while it has no connection.
     pub(crate) ends_ms: Option<u64>,
     pub(crate) timer: Timer,
-    /// Since when it has no connection, and how much it would be missed.
+    /// Rank of the session, and the time since which it has no connection.
     offline: Option<(Missed, u64)>,
 }
 
-/// How much is lost with a session that has no connection, least first.
+/// Loss that the end of a session without a connection would be, least first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Missed {
-    /// Nothing.
+    /// No loss.
     Nothing,
-    /// Its subscriptions, or a will that is not due yet.
+    /// Subscriptions, or a will that is not due yet.
     Subscriptions,
     /// Messages.
     Messages,
 }
 
 impl Session {
-    /// A new session with a connection.
+    /// Creates a session with a connection.
     pub(crate) fn new(
         client: Arc<str>,
         login: Login,
@@ -185,7 +185,7 @@ impl Session {
         }
     }
 
-    /// Bytes that it takes besides shared messages.
+    /// Returns the bytes that the session takes besides shared messages.
     pub(crate) fn own_bytes(&self) -> usize {
         let will = self.will.as_ref().map_or(0, |(_, will)| will_bytes(will));
         SESSION_BYTES
@@ -196,7 +196,7 @@ impl Session {
             + will
     }
 
-    /// Counts what it takes now.
+    /// Counts the bytes that the session takes now.
     pub(crate) fn recharge(&mut self) {
         let bytes = self.own_bytes();
         self.charge.set_roughly(bytes, SLACK_BYTES);
@@ -205,40 +205,40 @@ impl Session {
         }
     }
 
-    /// Whether a QoS 1 message may go out at once without overtaking another one.
+    /// Returns whether a QoS 1 message may go out at once without overtaking another one.
     pub(crate) fn may_send_now(&self) -> bool {
         self.queue.is_empty() && self.window.has_room()
     }
 
-    /// Whether something waits to be sent, for the first time or again.
+    /// Returns whether a message waits to be sent, for the first time or again.
     pub(crate) fn has_waiting(&self) -> bool {
         !self.queue.is_empty() || self.window.has_resend()
     }
 
-    /// Bytes of the message that waits to be sent next, if the Receive Maximum has room for one.
+    /// Returns the bytes of the next message to be sent, if the Receive Maximum has room for one.
     pub(crate) fn next_bytes(&self) -> Option<usize> {
         let next = self.queue.front().filter(|_| self.window.has_room())?;
         Some(next.delivery.bytes())
     }
 
-    /// Bytes that it holds for messages, and for requests without an outcome, as if nothing of them was shared.
+    /// Returns the bytes held for messages and pending requests, as if nothing of them was shared.
     pub(crate) fn held_bytes(&self) -> usize {
         self.held_bytes + self.awaited_bytes
     }
 
-    /// A request of this size has no outcome yet: room is kept for the answer.
+    /// Reserves room for the answer to a pending request of this size.
     pub(crate) fn outcome_awaited(&mut self, bytes: usize) {
         self.awaited += 1;
         self.awaited_bytes += bytes;
     }
 
-    /// It has one.
+    /// Releases the room of a request whose outcome has arrived.
     pub(crate) fn outcome_came(&mut self, bytes: usize) {
         self.awaited -= 1;
         self.awaited_bytes -= bytes;
     }
 
-    /// Whether it may take one more message. A message that goes out at once and is never sent again takes no room.
+    /// Returns whether one more message may be taken. A message that goes out at once and is never sent again takes no room.
     pub(crate) fn has_room(&self, limits: &HubLimits) -> bool {
         (self.is_ephemeral() && self.queue.is_empty())
             || (self.queue.len() + self.awaited < limits.max_queued_messages
@@ -272,13 +272,12 @@ impl Session {
         Some(queued)
     }
 
-    /// A packet identifier for a message that is about to be sent, to be [entered](Self::sent) or
-    /// [given back](Self::not_sent).
+    /// Returns a packet identifier for a message that is about to be sent, to be [entered](Self::sent) or [given back](Self::not_sent).
     pub(crate) fn packet_id(&mut self) -> Option<PacketId> {
         self.packet_ids.allocate()
     }
 
-    /// A message was sent, for which the window had room.
+    /// Enters a message that was sent, for which the window had room.
     pub(crate) fn sent(&mut self, id: PacketId, in_flight: InFlight) {
         let (bytes, own_bytes) = (in_flight.content.bytes(), in_flight.content.own_bytes());
         match self.window.push(id, in_flight) {
@@ -292,12 +291,12 @@ impl Session {
         }
     }
 
-    /// The message was not sent after all.
+    /// Gives back the packet identifier of a message that was not sent after all.
     pub(crate) fn not_sent(&mut self, id: PacketId) {
         self.packet_ids.release(id);
     }
 
-    /// A message was acknowledged, or will never be.
+    /// Removes a message that was acknowledged, or never will be.
     pub(crate) fn finish(&mut self, id: PacketId) -> Option<InFlight> {
         let in_flight = self.window.acknowledge(id)?;
         self.held_bytes -= in_flight.content.bytes();
@@ -322,13 +321,13 @@ impl Session {
         }
     }
 
-    /// Number of subscriptions to filters with wildcards.
+    /// Returns the number of subscriptions to filters with wildcards.
     fn wildcards(&self) -> usize {
         let filters = self.subscriptions.keys();
         filters.filter(|filter| !is_exact(filter)).count()
     }
 
-    /// Whether the session ends with its connection.
+    /// Returns whether the session ends with its connection.
     pub(crate) fn is_ephemeral(&self) -> bool {
         self.expiry_s == 0
     }
@@ -339,7 +338,7 @@ impl Session {
 pub(crate) struct Sessions {
     all: SlotMap<SessionId, Session>,
     by_client: HashMap<Arc<str>, SessionId>,
-    /// By whose they are.
+    /// Sessions by their owner.
     by_owner: HashMap<Owner, Owned>,
 }
 
@@ -347,11 +346,11 @@ pub(crate) struct Sessions {
 #[derive(Debug, Default)]
 struct Owned {
     count: usize,
-    /// What they hold together.
+    /// Bytes that the sessions hold together.
     held: Gauge,
     /// Subscriptions to filters with wildcards.
     wildcards: usize,
-    /// Those without a connection: the least missed first, and of these the one that is alone for longest.
+    /// Sessions without a connection: the least missed first, and of these the one that is alone for longest.
     offline: BTreeSet<(Missed, u64, SessionId)>,
 }
 
@@ -360,7 +359,7 @@ impl Sessions {
         self.all.len()
     }
 
-    /// How many sessions somebody has, and how many of them have a connection.
+    /// Returns the number of sessions of a principal, and how many of them have a connection.
     pub(crate) fn of(&self, principal: &Principal) -> (usize, usize) {
         self.by_owner
             .get(principal.owner())
@@ -369,13 +368,13 @@ impl Sessions {
             })
     }
 
-    /// The session of somebody to end when they have too many: the one without a connection that is missed least.
+    /// Returns the session to end when a principal has too many: the least missed one without a connection.
     pub(crate) fn least_missed_of(&self, principal: &Principal) -> Option<SessionId> {
         let owned = self.by_owner.get(principal.owner())?;
         Some(owned.offline.first()?.2)
     }
 
-    /// Number of subscriptions to filters with wildcards that the owner of a session has.
+    /// Returns the number of subscriptions to filters with wildcards that the owner of a session has.
     pub(crate) fn wildcards_of_owner(&self, id: SessionId) -> usize {
         let session = self.all.get(id);
         let owned = session.and_then(|it| self.by_owner.get(it.principal.owner()));
@@ -444,7 +443,7 @@ impl Sessions {
         self.all.iter()
     }
 
-    /// The session has no connection any more.
+    /// Notes that a session has no connection any more.
     pub(crate) fn went_offline(&mut self, id: SessionId, now_ms: u64) {
         if let Some(session) = self.all.get_mut(id) {
             session.recharge();
@@ -452,12 +451,12 @@ impl Sessions {
         }
     }
 
-    /// The session has a connection again.
+    /// Notes that a session has a connection again.
     pub(crate) fn came_online(&mut self, id: SessionId) {
         self.set_offline(id, None);
     }
 
-    /// What a session without a connection holds has changed.
+    /// Ranks a session without a connection anew, since its content has changed.
     pub(crate) fn classify(&mut self, id: SessionId) {
         let offline = self.all.get(id).and_then(|session| session.offline);
         if let Some((_, since_ms)) = offline {
@@ -486,8 +485,7 @@ impl Sessions {
         session.offline = offline;
     }
 
-    /// The session to end when there are too many: of the principal who has most, one without a connection, and of
-    /// these the one that is missed least.
+    /// Returns the session to end when there are too many: the least missed one without a connection, of the principal with most sessions.
     pub(crate) fn least_missed(&self) -> Option<SessionId> {
         let (_, first) = self
             .by_owner

@@ -1,13 +1,13 @@
-//! What the hub counts.
+//! Counters and gauges of the hub.
 use super::Hub;
 use super::broker::Broker;
 
-/// Counters since the start and gauges of now.
+/// Counters since the start, and gauges of the present state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Keys that exist now, those included that expired but have not been removed yet; `None` if they are in an engine that servers
-    /// share, where their number is not known.
+    /// Keys that exist now, including expired keys that have not been removed yet. `None` if they are in an engine that servers share,
+    /// where their number is not known.
     pub keys: Option<u64>,
     /// Bytes of memory that the entries take now; `None` in the same case.
     pub entry_bytes: Option<u64>,
@@ -15,7 +15,7 @@ pub struct Statistics {
     pub connections: u64,
     /// Sessions that exist now, with a connection or without.
     pub sessions: u64,
-    /// Bytes that sessions and connections hold now, roughly; what several share counts once.
+    /// Bytes that sessions and connections hold now, roughly. Shared memory counts once.
     pub held_bytes: u64,
     /// Bytes that the slots for hashing of passwords take now.
     pub hashing_bytes: u64,
@@ -25,12 +25,12 @@ pub struct Statistics {
     pub connections_opened: u64,
     /// CONNECT packets refused, for any reason.
     pub connects_refused: u64,
-    /// Logins refused for what they have shown: a wrong password, a token or a proof that is not accepted; those over open
-    /// connections too.
+    /// Logins refused for their credentials: a wrong password, a token or a proof that is not accepted. Logins over open connections are
+    /// included.
     pub logins_refused: u64,
     /// Connections closed with an error of the client: malformed packets, broken rules, time-outs, overflows.
     pub connections_failed: u64,
-    /// How often a connection was not read from for a while, since its user or all had sent more than they may.
+    /// Number of times that a connection was not read from for a while, since its user or all clients had sent more than they may.
     pub pauses: u64,
     /// Requests that the store executed.
     pub requests: u64,
@@ -39,11 +39,11 @@ pub struct Statistics {
     pub requests_refused: u64,
     /// Requests not executed since their message expiry had passed.
     pub requests_expired: u64,
-    /// Requests of which nobody knows whether they were executed.
+    /// Requests with an unknown outcome.
     pub requests_unknown: u64,
     /// Requests that were answered with "not authorized".
     pub requests_denied: u64,
-    /// Requests whose outcome is still to come.
+    /// Pending requests.
     pub requests_under_way: u64,
     /// Responses handed to a connection or a session.
     pub responses: u64,
@@ -57,7 +57,7 @@ pub struct Statistics {
     pub dropped_too_large: u64,
     /// Deliveries dropped since their message expiry passed in a queue.
     pub dropped_expired: u64,
-    /// Deliveries dropped since nobody has the session any more.
+    /// Deliveries dropped since the session had ended.
     pub dropped_no_session: u64,
     /// Messages refused since the client may not publish to that topic.
     pub messages_refused: u64,
@@ -66,7 +66,7 @@ pub struct Statistics {
 }
 
 impl Hub {
-    /// Counters and gauges.
+    /// Returns the counters and gauges.
     pub fn statistics(&self) -> Statistics {
         let asked = self.service.statistics();
         let size = self.service.size();

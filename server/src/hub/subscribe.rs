@@ -16,7 +16,7 @@ const SUBSCRIPTION_BYTES: usize = 256;
 /// Memory of a level of a topic filter in the trees of subscriptions, at most.
 const LEVEL_BYTES: usize = 240;
 
-/// Memory of a subscription: its text here and there, and its levels, as if nobody else had one like it.
+/// Returns the memory of a subscription: its text here and there, and its levels, as if no other client had the same filter.
 fn filter_bytes(filter: &str) -> usize {
     let levels = if is_exact(filter) {
         0
@@ -26,8 +26,8 @@ fn filter_bytes(filter: &str) -> usize {
     SUBSCRIPTION_BYTES + 3 * filter.len() + levels * LEVEL_BYTES
 }
 
-/// Whether somebody may subscribe to a filter. What the store publishes goes to whom it concerns, whoever subscribes; whoever may
-/// use the store may do so.
+/// Returns whether a client with these rights may subscribe to a filter. Messages of the store reach their recipients whatever the
+/// subscriptions are. So each client that may use the store may subscribe to them.
 pub(super) fn may_have(rights: Option<&Rights>, filter: &str) -> bool {
     rights.is_none_or(|rights| {
         rights.may_subscribe(filter) || (topic::is_from_store(filter) && rights.may_use_store())
@@ -77,8 +77,7 @@ impl Hub {
         });
     }
 
-    /// Adds or replaces one subscription. QoS 2 is granted as QoS 1. Nothing is retained, so that the retain
-    /// options have no effect.
+    /// Adds or replaces one subscription. QoS 2 is granted as QoS 1. No message is retained, so the retain options have no effect.
     fn grant(
         &mut self,
         id: SessionId,
@@ -192,7 +191,7 @@ impl Hub {
 }
 
 impl Session {
-    /// The subscription to this filter has no identifier any more.
+    /// Removes the identifier of the subscription to this filter.
     fn identifier_removed(&mut self, filter: &str) {
         if let Some(identified) = &mut self.identified {
             identified.remove(filter, ());
@@ -200,7 +199,7 @@ impl Session {
         }
     }
 
-    /// The identifiers of the subscriptions that match a topic, for messages that do not come by subscription.
+    /// Returns the identifiers of the subscriptions that match a topic, for messages that do not come by subscription.
     pub(super) fn identifiers(&mut self, topic: &str) -> Vec<u32> {
         let Some(identified) = &mut self.identified else {
             return Vec::new();
@@ -211,7 +210,7 @@ impl Session {
             .unwrap_or_default()
     }
 
-    /// The same for the topic of a response, which most sessions need not look at.
+    /// Returns the same for the topic of a response. Most sessions have no identifiers and skip the search.
     pub(super) fn identifiers_of_response(&mut self, topic: CheckedTopic<'_>) -> Vec<u32> {
         if self.identified.is_some() {
             self.identifiers(topic.as_str())
@@ -220,7 +219,7 @@ impl Session {
         }
     }
 
-    /// What it took to find identifiers since the last call, roughly in nanoseconds.
+    /// Returns the time that finding identifiers took since the last call, roughly in nanoseconds.
     pub(super) fn take_work(&mut self) -> usize {
         let identified = self.identified.as_mut();
         identified.map_or(0, |identified| identified.take_work())

@@ -1,10 +1,11 @@
-//! Subscriptions: filters without wildcards by their text, the others in trees with one level of a filter per edge.
+//! Subscriptions. Filters without wildcards are found by their text, the others in trees with one level of a filter per edge.
 //!
-//! There is a tree for each last level of filters with as many levels as the topic, one for those that end in `+`, and one for all
-//! that end in `#`. A topic is looked up in the trees of its own last level, so filters that differ from it there cost nothing.
+//! Filters with wildcards are grouped by their number of levels. Each group has a tree for each last level, and one for filters that end in
+//! `+`. All filters that end in `#` share one tree. A topic is looked up in the trees of its own last level, so filters that differ from it
+//! there cost nothing.
 //!
-//! Matching walks a tree along the levels of the topic. A filter that differs from the topic at its end only is walked to that end,
-//! and there may be many, so a [`Search`] goes on [in slices](SubscriptionTree::search), between which subscriptions may come and go.
+//! Matching walks a tree along the levels of the topic. A filter that differs from the topic at its end only is walked to that end, and
+//! there may be many. So a [`Search`] goes on [in slices](SubscriptionTree::search), between which subscriptions may come and go.
 mod matches;
 mod node;
 mod search;
@@ -17,26 +18,26 @@ use node::{Node, Subscribers};
 use search::{Part, Walk};
 use std::collections::HashMap;
 
-/// What a visit of a level takes, roughly in nanoseconds.
+/// Time of a visit of a level, roughly in nanoseconds.
 pub(super) const VISIT_STEPS: usize = 100;
 
-/// What a subscriber asked for (MQTT 5, section 3.8.3.1).
+/// Options of a subscription (MQTT 5, section 3.8.3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Subscription {
-    /// Granted QoS is 1; otherwise 0.
+    /// Whether the granted QoS is 1; if not, it is 0.
     pub(crate) at_least_once: bool,
-    /// Do not send back what this client published itself.
+    /// Whether messages that this client published itself are not sent back.
     pub(crate) no_local: bool,
-    /// Comes back with each message that matches.
+    /// Identifier that is sent with each matching message.
     pub(crate) identifier: Option<u32>,
 }
 
-/// One subscriber's share of a message: all its matching subscriptions as one delivery.
+/// Delivery of a message to one subscriber, for all its matching subscriptions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Match<S> {
-    /// Who gets it.
+    /// The subscriber that gets the message.
     pub(crate) subscriber: S,
-    /// The highest QoS of the matching subscriptions is 1.
+    /// Whether the highest QoS of the matching subscriptions is 1.
     pub(crate) at_least_once: bool,
     /// The identifiers of all matching subscriptions that have one, ascending.
     pub(crate) identifiers: Vec<u32>,
@@ -45,11 +46,11 @@ pub(crate) struct Match<S> {
 /// All subscriptions of all subscribers `S`.
 #[derive(Debug)]
 pub(crate) struct SubscriptionTree<S> {
-    /// To filters that match one topic only.
+    /// Filters that match one topic only.
     exact: HashMap<Box<str>, Subscribers<S>>,
-    /// With wildcards, without a `#`, by the number of levels.
+    /// Filters with wildcards but without a `#`, by the number of levels.
     of_levels: HashMap<usize, OfLevels<S>>,
-    /// Those that end in `#`.
+    /// Filters that end in `#`.
     below: Node<S>,
     work: usize,
 }
@@ -109,7 +110,7 @@ impl<S: Ord + Copy> SubscriptionTree<S> {
         tree.insert(before, subscriber, subscription);
     }
 
-    /// Removes it; whether there was one.
+    /// Removes the subscription of `subscriber` to `filter`. Returns whether there was one.
     pub(crate) fn remove(&mut self, filter: &str, subscriber: S) -> bool {
         if is_exact(filter) {
             let Some(subscribers) = self.exact.get_mut(filter) else {
@@ -158,8 +159,8 @@ impl<S: Ord + Copy> SubscriptionTree<S> {
         search.into_matches().collect()
     }
 
-    /// Continues to match a topic, with `visits` visits of nodes at most, or as many times eight subscribers; returns whether it has ended. Subscriptions that came or went
-    /// since the last slice are found or not.
+    /// Continues to match a topic, with at most `visits` visits of nodes, or eight times as many subscribers. Returns whether the search
+    /// has ended. Subscriptions that came or went since the last slice may be found or not.
     pub(crate) fn search(
         &mut self,
         topic: &str,
@@ -239,18 +240,18 @@ impl<S: Ord + Copy> SubscriptionTree<S> {
         true
     }
 
-    /// What matching took since the last call, roughly in nanoseconds.
+    /// Returns the time that matching took since the last call, roughly in nanoseconds.
     pub(crate) fn take_work(&mut self) -> usize {
         std::mem::take(&mut self.work)
     }
 
-    /// Whether nobody is subscribed to anything.
+    /// Returns whether there are no subscriptions.
     pub(crate) fn is_empty(&self) -> bool {
         self.exact.is_empty() && self.of_levels.is_empty() && self.below.is_empty()
     }
 }
 
-/// Whether a valid filter has no wildcards.
+/// Returns whether a valid filter has no wildcards.
 pub(super) fn is_exact(filter: &str) -> bool {
     !filter.contains(['+', '#'])
 }

@@ -1,4 +1,4 @@
-//! How many connections and sessions one user has.
+//! Limits of the connections and sessions of a user.
 use super::{Hub, HubLimits, SessionId};
 use crate::access::{Principal, Refusal};
 use crate::clock::Now;
@@ -6,8 +6,8 @@ use crate::service::ServiceConfig;
 use statestore_protocol::mqtt::ReasonCode;
 
 impl Hub {
-    /// Whether somebody may have one connection more, to a session that there is already or to a new one. For a new one, one of
-    /// theirs that has no connection may end.
+    /// Checks whether a user may have one more connection, to an existing session or to a new one. For a new one, a session of the user
+    /// without a connection may end.
     pub(super) fn check_user_limits(
         &mut self,
         principal: &Principal,
@@ -37,7 +37,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Limits from now on. Who has more than that keeps it.
+    /// Sets the limits. Existing connections and sessions that exceed them are kept.
     pub fn set_limits(&mut self, limits: HubLimits, service: &ServiceConfig) {
         self.service.set_limits(service);
         if let Some(broker) = &mut self.broker {

@@ -1,21 +1,21 @@
-//! Logins that somebody has to look at elsewhere, since it takes long.
+//! Logins that another thread verifies, since that takes long.
 //!
 //! ```text
 //!   waiting ──next_verification──▶ Verification::run, on whatever thread ──▶ Verified ──▶ Hub::verified
 //! ```
 //!
-//! Of the passwords for a user from an address, one at a time is looked at: the next one is held up by the refusal before, or
-//! waved through if it was the right one and this is the same.
+//! Passwords for one user from one address are verified one at a time. The next one is delayed by a refusal before it, or accepted at once
+//! if the one before was right and is equal.
 use super::{ConnectionId, Hub};
 use crate::access::{HashingMemory, Job, Verdict};
 use crate::clock::Now;
 use crate::connection::{Connection, Stage};
 use std::collections::VecDeque;
 
-/// Most logins that wait; one more is refused with "server busy".
+/// Maximum number of logins that wait; one more is refused with "server busy".
 const MOST_WAITING: usize = 1024;
 
-/// A login to be looked at.
+/// A login to be verified.
 #[derive(Debug)]
 pub struct Verification {
     connection: ConnectionId,
@@ -24,7 +24,7 @@ pub struct Verification {
     memory: HashingMemory,
 }
 
-/// What came out of it.
+/// The result of a verification.
 #[derive(Debug)]
 pub struct Verified {
     pub(super) connection: ConnectionId,
@@ -34,7 +34,7 @@ pub struct Verified {
 }
 
 impl Verification {
-    /// Looks at it; may take tens of milliseconds, and read a file.
+    /// Verifies the login; may take tens of milliseconds, and read a file.
     pub fn run(mut self) -> Verified {
         Verified {
             connection: self.connection,
@@ -49,12 +49,12 @@ impl Verification {
 #[derive(Debug)]
 struct Waiting {
     connection: ConnectionId,
-    /// What only one at a time of is looked at.
+    /// Hash of user and address; of equal ones, one login is verified at a time.
     line: Option<u64>,
     has_turn: bool,
 }
 
-/// A login that another thread looks at.
+/// A login that another thread verifies.
 #[derive(Debug)]
 struct UnderWay {
     connection: ConnectionId,
@@ -62,19 +62,19 @@ struct UnderWay {
     hashing_bytes: usize,
 }
 
-/// All logins that are looked at elsewhere, and those that wait for it.
+/// All logins that are verified by other threads, and those that wait for it.
 #[derive(Debug, Default)]
 pub(super) struct Verifications {
     waiting: VecDeque<Waiting>,
     under_way: Vec<UnderWay>,
-    /// The memory of each slot that is free.
+    /// Memory of each free slot.
     free: Vec<HashingMemory>,
-    /// How often the users have changed. What was found out about former ones does not count.
+    /// Number of changes of the users. Results for former users do not count.
     epoch: u64,
 }
 
 impl Verifications {
-    /// What is under way does not count any more.
+    /// Makes the results of verifications under way void.
     pub(super) fn begin_anew(&mut self) {
         self.epoch += 1;
     }
@@ -83,7 +83,7 @@ impl Verifications {
         self.epoch
     }
 
-    /// Takes a login in; what is quick goes before what is not. `false` if there is no room.
+    /// Queues a login; quick ones go first. Returns false if there is no room.
     pub(super) fn push(
         &mut self,
         connection: ConnectionId,
@@ -107,7 +107,7 @@ impl Verifications {
         true
     }
 
-    /// The place of the first that may be looked at.
+    /// Returns the index of the first login that may be verified.
     fn first(&self) -> Option<usize> {
         let is_free = |waiting: &Waiting| {
             waiting.line.is_none() || self.under_way.iter().all(|it| it.line != waiting.line)
@@ -115,13 +115,13 @@ impl Verifications {
         self.waiting.iter().position(is_free)
     }
 
-    /// Takes back the memory of a login that is not looked at any more.
+    /// Takes back the memory of a login whose verification has ended.
     pub(super) fn ended(&mut self, connection: ConnectionId, memory: HashingMemory) {
         self.under_way.retain(|it| it.connection != connection);
         self.free.push(memory);
     }
 
-    /// Bytes of memory that the slots for hashing take.
+    /// Returns the bytes of memory that the slots for hashing take.
     pub(super) fn hashing_bytes(&self) -> usize {
         let free: usize = self.free.iter().map(HashingMemory::bytes).sum();
         let used: usize = self.under_way.iter().map(|it| it.hashing_bytes).sum();
@@ -130,8 +130,8 @@ impl Verifications {
 }
 
 impl Hub {
-    /// The next login to be [looked at](Verification::run), if any waits: on another thread, and soon, since its connection
-    /// waits for the [verdict](Self::verified). A driver has few of them under way at a time.
+    /// Returns the next login to be [verified](Verification::run), if any waits. A driver runs it soon and on another thread, since its
+    /// connection waits for the [result](Self::verified). It has few of them under way at a time.
     pub fn next_verification(&mut self, now: Now) -> Option<Verification> {
         let verification = loop {
             let Some(place) = self.verifications.first() else {
@@ -147,7 +147,7 @@ impl Hub {
                 .and_then(Connection::proving)
                 .map(|proving| &proving.stage);
             if !matches!(stage, Some(Stage::Queued)) {
-                // It is gone, or has ended.
+                // The connection is gone, or its login has ended.
                 continue;
             }
             if !waiting.has_turn && !self.has_turn(id, now) {
@@ -172,7 +172,7 @@ impl Hub {
         verification
     }
 
-    /// Whether there may be a [next verification](Self::next_verification).
+    /// Returns whether there may be a [next verification](Self::next_verification).
     pub fn has_verification(&self) -> bool {
         self.verifications.first().is_some()
     }

@@ -1,17 +1,17 @@
-//! Who sent a request, by what the broker says in a user property, which its plugin signs (`packaging/mosquitto`).
+//! The sender of a request, as the broker names it in a user property that its plugin signs (`packaging/mosquitto`).
 use ring::hmac::{self, HMAC_SHA256};
 use statestore_protocol::mqtt::Publish;
 use std::fmt::{self, Write as _};
 
-/// Fewest bytes of a key that nobody guesses.
+/// Minimum length of a key in bytes, so that it cannot be guessed.
 const LEAST_KEY: usize = 32;
 
-/// The key with which the broker signs what it says.
+/// The key with which the broker signs the sender of a request.
 #[derive(Clone)]
 pub struct IdentityKey(hmac::Key);
 
 impl IdentityKey {
-    /// Takes the bytes that the plugin has as well; `None` if they are too few.
+    /// Creates a key from the bytes that the plugin has too. Returns `None` if they are too few.
     pub fn new(bytes: &[u8]) -> Option<Self> {
         (bytes.len() >= LEAST_KEY).then(|| Self(hmac::Key::new(HMAC_SHA256, bytes)))
     }
@@ -23,7 +23,7 @@ impl fmt::Debug for IdentityKey {
     }
 }
 
-/// Why it is not certain who sent a request.
+/// The reason for which the sender of a request is not proven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Doubt {
     #[error("the broker does not say who sent it")]
@@ -38,10 +38,10 @@ pub(super) enum Doubt {
     Signature,
 }
 
-/// The name of the user who sent a request with this response topic, if it has one.
+/// Returns the user who sent a request with this response topic, if it has a name.
 ///
 /// # Errors
-/// It is not certain that the client sent it.
+/// The sender is not proven to be the client.
 pub(super) fn sender<'a>(
     publish: &'a Publish,
     property: &str,
@@ -78,7 +78,7 @@ pub(super) fn sender<'a>(
     }
 }
 
-/// What is being signed: fields, each behind its length.
+/// The data to be signed: fields, each after its length.
 pub(super) struct Signed(hmac::Context);
 
 impl Signed {
@@ -111,7 +111,7 @@ impl Signed {
         self.field(value);
     }
 
-    /// The signature, in hexadecimal digits.
+    /// Returns the signature in hexadecimal digits.
     pub(super) fn digits(self) -> String {
         let mac = self.0.sign();
         mac.as_ref().iter().fold(String::new(), |mut digits, byte| {
@@ -121,7 +121,7 @@ impl Signed {
         })
     }
 
-    /// Whether this is the signature, in hexadecimal digits.
+    /// Returns whether `digits` is the signature, in hexadecimal digits.
     pub(super) fn is(self, digits: &str) -> bool {
         let signed = self.0.sign();
         read_digits(digits)
@@ -129,7 +129,7 @@ impl Signed {
     }
 }
 
-/// `MAC LENGTH CLIENT[ USER]`.
+/// Parses `MAC LENGTH CLIENT[ USER]`.
 fn parse(value: &str) -> Option<(&str, &str, Option<&str>)> {
     let (digits, rest) = value.split_once(' ')?;
     let (length, rest) = rest.split_once(' ')?;

@@ -1,4 +1,4 @@
-//! Clients behind the broker from which nothing has come for a while. Nobody says when such a client is gone.
+//! Clients behind the broker that have sent nothing for a while. The broker does not report when such a client is gone.
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ pub(super) struct Idle {
 #[derive(Debug)]
 struct Seen {
     at_ms: u64,
-    /// The number of the request.
+    /// Number of its last request.
     request: u64,
-    /// When it may be idle, at the earliest.
+    /// Earliest time at which the client may be idle.
     due_ms: u64,
 }
 
 impl Idle {
-    /// Those that are silent for so many milliseconds are idle.
+    /// Creates an empty set. Clients are idle after `after_ms` milliseconds without a request.
     pub(super) fn after(after_ms: u64) -> Self {
         Self {
             after_ms,
@@ -29,12 +29,12 @@ impl Idle {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of clients.
     pub(super) fn len(&self) -> usize {
         self.clients.len()
     }
 
-    /// The request with this number came from a client. Gives its name, which all share.
+    /// Notes a request of a client, with its number. Returns the client's name, which all users share.
     pub(super) fn came(&mut self, client: &str, request: u64, now_ms: u64) -> Arc<str> {
         if let Some((client, _)) = self.clients.get_key_value(client) {
             let client = Arc::clone(client);
@@ -56,24 +56,24 @@ impl Idle {
         client
     }
 
-    /// The number of the last request of a client that is not idle.
+    /// Returns the number of the last request of a client that is not idle.
     pub(super) fn last_request(&self, client: &str) -> Option<u64> {
         self.clients.get(client).map(|seen| seen.request)
     }
 
-    /// When a client may be idle.
+    /// Returns when a client may be idle.
     pub(super) fn next_ms(&self) -> Option<u64> {
         self.due.first().map(|(due_ms, _)| *due_ms)
     }
 
-    /// Takes a client out that is idle.
+    /// Removes and returns a client that is idle.
     pub(super) fn take(&mut self, now_ms: u64) -> Option<Arc<str>> {
         while self.next_ms()? <= now_ms {
             let (_, client) = self.due.pop_first()?;
             let Some(seen) = self.clients.get_mut(&client) else {
                 continue;
             };
-            // It moves only when its time has come.
+            // An entry moves only when its time has come.
             let due_ms = seen.at_ms.saturating_add(self.after_ms);
             if due_ms > now_ms {
                 seen.due_ms = due_ms;
@@ -86,14 +86,14 @@ impl Idle {
         None
     }
 
-    /// Nothing more is to be known of a client.
+    /// Removes a client.
     pub(super) fn forget(&mut self, client: &str) {
         if let Some((client, seen)) = self.clients.remove_entry(client) {
             self.due.remove(&(seen.due_ms, client));
         }
     }
 
-    /// Takes the client out that is idle before all others, roughly.
+    /// Removes and returns the client that has been silent longest, roughly.
     pub(super) fn take_first(&mut self) -> Option<Arc<str>> {
         let (_, client) = self.due.pop_first()?;
         self.clients.remove(&client);

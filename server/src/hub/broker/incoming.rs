@@ -1,19 +1,19 @@
-//! Requests that came from the broker and are not executed yet: in their order, and of few bytes. Nobody stops reading for their sake,
-//! since what the broker says to the answers comes on the same way.
+//! Requests from the broker that are not executed yet, in their order. Their bytes are limited. The connection is read even when they are
+//! full, since the broker's acknowledgements of responses arrive on it too.
 use crate::budget::{Charge, Gauge};
 use statestore_protocol::mqtt::Publish;
 use std::collections::VecDeque;
 
-/// Of all that sessions and connections may hold, waiting requests may hold one of so many parts.
+/// Fraction of the bytes that sessions and connections may hold which waiting requests may hold: one in `PART`.
 const PART: usize = 4;
 
 /// A request that came.
 #[derive(Debug)]
 pub(super) struct Incoming {
     pub(super) publish: Publish,
-    /// Its number among those that are to be acknowledged.
+    /// Number among the requests that are to be acknowledged.
     pub(super) number: u64,
-    /// When it came.
+    /// Time of arrival.
     pub(super) since_ms: u64,
     charge: Charge,
 }
@@ -30,14 +30,14 @@ impl Incoming {
     }
 }
 
-/// Those that wait.
+/// The requests that wait.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     requests: VecDeque<Incoming>,
     bytes: usize,
-    /// So many of the first ones are in memory of their own, the others in what was read with them.
+    /// Number of requests, from the first on, that have memory of their own. The others share the buffer that was read.
     kept: usize,
-    /// The log has said that there are too many.
+    /// Whether the log has reported that there are too many.
     is_told: bool,
 }
 
@@ -46,7 +46,7 @@ impl Waiting {
         self.requests.is_empty()
     }
 
-    /// Whether one more may wait, where sessions and connections may hold so many bytes. The only one always may.
+    /// Returns whether one more request may wait, where sessions and connections may hold `most` bytes. A request may always wait alone.
     pub(super) fn has_room(&self, incoming: &Incoming, most: usize) -> bool {
         self.is_empty() || self.bytes + incoming.charge.bytes() <= most / PART
     }
@@ -70,7 +70,7 @@ impl Waiting {
         *self = Self::default();
     }
 
-    /// What is left has to wait: it gets memory of its own, since a small request would keep all that was read with it.
+    /// Copies waiting requests into memory of their own, since a small request would keep the whole buffer that was read.
     pub(super) fn keep(&mut self) {
         for incoming in self.requests.iter_mut().skip(self.kept) {
             incoming.publish.detach();
@@ -78,7 +78,7 @@ impl Waiting {
         self.kept = self.requests.len();
     }
 
-    /// There was no room for one: says so in the log, once until nothing waits any more.
+    /// Logs that a request was refused for lack of room, once until no request waits any more.
     pub(super) fn tell_of_refusal(&mut self) {
         if !std::mem::replace(&mut self.is_told, true) {
             tracing::warn!(

@@ -1,5 +1,5 @@
-//! The store behind a broker that exists already: requests come, and everything goes out, as messages of one MQTT client of
-//! that broker.
+//! A store behind an existing broker: requests arrive, and responses and notifications leave, as messages of one MQTT client of that
+//! broker.
 //!
 //! ```text
 //!   broker ──PUBLISH──▶ session ──▶ incoming ──▶ service ──▶ outgoing ──▶ session ──▶ broker
@@ -9,13 +9,12 @@
 //!                                         servers goes behind it
 //! ```
 //!
-//! - **Who asks** is the name in the response topic ([`topic::requester`]). To the service it has a [prefix](BEHIND) that no client of a
-//!   listener can have, so that both kinds of clients can be served at a time. Where the broker signs who it was ([`identity`]), nobody can
-//!   use another name, and rules about keys hold ([`standing`]).
-//! - **A connection** begins a session of the broker that ends with it. What the broker had not acknowledged is published again on the
-//!   next one. The [watches](idle) of clients are kept meanwhile.
-//! - **What waits** is bounded: [requests](incoming) by a part of all that sessions may hold, what goes
-//!   out by the limits of a queue of a session.
+//! - **The requesting client** is named by the response topic ([`topic::requester`]). Its name in the service has a [prefix](BEHIND) that
+//!   no client of a listener can have, so both kinds of clients can be served together. If the broker signs the sender ([`identity`]), no
+//!   client can use another name, and rules about keys apply ([`standing`]).
+//! - **A connection** begins a session of the broker that ends with it. Messages that the broker has not acknowledged are published again
+//!   on the next connection. The [watches](idle) of clients are kept meanwhile.
+//! - **Queues** are bounded: [requests](incoming) by a part of all that sessions may hold, output by the limits of a session's queue.
 mod figures;
 mod group;
 mod identity;
@@ -52,31 +51,31 @@ use statestore_protocol::topic;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-/// What the service knows a client behind the broker by begins so. No client id has this character.
+/// Prefix of the name under which the service knows a client behind the broker. No client id has this character.
 pub(super) const BEHIND: char = '\0';
 
-/// The name under which the service's answers to the broker wait for a commit. No connection has it.
+/// Name under which the service's responses to the broker wait for a commit. No connection has it.
 pub(super) const WAITER: Waiter = Waiter(0);
 
-/// Most requests that the broker may have under way here at a time.
+/// Maximum number of requests that the broker may have in flight to this server.
 const RECEIVE_MAXIMUM: u16 = 1024;
-/// Seconds of silence before the broker is asked whether it is there.
+/// Seconds of silence before a ping is sent to the broker.
 const KEEP_ALIVE_S: u16 = 30;
-/// Milliseconds that the answer may take.
+/// Milliseconds that the broker has to answer a ping.
 const PING_TIMEOUT_MS: u64 = 10_000;
-/// Packets of the broker that are looked at before others have their turn.
+/// Packets of the broker that are processed before other connections have their turn.
 const TURN_PACKETS: usize = 64;
-/// For so long after its last request the answers to a client are remembered, in milliseconds.
+/// Milliseconds after a client's last request for which its answers are remembered.
 const ANSWERS_MS: u64 = 600_000;
 
-/// For so long after it came a request is executed that other servers may be given as well, in milliseconds: the engine has its answer
-/// a minute longer.
+/// Milliseconds after its arrival in which a request may be executed that other servers may be given as well. The engine remembers the
+/// answer a minute longer.
 const SHARED_REQUEST_MS: u64 = 600_000;
 
-/// Why a connection to the broker is to be ended.
+/// The reason for which a connection to the broker ends.
 #[derive(Debug, thiserror::Error)]
 pub enum BrokerError {
-    /// What the broker says, or does not say.
+    /// An error of the session, or of the broker.
     #[error(transparent)]
     Session(#[from] SessionError),
     /// A probe was lost.
@@ -88,13 +87,13 @@ pub enum BrokerError {
         /// The topic of the probes.
         topic: String,
     },
-    /// More is said in the group than can wait here.
+    /// Log entries of the group arrive faster than this server can process them.
     #[error("the servers of the group say more than can wait here: this one begins anew")]
     Behind,
 }
 
 impl BrokerError {
-    /// The reason code to tell the broker, if it should be told.
+    /// Returns the reason code of the DISCONNECT to the broker, if one should be sent.
     pub fn reason(&self) -> Option<ReasonCode> {
         match self {
             Self::Session(error) => error.reason(),
@@ -103,21 +102,21 @@ impl BrokerError {
     }
 }
 
-/// What was agreed on with those who run the broker.
+/// Configuration of the connection to a broker.
 #[derive(Debug, Clone, Default)]
 pub struct BrokerTerms {
-    /// The client id of the server there.
+    /// Client id of the server at the broker.
     pub client_id: String,
-    /// The group of servers that share the requests, if they do.
+    /// Group of servers that share the requests, if they do.
     pub share: Option<String>,
-    /// After so many milliseconds without a request of a client its watches end; without it, they do not by themselves.
+    /// Milliseconds without a request of a client after which its watches end; `None` if they do not expire.
     pub watch_lease_ms: Option<u64>,
-    /// The user property in which the broker says, and signs, who sent a request; without it, requests say so themselves.
+    /// User property in which the broker names and signs the sender of a request; `None` if requests name it themselves.
     pub identity: Option<String>,
 }
 
 impl BrokerTerms {
-    /// What is subscribed.
+    /// Returns the topic filter to subscribe to.
     fn filter(&self) -> String {
         match &self.share {
             Some(group) => format!("$share/{group}/{}", topic::REQUEST),
@@ -125,8 +124,8 @@ impl BrokerTerms {
         }
     }
 
-    /// Until when a request may be executed that came then, and expires after so many seconds. If others may be given it as well,
-    /// that is before its answer is forgotten, whatever its expiry.
+    /// Returns until when a request may be executed that arrived at `since_ms` and expires after `expiry` seconds. If other servers may be
+    /// given it too, the limit is earlier than the end of its remembered answer, whatever its expiry.
     fn deadline_ms(&self, since_ms: u64, expiry: Option<u32>) -> Option<u64> {
         let expiry_ms = expiry.map(|seconds| u64::from(seconds) * 1000);
         let most_ms = self.share.as_ref().map(|_| SHARED_REQUEST_MS);
@@ -140,21 +139,21 @@ impl BrokerTerms {
 pub(super) struct Broker {
     terms: BrokerTerms,
     max_packet_bytes: u32,
-    /// While there is a connection.
+    /// The session, while there is a connection.
     session: Option<Session<u64>>,
     /// Requests that are not executed yet.
     incoming: Waiting,
     unacknowledged: Unacknowledged,
-    /// Who waits for an outcome that comes later.
+    /// Requests whose outcome comes later.
     askers: HashMap<Ticket, Asker>,
-    /// How many requests came.
+    /// Number of requests that arrived.
     requests: u64,
     queue: VecDeque<Outgoing>,
-    /// Bytes of what waits in the queue, and of what is in flight.
+    /// Bytes of the messages in the queue and in flight.
     outgoing_bytes: usize,
-    /// Refusals, by the number of the request, that wait until it is acknowledged.
+    /// Refusals that wait until their request is acknowledged, by the number of the request.
     refusals: BTreeMap<u64, Outgoing>,
-    /// What the broker has not acknowledged, in the order of publishing.
+    /// Messages that the broker has not acknowledged, in the order of publishing.
     in_flight: BTreeMap<u64, Outgoing>,
     next_tag: u64,
     /// The commit that the queue waits for.
@@ -165,16 +164,16 @@ pub(super) struct Broker {
     leases: Option<Idle>,
     /// The servers that share the requests.
     group: Option<Group>,
-    /// How many messages were to be published.
+    /// Number of messages that were to be published.
     numbered: u64,
     /// Clients that the broker has named.
     standings: HashMap<Arc<str>, Standing>,
-    /// With it the broker signs who sent a request; of this connection.
+    /// Key with which the broker signs the sender of a request, on this connection.
     identity_key: Option<IdentityKey>,
-    /// What was wrong with that on this connection.
+    /// Kinds of unproven senders that were logged on this connection.
     doubts: Vec<Doubt>,
     probe: Probe,
-    /// There is something to do.
+    /// Whether there is something to do.
     is_dirty: bool,
     figures: BrokerFigures,
 }
@@ -225,7 +224,7 @@ impl Broker {
         self.max_packet_bytes = bytes;
     }
 
-    /// How many outcomes are still to come.
+    /// Returns how many outcomes are still to come.
     pub(super) fn under_way(&self) -> usize {
         self.askers.len()
     }
@@ -280,7 +279,7 @@ impl Broker {
 }
 
 impl Hub {
-    /// There is a connection to the broker: begins a session, as this user. With the key it signs who sent a request.
+    /// Begins a session, as this user, on a new connection to the broker. The broker signs the sender of a request with `identity_key`.
     pub fn broker_connected(
         &mut self,
         user: Option<String>,
@@ -298,7 +297,7 @@ impl Hub {
         Ok(session.connect(now.mono_ms)?)
     }
 
-    /// The connection to the broker ends, for this reason if the broker is to know it. Gives the last words, if there are any.
+    /// Ends the session with the broker, with `reason` if the broker is to know it. Returns the last bytes to send, if there are any.
     pub fn broker_disconnected(&mut self, reason: Option<ReasonCode>, now: Now) -> BytesMut {
         let Some(broker) = &mut self.broker else {
             return BytesMut::new();
@@ -311,10 +310,10 @@ impl Hub {
         broker.leave_group(now);
         broker.unacknowledged.clear();
         if broker.terms.share.is_some() {
-            // They are for the others, as far as the broker goes by the book.
+            // The broker gives them to the other servers, if it follows the specification.
             broker.incoming.clear();
         }
-        // Its will tells the others that it is gone.
+        // The will notifies the other servers.
         let reason = reason.map(|reason| match &broker.group {
             Some(_) if reason == ReasonCode::SUCCESS => ReasonCode::DISCONNECT_WITH_WILL,
             _ => reason,
@@ -322,7 +321,7 @@ impl Hub {
         reason.map_or_else(BytesMut::new, |reason| session.disconnect(reason, None))
     }
 
-    /// Bytes came from the broker: takes whole packets out of `input`. Whether there may be more of them.
+    /// Processes bytes from the broker: takes whole packets out of `input`. Returns whether there may be more of them.
     ///
     /// # Errors
     /// The connection is to be ended.
@@ -378,7 +377,7 @@ impl Hub {
                 broker.landed(tag);
                 self.statistics.dropped_too_large += 1;
             }
-            // A session of its own for each connection loses and drops nothing.
+            // A session that ends with its connection neither loses nor drops anything.
             Event::SessionLost
             | Event::Lost { .. }
             | Event::Dropped { .. }
@@ -387,7 +386,8 @@ impl Hub {
         Ok(())
     }
 
-    /// Executes what came, publishes what waits, and lets time pass. Whether there is more to do after others have had their turn.
+    /// Executes requests, publishes waiting messages and processes timeouts. Returns whether there is more to do after other connections
+    /// have had their turn.
     ///
     /// # Errors
     /// The connection is to be ended.
@@ -409,7 +409,7 @@ impl Hub {
         Ok(more)
     }
 
-    /// When [`broker_turn`](Self::broker_turn) is to be called at the latest, in milliseconds of the monotonic clock.
+    /// Returns when [`broker_turn`](Self::broker_turn) is to be called at the latest, in milliseconds of the monotonic clock.
     pub fn broker_wakeup(&self) -> Option<u64> {
         let broker = self.broker.as_ref()?;
         let session = broker.session.as_ref();
@@ -428,13 +428,13 @@ impl Hub {
         .min()
     }
 
-    /// Everything that is to be sent to the broker now; what was taken before has to be sent.
+    /// Returns all bytes to be sent to the broker now. Bytes that were taken before have to be sent first.
     pub fn broker_output(&mut self, now: Now) -> Bytes {
         let session = self.broker.as_mut().and_then(|it| it.session.as_mut());
         session.map_or_else(Bytes::new, |session| session.take_output(now.mono_ms))
     }
 
-    /// What may still be sent when no more requests are executed.
+    /// Returns the bytes that may still be sent when no more requests are executed.
     pub(crate) fn broker_last_output(&mut self, now: Now) -> Bytes {
         if let Err(error) = self.publish_outgoing(now) {
             tracing::debug!(%error, "the last responses cannot be sent");
@@ -442,21 +442,21 @@ impl Hub {
         self.broker_output(now)
     }
 
-    /// So many bytes of the output have left; `waited` says that they could not at once.
+    /// Notes that `bytes` of the output were sent; `waited` is whether they could not leave at once.
     pub fn broker_written(&mut self, bytes: usize, waited: bool, now: Now) {
         if let Some(session) = self.broker.as_mut().and_then(|it| it.session.as_mut()) {
             session.written(bytes, waited, now.mono_ms);
         }
     }
 
-    /// Whether requests can come from a broker.
+    /// Returns whether requests can come from a broker.
     pub(crate) fn is_attached(&self) -> bool {
         self.broker
             .as_ref()
             .is_some_and(|it| it.figures().is_attached)
     }
 
-    /// Whether there is something to do for the broker. What is new is said once.
+    /// Returns whether there is something to do for the broker. A new event is reported once.
     pub fn take_broker_dirty(&mut self) -> bool {
         let may_execute = self.may_execute_incoming();
         let broker = self.broker.as_mut();
@@ -466,14 +466,14 @@ impl Hub {
         })
     }
 
-    /// There is something to do for the broker.
+    /// Marks that there is something to do for the broker.
     pub(super) fn mark_broker_dirty(&mut self) {
         if let Some(broker) = &mut self.broker {
             broker.is_dirty = true;
         }
     }
 
-    /// The server is about to stop: asks the broker for no more requests.
+    /// Unsubscribes from the broker's requests, since the server is about to stop.
     pub(crate) fn leave_broker(&mut self, now: Now) {
         if let Some(broker) = &mut self.broker
             && let Some(session) = &mut broker.session
@@ -486,7 +486,7 @@ impl Hub {
         self.leave_group(now);
     }
 
-    /// Whether nothing more comes from the broker, and everything that came from it is done; or there is no connection to it.
+    /// Returns whether the broker sends nothing more and all its requests are done, or there is no connection to it.
     pub(crate) fn has_left_broker(&self) -> bool {
         self.broker.as_ref().is_none_or(|broker| {
             broker

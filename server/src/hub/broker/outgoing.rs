@@ -11,42 +11,42 @@ use statestore_protocol::mqtt::{EncodeError, ReasonCode};
 use statestore_protocol::topic;
 use std::sync::Arc;
 
-/// A broker that does not acknowledge a message for so many milliseconds is broken.
+/// Milliseconds without an acknowledgement of a message after which a broker counts as broken.
 pub(super) const MOST_MS: u64 = 60_000;
 
 /// A message to a client behind the broker.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) message: Message,
-    /// The commit that must be durable before it may leave; 0 for none.
+    /// The commit that must be durable before the message may leave; 0 for none.
     pub(super) hold: Commit,
     pub(super) what: What,
-    /// Of several servers only the [keeper](super::group) publishes it.
+    /// Whether only the [keeper](super::group) of several servers publishes it.
     pub(super) is_kept: bool,
-    /// Its place among all.
+    /// Number of the message among all.
     pub(super) number: u64,
 }
 
 #[derive(Debug)]
 pub(super) enum What {
-    /// The response to the request of this number, which is acknowledged behind it.
+    /// The response to the request of this number, which is acknowledged after it.
     Response(u64),
-    /// What only this server says to the request of this number, which is acknowledged before it: whoever is told so knows that no
-    /// other server is given the request.
+    /// A refusal by this server alone of the request of this number, which is acknowledged first. So the client knows that no other server
+    /// is given the request.
     Refusal(u64),
     /// A notification to this client.
     Notification {
         client: Arc<str>,
         key: Bytes,
-        /// How many requests of all clients had come when it was published.
+        /// Number of requests of all clients that had arrived when it was published.
         requests: u64,
     },
-    /// An entry of the log of the group; of the request of this number, which is acknowledged behind it, if it is one.
+    /// An entry of the group's log. If it has a request, that is the request's number; the request is acknowledged after the entry.
     Entry(Option<u64>),
 }
 
 impl Broker {
-    /// Adds something to what waits. The queue has the messages of many, and takes what it must: the caller looks for room.
+    /// Adds a message to the queue. The queue has messages of many clients and accepts every message: the caller checks for room.
     pub(super) fn enqueue(
         &mut self,
         message: Message,
@@ -82,7 +82,7 @@ impl Broker {
         self.queue.push_back(outgoing);
     }
 
-    /// Adds something in front of all that waits.
+    /// Adds a message at the front of the queue.
     pub(super) fn enqueue_first(&mut self, message: Message, what: What) {
         self.outgoing_bytes += message.bytes();
         self.queue.push_front(Outgoing {
@@ -95,7 +95,7 @@ impl Broker {
         self.is_dirty = true;
     }
 
-    /// Acknowledges the requests that are done, and lets the refusals of these leave.
+    /// Acknowledges the requests that are done, and queues their refusals.
     fn acknowledge(&mut self) -> Result<(), SessionError> {
         let Some(session) = &mut self.session else {
             return Ok(());
@@ -113,8 +113,8 @@ impl Broker {
         Ok(())
     }
 
-    /// Nobody knows what the broker has of what it has not acknowledged: it is published again. A refusal is not: the broker may not
-    /// have its acknowledgement either, and give the request to another server.
+    /// Queues messages that the broker has not acknowledged, to publish them again: it may not have them. A refusal is dropped: the broker
+    /// may not have its acknowledgement either, and give the request to another server.
     pub(super) fn published_in_vain(&mut self) {
         while let Some((_, outgoing)) = self.in_flight.pop_last() {
             self.queue.push_front(outgoing);
@@ -132,14 +132,14 @@ impl Broker {
 }
 
 impl Broker {
-    /// A message is not in flight any more.
+    /// Removes a message that is no longer in flight.
     pub(super) fn landed(&mut self, tag: u64) -> Option<Outgoing> {
         let outgoing = self.in_flight.remove(&tag)?;
         self.outgoing_bytes -= outgoing.message.bytes();
         Some(outgoing)
     }
 
-    /// Some of what waited does not any more.
+    /// Counts the bytes of the queue anew, after messages were removed.
     pub(super) fn count_outgoing(&mut self) {
         let outgoing = self.queue.iter().chain(self.in_flight.values());
         self.outgoing_bytes = outgoing.map(|it| it.message.bytes()).sum();
@@ -147,7 +147,7 @@ impl Broker {
 }
 
 impl Hub {
-    /// Whether the broker has taken so much of what was published before that requests can make more.
+    /// Returns whether the broker has taken enough of the published messages, so that requests may add more.
     pub(super) fn has_room_for_broker(&self) -> bool {
         self.broker.as_ref().is_some_and(|broker| {
             broker.queue.len() < self.limits.max_queued_messages
@@ -181,7 +181,7 @@ impl Hub {
         broker.enqueue(message, notification.hold, what, is_kept, now);
     }
 
-    /// Publishes what waits and may leave, as far as the broker takes it, and acknowledges the requests that are done.
+    /// Publishes queued messages that may leave, as far as the broker takes them, and acknowledges the requests that are done.
     pub(super) fn publish_outgoing(&mut self, now: Now) -> Result<(), SessionError> {
         let Some(broker) = &mut self.broker else {
             return Ok(());
@@ -254,7 +254,7 @@ impl Hub {
         broker.acknowledge()
     }
 
-    /// The broker has acknowledged a message.
+    /// Processes the acknowledgement of a message by the broker.
     pub(super) fn broker_acknowledged(&mut self, tag: u64, reason: ReasonCode, now: Now) {
         let Some(broker) = &mut self.broker else {
             return;
@@ -267,7 +267,7 @@ impl Hub {
                 client, requests, ..
             } = &outgoing.what
         {
-            // It may have come back since, and watch again.
+            // The client may have come back since, and watch again.
             let last = broker.answers.last_request(client);
             if last.is_none_or(|last| last <= *requests) {
                 broker.figures.unwanted += 1;

@@ -28,7 +28,7 @@ pub(super) struct Probe {
     /// Number of the last probe. Its payload, so that a late probe of a former connection is not taken for this one.
     number: u64,
     experience: Experience,
-    /// Whether the log says of this connection that probes do not work.
+    /// Whether the log has reported for this connection that probes do not work.
     is_reported: bool,
     /// Whether the last connection ended because of a lost probe, and nothing was delivered since.
     pub(super) is_failing: bool,
@@ -39,11 +39,11 @@ pub(super) struct Probe {
 /// Whether the broker delivers probes to this server when it delivers messages at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Experience {
-    /// It never has, or no longer does. Its ACLs may forbid it.
+    /// Not yet, or not any more. Its ACLs may forbid it.
     Never,
-    /// It did.
+    /// The last probe was delivered.
     Yes,
-    /// It did before the last one, which was lost while other messages were delivered.
+    /// Earlier probes were delivered. The last one was lost while other messages were delivered.
     NotTheLast,
 }
 
@@ -57,7 +57,7 @@ enum Phase {
     Awaiting {
         until_ms: u64,
         is_acknowledged: bool,
-        /// Another message was delivered meanwhile.
+        /// Whether another message was delivered meanwhile.
         has_received: bool,
         is_late: bool,
     },
@@ -178,7 +178,7 @@ impl Probe {
         is_probe
     }
 
-    /// Messages are counted from 1 upwards, probes from above downwards.
+    /// Returns the tag of a probe. Messages are counted from 1 upwards, probes from the maximum downwards.
     fn tag(number: u64) -> u64 {
         u64::MAX - number
     }

@@ -1,22 +1,21 @@
-//! What one server of several says of a request that it did not execute.
+//! Refusals of requests by one server of several.
 //!
-//! Another one may have executed it before, if the broker gave it to that one first, or may still do so, if that one stands still and does not
-//! know that its connection is over. So *not executed* would be too much to say.
+//! Another server may have executed the request before, if the broker gave it to that server first. It may also still do so, if it is
+//! suspended and does not know that its connection is over. So a refusal must not claim that the request was *not executed*.
 use crate::service::Outcome;
 use statestore_protocol::{Rejection, Reply, ServiceError};
 
-/// The status of a request that this server did not execute, which clients take for *unknown*.
+/// Status of a request that this server did not execute, which clients take for *unknown*.
 pub(super) const UNAVAILABLE: &str = "503";
 
-/// Whether an outcome says that a request was not executed, for a reason that another server may not find: nobody keeps such an
-/// answer for all of them.
+/// Returns whether an outcome is a refusal for a reason that another server may not have. The answer is not remembered for all servers.
 pub(super) fn is_of_this_moment(outcome: &Outcome) -> bool {
     let error = match outcome {
         Outcome::Refused(_) => return true,
         Outcome::Unknown => return false,
         Outcome::Answered(answered) => error(&answered.response.reply),
     };
-    // These are found in the entry, and kept with it.
+    // These two depend on the entry, and are stored with it.
     error.is_some_and(|error| {
         !matches!(
             error,
@@ -25,8 +24,8 @@ pub(super) fn is_of_this_moment(outcome: &Outcome) -> bool {
     })
 }
 
-/// The error, if it is one of this server, of its clock or of how it finds the engine. All others are of the request or of the rules, which are
-/// the same for all servers.
+/// Returns the error if this server, its clock or its view of the engine is the reason. All other errors come from the request or the
+/// rules, which are the same for all servers.
 pub(super) fn of_this_server(reply: &Reply) -> Option<&ServiceError> {
     error(reply).filter(|error| {
         matches!(

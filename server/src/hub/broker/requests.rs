@@ -1,4 +1,4 @@
-//! Requests that come through the broker: who asks, and how they are answered.
+//! Requests through the broker: their senders and their responses.
 use super::super::fanout::MOST_FANOUTS;
 use super::super::message::{Message, Payload};
 use super::super::request::encoded;
@@ -20,25 +20,25 @@ use statestore_protocol::{property, topic};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Memory of a request under way besides what the client has sent: here, in the service and in the keyspace.
+/// Memory of a pending request besides what the client has sent: here, in the service and in the keyspace.
 const ASKER_BYTES: usize = 512;
-/// Requests that are executed before others have their turn.
+/// Requests that are executed before other connections have their turn.
 const TURN_REQUESTS: usize = 64;
 
-/// What a request needs to be answered.
+/// The data needed to respond to a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReturnAddress<'a> {
     pub(super) number: u64,
     pub(super) response_topic: CheckedTopic<'a>,
     pub(super) correlation_data: &'a [u8],
-    /// Whose watch it is about, and of which key, if it came out of the [log](super::group).
+    /// Client and key of the watch, if the request came from the [log](super::group).
     pub(super) watch: Option<(&'a Arc<str>, &'a Bytes)>,
 }
 
-/// Who asks by what a request says itself: its client id, and its response topic.
+/// The client id and the response topic of a request.
 pub(super) type Requester<'a> = (&'a str, &'a str);
 
-/// Who waits for an outcome that comes later.
+/// A request whose outcome comes later.
 #[derive(Debug)]
 pub(super) struct Asker {
     number: u64,
@@ -48,12 +48,12 @@ pub(super) struct Asker {
     _charge: Charge,
 }
 
-/// Requests of this connection that are not acknowledged, in the order in which they came.
+/// Requests of this connection that are not acknowledged, in the order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct Unacknowledged {
-    /// The number of the first one. Numbers are not used again.
+    /// Number of the first one. Numbers are never reused.
     first: u64,
-    /// Each with what is said about it once it is done.
+    /// Packet identifiers, each with the reason code of its acknowledgement once the request is done.
     places: VecDeque<(PacketId, Option<ReasonCode>)>,
 }
 
@@ -67,22 +67,22 @@ impl Unacknowledged {
         self.places.is_empty()
     }
 
-    /// Whether the broker may not send many more requests.
+    /// Returns whether the broker may not send many more requests.
     pub(super) fn is_full(&self) -> bool {
         self.places.len() >= usize::from(RECEIVE_MAXIMUM) / 2
     }
 
-    /// Whether a request that is not done is of this connection.
+    /// Returns whether a pending request belongs to this connection.
     fn has(&self, number: u64) -> bool {
         number >= self.first
     }
 
-    /// The number of the first one that is not acknowledged.
+    /// Returns the number of the first request that is not acknowledged.
     pub(super) fn first(&self) -> u64 {
         self.first
     }
 
-    /// A request is done, if its connection is still there.
+    /// Marks a request as done, if its connection is still there.
     pub(super) fn finish(&mut self, number: u64, reason: ReasonCode) {
         let offset = number.checked_sub(self.first);
         let offset = offset.and_then(|offset| usize::try_from(offset).ok());
@@ -91,7 +91,7 @@ impl Unacknowledged {
         }
     }
 
-    /// Acknowledges those that are done, up to the first that is not.
+    /// Acknowledges the requests that are done, up to the first that is not.
     pub(super) fn acknowledge(&mut self, session: &mut Session<u64>) -> Result<(), SessionError> {
         while let Some((packet_id, Some(reason))) = self.places.front() {
             session.acknowledge(*packet_id, *reason)?;
@@ -101,7 +101,7 @@ impl Unacknowledged {
         Ok(())
     }
 
-    /// The connection is gone.
+    /// Forgets all requests, since the connection is gone.
     pub(super) fn clear(&mut self) {
         self.first += self.places.len() as u64;
         self.places.clear();
@@ -109,7 +109,7 @@ impl Unacknowledged {
 }
 
 impl Hub {
-    /// A message with QoS 1 came from the broker. Whether the connection can go on.
+    /// Processes a message with QoS 1 from the broker. Fails if the connection cannot go on.
     pub(super) fn came_from_broker(
         &mut self,
         publish: Publish,
@@ -128,7 +128,7 @@ impl Hub {
         }
         let group = broker.group.as_ref();
         if group.is_some_and(|group| incoming.publish.topic() == group.topic) {
-            // Nothing of the log may be left out.
+            // No entry of the log may be skipped.
             return Err(BrokerError::Behind);
         }
         broker.incoming.tell_of_refusal();
@@ -136,12 +136,12 @@ impl Hub {
         Ok(())
     }
 
-    /// Whether there is room for what comes of requests.
+    /// Returns whether there is room for the results of requests.
     pub(super) fn may_execute_incoming(&self) -> bool {
         !self.lacks_room() && self.fanouts.len() < MOST_FANOUTS && self.has_room_for_broker()
     }
 
-    /// Executes requests as long as there is room for what comes of them. Whether more can be executed in the next turn.
+    /// Executes requests as long as there is room for their results. Returns whether more can be executed in the next turn.
     pub(super) fn execute_incoming(&mut self, now: Now) -> bool {
         let mut left = TURN_REQUESTS;
         while self.may_execute_incoming() {
@@ -263,7 +263,7 @@ impl Hub {
         self.tell_outcomes(now);
     }
 
-    /// Has the service execute a request, and answers it, now or later.
+    /// Passes a request to the service and responds, now or later.
     pub(super) fn ask_for_broker(
         &mut self,
         envelope: &Envelope<'_>,
@@ -297,7 +297,7 @@ impl Hub {
         }
     }
 
-    /// An outcome has come, which may be awaited here.
+    /// Processes an outcome that came later, if a request of the broker waits for it.
     pub(in super::super) fn conclude_later_for_broker(
         &mut self,
         ticket: Ticket,
@@ -318,8 +318,8 @@ impl Hub {
         self.conclude_for_broker(to, outcome, now);
     }
 
-    /// Answers a request. What the built-in listener says with a PUBACK, which here goes no further than to the broker, is said by the
-    /// status of a response, if anybody can still wait for it.
+    /// Responds to a request. The built-in listener reports some outcomes in a PUBACK, which here reaches the broker only. So the status of
+    /// a response reports them, if a client may still wait for it.
     fn conclude_for_broker(&mut self, to: ReturnAddress<'_>, outcome: &Outcome, now: Now) {
         if let Some((client, key)) = to.watch {
             self.kept_outcome(outcome, (client, key), now);
@@ -327,7 +327,7 @@ impl Hub {
         let is_alone = matches!(outcome, Outcome::Refused(_))
             || to.watch.is_none() && refusals::is_of_this_moment(outcome);
         if is_alone && self.is_given_to_others(to.number) {
-            // Another server may have executed it.
+            // Another server may have executed the request.
             return;
         }
         if let Some(reasons) = self.refusal(outcome) {
@@ -355,18 +355,18 @@ impl Hub {
             Outcome::Refused(Refusal::Expired) => {
                 self.finish(to.number, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
             }
-            // Without an answer, the client comes to know that nobody knows.
+            // Without a response, the client learns that the outcome is unknown.
             Outcome::Unknown => self.finish(to.number, ReasonCode::SUCCESS),
         }
     }
 
-    /// Whether the connection through which a request came has ended, and the broker may give it to others.
+    /// Returns whether the connection of a request has ended, so that the broker may give the request to other servers.
     fn is_given_to_others(&self, number: u64) -> bool {
         let broker = self.broker.as_ref();
         broker.is_some_and(|it| it.terms.share.is_some() && !it.unacknowledged.has(number))
     }
 
-    /// How an outcome is said: what other servers would not say as well has to be acknowledged first.
+    /// Returns how an outcome is sent. If other servers might answer differently, the request has to be acknowledged first.
     fn what_answers(&self, to: ReturnAddress<'_>, outcome: &Outcome) -> What {
         let is_shared = self.broker.as_ref().is_some_and(|it| it.group.is_some());
         if is_shared && to.watch.is_none() && refusals::is_of_this_moment(outcome) {
@@ -383,7 +383,7 @@ impl Hub {
         }
     }
 
-    /// Says that this server did not execute a request.
+    /// Responds that this server did not execute a request.
     fn refuse_through_broker(&mut self, to: ReturnAddress<'_>, why: &str, what: What, now: Now) {
         let why = format!("{why}; this server did not execute the request");
         let header = PublishHeader {
@@ -445,7 +445,7 @@ impl Hub {
         }
     }
 
-    /// Forgets clients from which nothing has come for long.
+    /// Forgets clients that have sent nothing for long.
     pub(super) fn end_idle_clients(&mut self, now: Now) {
         let Some(broker) = &mut self.broker else {
             return;

@@ -1,4 +1,4 @@
-//! Whom the broker names, and what they may do. It is known for as long as something is kept for a client: answers, or watches.
+//! Clients that the broker names, and their rights. They are kept as long as something is kept for the client: answers or watches.
 use super::super::Hub;
 use super::super::audit::{Party, user_name};
 use super::super::refusals::Cause;
@@ -15,24 +15,24 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub(super) struct Standing {
     pub(super) principal: Principal,
-    /// `None` is everything.
+    /// Rights of the client; `None` allows everything.
     pub(super) rights: Option<Arc<Rights>>,
 }
 
-/// Who sent a request.
+/// The sender of a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Sender<'a> {
-    /// Nobody has to know it.
+    /// Any client: no proof is required.
     Anybody,
     /// The client of its response topic, as a user of this name, if it has one.
     Proven(Option<&'a str>),
 }
 
 impl Hub {
-    /// Who sent a request.
+    /// Returns the sender of a request.
     ///
     /// # Errors
-    /// It has to be known, and is not certain.
+    /// A proof is required, and the sender is not proven.
     pub(super) fn sender<'a>(
         &self,
         publish: &'a Publish,
@@ -44,12 +44,12 @@ impl Hub {
         let Some(property) = &broker.terms.identity else {
             return Ok(Sender::Anybody);
         };
-        // Without a key nothing can have been signed with it.
+        // Without a key, no sender can be proven.
         let key = broker.identity_key.as_ref().ok_or(Doubt::Signature)?;
         sender(publish, property, key, requester).map(Sender::Proven)
     }
 
-    /// It is not certain who sent a request.
+    /// Refuses a request whose sender is not proven, and logs the first refusal of its kind.
     pub(super) fn doubt(&mut self, doubt: Doubt, response_topic: &str, now: Now) {
         let party = self.party_behind_broker(response_topic);
         let reasons = (Cause::Login, doubt.to_string().into());
@@ -58,15 +58,15 @@ impl Hub {
             return;
         };
         broker.figures.unproven += 1;
-        // Once for each kind and connection: it is a mistake of those who run the broker, or many attempts of somebody.
+        // Logged once for each kind and connection: the configuration is wrong, or a client makes many attempts.
         if !broker.doubts.contains(&doubt) {
             broker.doubts.push(doubt);
             tracing::warn!(%doubt, "a request from the broker was not executed; such requests are counted from now on");
         }
     }
 
-    /// What a client may that is this sender. Somebody else who has taken its name gets nothing of what the former one had: at this time
-    /// other servers are told, if they do not know it from the log.
+    /// Returns the rights of a client that is this sender. If the client id belonged to another user, the watches and answers of that user
+    /// end. `told` is the time at which other servers are notified of that, if they do not know it from the log.
     pub(super) fn standing(
         &mut self,
         client: &Arc<str>,
@@ -77,7 +77,7 @@ impl Hub {
         let Sender::Proven(user) = sender else {
             return Standing {
                 principal: Principal::default(),
-                // Rules are about whom one knows.
+                // Rules need a known user.
                 rights: self.policy.as_ref().map(|_| Rights::none()),
             };
         };
@@ -125,7 +125,7 @@ impl Hub {
         Some(rights.unwrap_or_else(Rights::none))
     }
 
-    /// Nothing has come from a client for long, or its watches have ended.
+    /// Forgets a client that has neither remembered answers nor watches any more.
     pub(super) fn forget_standing(&mut self, client: &str) {
         let Some(broker) = &mut self.broker else {
             return;
@@ -135,7 +135,7 @@ impl Hub {
         }
     }
 
-    /// Clients that the broker has named.
+    /// Returns the clients that the broker has named.
     pub(in super::super) fn named_behind_broker(&self) -> Vec<Arc<str>> {
         let standings = self
             .broker
@@ -144,7 +144,7 @@ impl Hub {
         standings.map(Arc::clone).collect()
     }
 
-    /// What clients may do has changed: the watches of this one end if it watches what it may not read any more.
+    /// Applies changed rules to a client: its watches end if it may not read all that it watches any more.
     pub(in super::super) fn judge_behind_broker(&mut self, client: &Arc<str>) {
         let standing = self.broker.as_ref().and_then(|it| it.standings.get(client));
         let Some(standing) = standing else {

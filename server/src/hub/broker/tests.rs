@@ -1,4 +1,4 @@
-//! What is kept of clients that the broker, or whoever writes through it, names.
+//! Tests of the state that is kept for clients that the broker, or a client that writes through it, names.
 use super::*;
 use crate::hub::HubConfig;
 use crate::service::{Service, ServiceConfig};
@@ -28,7 +28,7 @@ fn hub_with(limits: HubLimits, share: Option<&str>) -> Hub {
     Hub::new(config, Service::embedded(ServiceConfig::default()))
 }
 
-/// The PUBLISH with a request of a client.
+/// Returns the PUBLISH with a request of a client.
 fn request(id: u16, client: &str, words: &[&str]) -> BytesMut {
     let response_topic =
         format!("clients/{client}/services/statestore/_any_/command/invoke/response");
@@ -61,7 +61,7 @@ fn message(id: u16, topic: &str, header: &PublishHeader<'_>, payload: &[u8]) -> 
     packet
 }
 
-/// A request comes from a client.
+/// Delivers a request of a client.
 fn ask(hub: &mut Hub, client: &str, words: &[&str]) {
     let mut packet = request(1, client, words);
     let Some(Packet::Publish(publish)) = decode(&mut packet, u32::MAX).unwrap() else {
@@ -71,7 +71,7 @@ fn ask(hub: &mut Hub, client: &str, words: &[&str]) {
     hub.broker_turn(NOW).unwrap();
 }
 
-/// The broker says this; what the store says then.
+/// Delivers a packet of the broker, and returns the packets that the store sends.
 fn hear(hub: &mut Hub, mut packet: BytesMut) -> Result<Vec<Packet>, BrokerError> {
     hub.broker_received(&mut packet, NOW)?;
     assert!(packet.is_empty());
@@ -82,7 +82,7 @@ fn hear(hub: &mut Hub, mut packet: BytesMut) -> Result<Vec<Packet>, BrokerError>
     Ok(std::iter::from_fn(next).collect())
 }
 
-/// Requests can come from now on.
+/// Attaches the store to the broker, so that requests can arrive.
 fn attach(hub: &mut Hub) {
     hub.broker_connected(None, None, None, NOW).unwrap();
     let mut packet = BytesMut::new();
@@ -103,7 +103,7 @@ fn attach(hub: &mut Hub) {
     assert!(hub.is_attached());
 }
 
-/// The responses among packets.
+/// Returns the responses among packets.
 fn responses(said: &[Packet]) -> Vec<&Publish> {
     let responses = said.iter().filter_map(|packet| match packet {
         Packet::Publish(publish) => Some(publish),
@@ -112,7 +112,7 @@ fn responses(said: &[Packet]) -> Vec<&Publish> {
     responses.collect()
 }
 
-/// The identifiers of the PUBLISHes that are acknowledged.
+/// Returns the identifiers of the PUBLISHes that are acknowledged.
 fn acknowledged(said: &[Packet]) -> Vec<u16> {
     let pubacks = said.iter().filter_map(|packet| match packet {
         Packet::PubAck(puback) => Some(puback.packet_id.get()),
@@ -149,7 +149,7 @@ fn requests_that_wait_are_counted_and_what_is_too_much_is_refused() {
                 .user_properties()
                 .any(|property| property == ("__stat", "503"))
         );
-        // The one before it is not done.
+        // The request before it is not done.
         assert!(acknowledged(&said).is_empty());
         let mut puback = BytesMut::new();
         PubAck::success(refusal.packet_id().unwrap())
@@ -157,7 +157,7 @@ fn requests_that_wait_are_counted_and_what_is_too_much_is_refused() {
             .unwrap();
         hear(&mut hub, puback).unwrap();
     }
-    // What is small has room.
+    // A small request has room.
     assert_eq!(
         hear(&mut hub, request(100, "b", &["GET", "k"])).unwrap(),
         []
@@ -224,7 +224,7 @@ fn a_server_that_cannot_follow_its_group_begins_anew() {
     assert!(hub.statistics().held_bytes < 200 * 1024);
 }
 
-/// An entry of the log of a group.
+/// Returns an entry of the log of a group.
 fn entry(id: u16, properties: &[(&str, &str)], payload: &[u8]) -> BytesMut {
     let topic = format!("statestore/v1/{}/servers/group", topic::STORE_GUID);
     let properties = [&[("__from", "0-other")], properties].concat();
@@ -235,7 +235,7 @@ fn entry(id: u16, properties: &[(&str, &str)], payload: &[u8]) -> BytesMut {
     message(id, &topic, &header, payload)
 }
 
-/// A keeper that never says what it knows, while clients end watches of ever other keys.
+/// A keeper that never sends its watches, while clients end watches of ever other keys.
 #[test]
 fn what_a_server_remembers_until_the_keeper_answers_is_bounded() {
     const MOST_BYTES: usize = 1024 * 1024;
@@ -270,7 +270,7 @@ fn what_a_server_remembers_until_the_keeper_answers_is_bounded() {
     hear(&mut hub, entry(1, &[keeps], b"")).unwrap();
 }
 
-/// A STOP that the broker gives on after it was executed, when its client has asked again.
+/// A STOP that the broker delivers again after it was executed, when its client watches again.
 #[test]
 fn a_stop_that_is_older_than_the_watch_is_passed_over() {
     let mut hub = hub_with(HubLimits::default(), Some("group"));

@@ -5,12 +5,12 @@ use std::collections::BinaryHeap;
 
 /// Matching subscriptions: found filter by filter, and given out subscriber by subscriber.
 ///
-/// The subscribers of each filter are found in their order, so `found` consists of sorted runs. Giving out one subscriber merges the
-/// heads of these runs, which takes as long as it has subscriptions, and the logarithm of the number of runs for each. No step
-/// takes longer the more subscribers there are.
+/// The subscribers of each filter are found in their order, so `found` consists of sorted runs. Giving out one subscriber merges the heads
+/// of these runs. For each of its subscriptions, that takes the logarithm of the number of runs. No step takes longer the more subscribers
+/// there are.
 #[derive(Debug)]
 pub(crate) struct Matches<S> {
-    /// In the order in which they were found.
+    /// Subscriptions in the order in which they were found.
     found: Vec<(S, Subscription)>,
     /// The next subscription of each run, by its subscriber.
     heads: BinaryHeap<Reverse<(S, usize)>>,
@@ -41,12 +41,12 @@ impl<S: Ord + Copy> Matches<S> {
         self.found.push((subscriber, subscription));
     }
 
-    /// Whether there are no further subscribers.
+    /// Returns whether there are no further subscribers.
     pub(crate) fn is_empty(&self) -> bool {
         self.heads.is_empty()
     }
 
-    /// Memory that it takes.
+    /// Returns the memory that it takes.
     pub(crate) fn bytes(&self) -> usize {
         self.found.capacity() * size_of::<(S, Subscription)>()
             + self.heads.capacity() * size_of::<Reverse<(S, usize)>>()
@@ -71,7 +71,7 @@ impl<S: Ord + Copy> Matches<S> {
 impl<S: Ord + Copy> Iterator for Matches<S> {
     type Item = Match<S>;
 
-    /// The next subscriber, with all its subscriptions.
+    /// Returns the next subscriber, with all its subscriptions.
     fn next(&mut self) -> Option<Match<S>> {
         let Reverse((subscriber, head)) = self.heads.pop()?;
         let mut whole = Match {
@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    /// How many comparisons this takes.
+    /// Returns how many comparisons `work` makes.
     fn comparisons<T>(work: impl FnOnce() -> T) -> (T, usize) {
         COMPARISONS.set(0);
         let done = work();

@@ -40,7 +40,7 @@ impl<S: Ord + Copy> Node<S> {
         node.here.insert(subscriber, subscription);
     }
 
-    /// The node of a level that is no wildcard, made if there is none.
+    /// Returns the node of a level that is no wildcard, and creates it if there is none.
     fn child(&mut self, level: &str) -> &mut Self {
         if self.children.get(level).is_none() {
             self.children.insert(level.into(), Box::default());

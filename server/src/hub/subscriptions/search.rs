@@ -40,7 +40,7 @@ impl<S: Ord + Copy> Search<S> {
         }
     }
 
-    /// Adds the subscribers of a filter behind the last one, at least some and as many as the visits are for; returns whether there are no
+    /// Adds subscribers of a filter from after the last one on, at least some and as many as `visits` allows. Returns whether there are no
     /// further ones.
     pub(super) fn add(
         &mut self,
@@ -77,7 +77,7 @@ impl<S: Ord + Copy> Search<S> {
         self.last = None;
     }
 
-    /// Each subscriber that gets the message, in their order, once each.
+    /// Returns the subscribers that get the message, in their order, once each.
     pub(crate) fn into_matches(self) -> Matches<S> {
         self.found
     }
@@ -94,7 +94,7 @@ pub(super) struct Walk<'a, S> {
 }
 
 impl<'a, S: Ord + Copy> Walk<'a, S> {
-    /// Returns to the node that is visited next. If it is gone by now, that is the one behind it; `None` if there is none.
+    /// Returns to the node that is visited next, or to the one behind it if that node is gone. Returns `None` if there is none.
     pub(super) fn resume(
         root: &'a Node<S>,
         (levels, is_wild, depth): (&'a [&'a str], bool, usize),

@@ -1,13 +1,14 @@
-//! What the keeper has to publish, as a server knows it that is not the keeper: kept for a while, for the case that it becomes it.
+//! Standby buffer: the messages that the keeper publishes, as another server would publish them. The server keeps them for a while, in case
+//! it becomes the keeper.
 use super::super::outgoing::Outgoing;
 use std::collections::VecDeque;
 
-/// So long what another server keeps may be of use, in milliseconds.
+/// Time for which the messages of another keeper may be of use, in milliseconds.
 const MOST_MS: u64 = 10_000;
 
 #[derive(Debug)]
 pub(super) struct Aside {
-    /// Each with its time.
+    /// Messages, each with the time at which it was set aside.
     waiting: VecDeque<(u64, Outgoing)>,
     bytes: usize,
     most: usize,
@@ -15,7 +16,7 @@ pub(super) struct Aside {
 }
 
 impl Aside {
-    /// Room for so many messages of so many bytes.
+    /// Creates an empty buffer for `most` messages of `most_bytes` bytes together.
     pub(super) fn new(most: usize, most_bytes: usize) -> Self {
         Self {
             waiting: VecDeque::new(),
@@ -29,7 +30,7 @@ impl Aside {
         self.waiting.is_empty()
     }
 
-    /// Sets something aside. How much of what was there had to give way.
+    /// Adds a message. Returns the number of older messages that were dropped to make room.
     pub(super) fn put(&mut self, outgoing: Outgoing, now_ms: u64) -> u64 {
         self.bytes += outgoing.message.bytes();
         self.waiting.push_back((now_ms, outgoing));
@@ -49,19 +50,19 @@ impl Aside {
         }
     }
 
-    /// Another server keeps: what is old has been published by it.
+    /// Drops old messages, which the keeper has published.
     pub(super) fn forget_old(&mut self, now_ms: u64) {
         self.forget_before(now_ms.saturating_sub(MOST_MS));
     }
 
-    /// Forgets what is like this.
+    /// Drops the messages for which `is_it` returns true.
     pub(super) fn forget(&mut self, is_it: impl Fn(&Outgoing) -> bool) {
         self.waiting.retain(|(_, outgoing)| !is_it(outgoing));
         let bytes = self.waiting.iter().map(|(_, it)| it.message.bytes());
         self.bytes = bytes.sum();
     }
 
-    /// Forgets what was set aside before.
+    /// Drops the messages that were set aside before `since_ms`.
     pub(super) fn forget_before(&mut self, since_ms: u64) {
         while let Some((at_ms, _)) = self.waiting.front()
             && *at_ms < since_ms
@@ -70,7 +71,7 @@ impl Aside {
         }
     }
 
-    /// Takes all, in the order in which it came up.
+    /// Takes all messages, in the order of their numbers.
     pub(super) fn take(&mut self) -> Vec<Outgoing> {
         self.bytes = 0;
         let waiting = std::mem::take(&mut self.waiting).into_iter();

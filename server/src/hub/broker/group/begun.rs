@@ -1,26 +1,29 @@
-//! When watches began, by the clocks of their clients. A broker that gives a request to another server may bring a STOP again that was
-//! executed before, and the client watches again since: such a STOP is not to end that.
+//! Start times of watches, by the clocks of their clients.
+//!
+//! A broker that hands a request to another server may repeat a STOP that was executed before. If the client watches the key again by then,
+//! the repeated STOP must not end the new watch.
 use crate::budget::{Charge, Gauge};
 use crate::keyspace::rules::Version;
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Memory of one besides its key.
+/// Memory of one start time besides its key.
 const ONE_BYTES: usize = 128;
 
-/// A request that says to be so many milliseconds older was not given to another server, since none is executed that late: the clock of its
-/// client was set back.
+/// Largest age difference, in milliseconds, at which a STOP counts as older than the watch. No request is executed that late, so a larger
+/// difference means that the client's clock was set back.
 const OLDEST_MS: u64 = 900_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Begun {
-    /// By client and key.
+    /// Start times by client and key.
     watches: HashMap<Arc<str>, HashMap<Bytes, (Version, Charge)>>,
 }
 
 impl Begun {
-    /// A request about a watch was executed, at that time by the clock of its client, and there is a watch now, or none.
+    /// Records that a request about a watch was executed. `at` is the request's time by the clock of its client, `is_watching` whether
+    /// there is a watch now.
     pub(super) fn executed(
         &mut self,
         (client, key): (&Arc<str>, &Bytes),
@@ -40,26 +43,26 @@ impl Begun {
         if self.is_before(client, key, Some(at)) {
             return;
         }
-        // Otherwise it would keep the whole message.
+        // A slice of the message would keep the whole message.
         let key = Bytes::copy_from_slice(key);
         let charge = Charge::new(gauge, key.len() + ONE_BYTES);
         let keys = self.watches.entry(Arc::clone(client)).or_default();
         keys.insert(key, (at, charge));
     }
 
-    /// Whether a request of that time is from before the watch.
+    /// Returns whether a request of this time is older than the watch.
     pub(super) fn is_before(&self, client: &str, key: &[u8], at: Option<Version>) -> bool {
         let since = self.since(client, key);
         at.zip(since).is_some_and(|(at, since)| is_older(at, since))
     }
 
-    /// When a watch began, if its client has said that.
+    /// Returns when a watch began, if its client sent a timestamp.
     pub(super) fn since(&self, client: &str, key: &[u8]) -> Option<Version> {
         let (since, _) = self.watches.get(client)?.get(key)?;
         Some(*since)
     }
 
-    /// All watches of a client have ended.
+    /// Forgets a client whose watches have all ended.
     pub(super) fn ended(&mut self, client: &str) {
         self.watches.remove(client);
     }
@@ -95,7 +98,7 @@ mod tests {
         }
         assert!(!begun.is_before("me", b"other", Some((0, 0))));
 
-        // An older KEYNOTIFY that comes again is not when it began, but that of a clock that was set back is.
+        // An older KEYNOTIFY that is repeated does not change the start, but one of a clock that was set back does.
         begun.executed(watch, Some((1_999_000, 0)), true, &gauge);
         assert_eq!(begun.since("me", b"k"), Some((2_000_000, 5)));
         begun.executed(watch, Some((1_000, 0)), true, &gauge);

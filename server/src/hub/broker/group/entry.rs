@@ -1,4 +1,4 @@
-//! What the log of a group has: entries, each a message of one server to all.
+//! Entries of a group's log, each a message of one server to all.
 use super::super::identity::{IdentityKey, Signed};
 use super::keeper::{Beat, Claim};
 use bytes::{BufMut, BytesMut};
@@ -16,14 +16,14 @@ const USER: &str = "__user";
 /// The user property with the signature, where there is a key.
 const MAC: &str = "__mac";
 
-/// What the signature of an entry is about first. That of a request is about its client first, whose id never has this character: neither
-/// can be taken for the other.
+/// First field that the signature of an entry covers. The signature of a request covers a client id first, which never contains this
+/// character. So neither signature can pass for the other.
 const OURS: &[u8] = b"\0servers";
 
-/// Most bytes of names in one entry; the last one may exceed it.
+/// Maximum number of bytes of names in one entry; the last name may exceed it.
 pub(super) const MOST_BYTES: usize = 16 * 1024;
 
-/// The topic of a group's log.
+/// Returns the topic of a group's log.
 pub(in crate::hub::broker) fn log(group: &str) -> String {
     format!("statestore/v1/{}/servers/{group}", topic::STORE_GUID)
 }
@@ -31,23 +31,25 @@ pub(in crate::hub::broker) fn log(group: &str) -> String {
 /// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A server is there.
+    /// A heartbeat: the server is attached.
     Beat(Beat),
-    /// It wants to be the keeper.
+    /// The server claims to be the keeper.
     Claim(Claim),
-    /// It wants to be told what the keeper knows.
+    /// The server requests the watches that the keeper knows.
     Join,
-    /// It is gone.
+    /// The server has left.
     Gone,
-    /// It does not want to be the keeper any more, since it has seen no changes for so many milliseconds.
+    /// The keeper gives up its role, since it has seen no changes for `blind_ms` milliseconds.
     Yield { blind_ms: u64 },
-    /// A client asked it about a watch, so many seconds before the request expires, if it does.
+    /// A client's request about a watch, with the seconds until it expires, if it does.
     Request { expiry_s: Option<u32> },
-    /// Watches that the keeper knows: the client, the user, the key, when it began, and so on; for the server of the first name, or all.
+    /// Watches that the keeper knows: client, user, key and start of each. The first name of the payload is the server that they are for,
+    /// or `*`.
     Known { is_last: bool },
-    /// All watches of a client end, unless it is this user; when the server had been sent so many messages.
+    /// The end of all watches of a client, unless the client is this user. `requests` is the number of requests that the server had
+    /// received by then.
     Ended { requests: u64 },
-    /// These clients have sent requests.
+    /// Clients that have sent requests.
     Alive,
 }
 
@@ -129,14 +131,15 @@ pub(super) struct Entry<'a> {
     pub(super) client: Option<&'a str>,
     pub(super) user: Option<&'a str>,
     pub(super) payload: &'a [u8],
-    /// The request, of one.
+    /// The request, if the entry has one.
     pub(super) request: Option<&'a Publish>,
-    /// In this user property of a request its broker says who sent it, to this server alone: what is published in one is taken out.
+    /// User property in which the broker names the sender of a request, for the receiving server alone. The broker removes it from all that
+    /// is published, so an entry leaves it out.
     pub(super) identity: Option<&'a str>,
 }
 
 impl Entry<'_> {
-    /// Gives the message, signed if there is a key.
+    /// Writes the message, signed if there is a key.
     pub(super) fn write<T>(
         &self,
         topic: &str,
@@ -176,12 +179,12 @@ impl Entry<'_> {
     }
 }
 
-/// Whether a user property is about entries, which no client can say anything about.
+/// Returns whether a user property is reserved for entries, so that no client can set it.
 fn is_reserved(name: &str) -> bool {
     [IS, FROM, CLIENT, USER, MAC].contains(&name)
 }
 
-/// What an entry says of itself.
+/// The header of an entry that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Said<'a> {
     pub(super) kind: Kind,
@@ -190,7 +193,7 @@ pub(super) struct Said<'a> {
     pub(super) user: Option<&'a str>,
 }
 
-/// Reads an entry; `None` if it is not one of a server of the group.
+/// Reads an entry. Returns `None` if no server of the group has published it.
 pub(super) fn read<'a>(publish: &'a Publish, key: Option<&IdentityKey>) -> Option<Said<'a>> {
     let one = |name: &str| {
         let mut found = publish.user_properties().filter(|(its, _)| *its == name);
@@ -226,12 +229,12 @@ pub(super) fn read<'a>(publish: &'a Publish, key: Option<&IdentityKey>) -> Optio
 
 /// Appends a name to a payload.
 pub(super) fn push(name: &[u8], payload: &mut BytesMut) {
-    // A name is shorter than a packet of MQTT, which has at most 256 MiB.
+    // A packet of MQTT has at most 256 MiB, so the length of a name fits.
     payload.put_u32(u32::try_from(name.len()).unwrap_or(u32::MAX));
     payload.extend_from_slice(name);
 }
 
-/// The names in a payload, up to where it is not made of them.
+/// Returns the names in a payload, up to the first malformed one.
 pub(super) fn names(mut payload: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (length, rest) = payload.split_first_chunk::<4>()?;
@@ -351,7 +354,7 @@ mod tests {
                 .user_properties()
                 .any(|property| property == ("__ts", "t"))
         );
-        // The broker would take it out, and the signature would be about something else.
+        // The broker would remove it, and the signature would not match any more.
         assert!(
             written
                 .user_properties()

@@ -1,105 +1,106 @@
-//! Which server of a group keeps its watches. The others know the same ones, and stand by.
+//! Election of the keeper: the server of a group that answers requests about watches and sends notifications. The other servers know the
+//! same watches and stand by.
 //!
-//! All servers of a group publish to one topic and subscribe it: a log, of which each gets everything, its own entries included, in
-//! one order. By that order all of them agree:
+//! All servers of a group publish to one topic and subscribe to it. This topic is a log: each server receives every entry, its own
+//! included, in one order. By that order all servers agree:
 //!
-//! - **A keeper is made by a claim**, which ends the keeper before, unless that one has said in the meantime that it is there. Of several claims
-//!   it is the first. Each has a number, the term, which rises.
-//! - **It keeps for [`LEASE_MS`]** after it has sent a beat that came back to it. Another server claims only once a beat of its own
-//!   has come back that it sent [`SILENCE_MS`] after the last one of the keeper, which is longer. So no two keep at a time,
-//!   whoever stands still or is cut off. If the broker says that the keeper is gone, nobody has to wait.
-//! - **Who claims** is the server that knows most: of those that have followed the log without a gap, and of these of those that see what
-//!   changes, the one that is attached for longest; if there is none, one that was the keeper before, alone, or that begins with nothing.
-//! - **A keeper that sees no changes** for [`BLIND_MS`], since the engine is away for it, gives that up, if there is another server that knows as
-//!   much and sees them.
+//! - **A claim makes a keeper** and ends the former one, unless the former one has sent a heartbeat in the meantime. The first of several
+//!   claims wins. Each claim has a rising number, the term.
+//! - **A keeper keeps for [`LEASE_MS`]** after it sent a heartbeat that came back to it. Another server claims only after a heartbeat of
+//!   its own has come back that it sent [`SILENCE_MS`] after the last one of the keeper. [`SILENCE_MS`] is longer, so two servers never
+//!   keep at a time, even if one of them is suspended or cut off. If the broker reports that the keeper is gone, no server has to wait.
+//! - **The highest rank claims.** A server that has followed the log without a gap ranks first. Then these count, in this order: whether it
+//!   sees changes, the last term of which it knew the watches, and how long it is attached.
+//! - **A keeper that sees no changes** for [`BLIND_MS`], because the engine is away for it, gives up. It does so only if another server
+//!   knows as much and sees changes.
 //!
-//! This is a state machine without a broker and without a clock.
+//! The election is a state machine without a broker and without a clock.
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Between two beats of a server, in milliseconds.
+/// Milliseconds between two heartbeats of a server.
 pub(super) const BEAT_MS: u64 = 500;
-/// For so long after it sent a beat that came back a keeper keeps.
+/// Milliseconds for which a keeper keeps after it sent a heartbeat that came back.
 pub(super) const LEASE_MS: u64 = 2500;
-/// After so long without a beat of it another one claims.
+/// Milliseconds without a heartbeat of the keeper after which another server claims.
 pub(super) const SILENCE_MS: u64 = 4000;
-/// For so long a server that has not followed the log listens whether there is a keeper before it claims.
+/// Milliseconds for which a server that has not followed the log listens for a keeper before it claims.
 pub(super) const LISTENING_MS: u64 = 3000;
-/// After so long without seeing what changes a keeper lets another one keep.
+/// Milliseconds without seeing changes after which a keeper gives up.
 const BLIND_MS: u64 = 3000;
-/// Between two requests for the watches that the keeper knows.
+/// Milliseconds between two requests for the watches that the keeper knows.
 const JOIN_MS: u64 = 2000;
 
-/// The number of a claim; 0 is none.
+/// Number of a claim; 0 is none.
 pub(super) type Term = u64;
 
-/// What a server says of itself.
+/// A heartbeat of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Beat {
-    /// The last claim that it knows.
+    /// The last claim that the server knows.
     pub(super) term: Term,
-    /// The claim was its own.
+    /// Whether that claim was its own.
     pub(super) is_keeper: bool,
-    /// Under which claim it knew the watches; 0 if it does not know them.
+    /// The claim under which it knew the watches; 0 if it does not know them.
     pub(super) known: Term,
-    /// It has followed the log since.
+    /// Whether it has followed the log since that claim.
     pub(super) is_whole: bool,
-    /// When it says so, by its own clock.
+    /// Time of sending, by the server's own clock.
     pub(super) sent_ms: u64,
-    /// How many beats there were before since it is attached.
+    /// Number of heartbeats before this one since the server is attached.
     pub(super) nth: u64,
-    /// It sees what changes.
+    /// Whether the server sees changes.
     pub(super) sees: bool,
 }
 
-/// What a server says that wants to be the keeper.
+/// A claim of a server to be the keeper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Claim {
     pub(super) term: Term,
-    /// When it says so, by its own clock.
+    /// Time of sending, by the server's own clock.
     pub(super) sent_ms: u64,
-    /// When the keeper said for the last time that it is there, by its clock; 0 if there is none. If it has said so again, nothing is claimed.
+    /// Time of the keeper's last heartbeat, by the keeper's clock; 0 if there is no keeper. A later heartbeat makes the claim void.
     pub(super) after_ms: u64,
-    /// The claim before, if it has followed the log since; 0 if not.
+    /// The claim before, if the server has followed the log since; 0 if not.
     pub(super) follows: Term,
 }
 
-/// What is to be published.
+/// An entry to be published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Saying {
     Beat(Beat),
-    /// This server wants to be the keeper.
+    /// A claim of this server to be the keeper.
     Claim(Claim),
-    /// The keeper is to say what it knows.
+    /// A request for the watches that the keeper knows.
     Join,
-    /// This server does not want to be the keeper any more. It has seen no changes for so many milliseconds.
+    /// A resignation of this server as the keeper. It has seen no changes for `blind_ms` milliseconds.
     Yield {
         blind_ms: u64,
     },
 }
 
-/// What comes of an entry of the log.
+/// Effect of an entry of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
     Nothing,
-    /// This server keeps from now on. What a former keeper may not have said since then is to be said.
+    /// Begin of this server's keeping. Messages that the former keeper may not have published since `since_ms` are to be published.
     Began {
         since_ms: u64,
     },
-    /// What this server knows is out of date.
+    /// The watches that this server knows are out of date.
     Stale,
 }
 
-/// Whose claim was the last one.
+/// The server whose claim was the last one.
 #[derive(Debug)]
 struct Keeper {
     name: Arc<str>,
-    /// When it was heard of last.
+    /// Time at which its last heartbeat or claim was received.
     heard_ms: u64,
-    /// When it said that, by its clock.
+    /// Time of its last heartbeat or claim, by its own clock.
     sent_ms: u64,
-    /// How many entries had been heard then.
+    /// Number of entries that had been received by then.
     place: u64,
 }
 
@@ -107,11 +108,11 @@ struct Keeper {
 struct Other {
     beat: Beat,
     heard_ms: u64,
-    /// How many entries had been heard when it began; 0 if that was before this server did.
+    /// Number of entries that had been received when the server's first heartbeat came; 0 if that was before this server began.
     since: u64,
 }
 
-/// What one server knows of who keeps.
+/// State of the election, as one server knows it.
 #[derive(Debug, Default)]
 pub(super) struct Keepers {
     /// The name of this server, while it is attached.
@@ -119,29 +120,29 @@ pub(super) struct Keepers {
     joined_ms: u64,
     term: Term,
     keeper: Option<Keeper>,
-    /// When the one before was heard of last.
+    /// Time at which the former keeper was last heard.
     former_ms: u64,
     known: Term,
     is_whole: bool,
     others: BTreeMap<Arc<str>, Other>,
-    /// When the last beat was sent that came back.
+    /// Time at which the last heartbeat that came back was sent.
     echoed_ms: Option<u64>,
     claimed: Option<Term>,
     beat_ms: u64,
     beats: u64,
     join_ms: Option<u64>,
-    /// How many entries were heard.
+    /// Number of entries that were received.
     places: u64,
-    /// How many had been when the first beat of this server came back.
+    /// Number of entries that had been received when the first heartbeat of this server came back.
     since: u64,
-    /// Since when this server does not see what changes.
+    /// Time since which this server does not see changes.
     blind_ms: Option<u64>,
-    /// The claim of its own that it has given up.
+    /// The claim of this server that it has given up.
     yielded: Term,
 }
 
 impl Keepers {
-    /// This server gets the log from now on, under this name, which nobody had before.
+    /// Begins to follow the log under this name, which no server had before.
     pub(super) fn joined(&mut self, name: Arc<str>, now_ms: u64) {
         self.left();
         self.me = Some(name);
@@ -150,7 +151,7 @@ impl Keepers {
         self.beats = 0;
     }
 
-    /// It does not get it any more. What it knows is kept, for the case that there is nobody else.
+    /// Ends following the log. The known watches are kept, in case no other server knows them.
     pub(super) fn left(&mut self) {
         self.me = None;
         self.keeper = None;
@@ -162,39 +163,39 @@ impl Keepers {
         self.yielded = 0;
     }
 
-    /// The name of this server.
+    /// Returns the name of this server.
     pub(super) fn me(&self) -> Option<&Arc<str>> {
         self.me.as_ref()
     }
 
-    /// Whether somebody is the keeper by the log, and who.
+    /// Returns the keeper by the log, if there is one.
     pub(super) fn keeper(&self) -> Option<&Arc<str>> {
         self.keeper.as_ref().map(|keeper| &keeper.name)
     }
 
-    /// Whether this server is the keeper by the log.
+    /// Returns whether this server is the keeper by the log.
     pub(super) fn is_keeper(&self) -> bool {
         self.me.is_some() && self.me.as_ref() == self.keeper()
     }
 
-    /// Whether another server is the keeper.
+    /// Returns whether another server is the keeper.
     pub(super) fn stands_by(&self) -> bool {
         self.keeper.is_some() && !self.is_keeper()
     }
 
-    /// Whether it knows all watches.
+    /// Returns whether this server knows all watches.
     pub(super) fn is_whole(&self) -> bool {
         self.is_whole
     }
 
-    /// Whether this server answers and notifies now.
+    /// Returns whether this server answers and notifies now.
     pub(super) fn keeps(&self, now_ms: u64) -> bool {
         let until_ms = self.echoed_ms.map_or(0, |sent_ms| sent_ms + LEASE_MS);
-        // Others know that it yields before it hears so itself.
+        // Other servers may read that it yields before it does itself.
         self.is_keeper() && self.yielded != self.term && now_ms < until_ms
     }
 
-    /// Whether this server sees what changes.
+    /// Sets whether this server sees changes.
     pub(super) fn sees(&mut self, sees: bool, now_ms: u64) {
         if sees {
             self.blind_ms = None;
@@ -203,14 +204,14 @@ impl Keepers {
         }
     }
 
-    /// When [`poll`](Self::poll) has something to say.
+    /// Returns when [`poll`](Self::poll) has an entry to publish.
     pub(super) fn next_ms(&self) -> Option<u64> {
         self.me.as_ref()?;
         let join_ms = self.join_ms.unwrap_or(u64::MAX);
         Some(self.beat_ms.min(join_ms))
     }
 
-    /// What is to be published now, until there is nothing.
+    /// Returns the next entry to be published now, or `None` if there is none.
     pub(super) fn poll(&mut self, now_ms: u64, wall_ms: u64) -> Option<Saying> {
         self.me.as_ref()?;
         if now_ms >= self.beat_ms {
@@ -237,7 +238,7 @@ impl Keepers {
             });
         }
         if self.claimed.is_none() && self.is_vacant() && self.is_next(now_ms) {
-            // A server that begins does not know the terms before.
+            // A server that has just started does not know the former terms.
             let term = wall_ms.max(self.term + 1);
             self.claimed = Some(term);
             return Some(Saying::Claim(Claim {
@@ -262,7 +263,7 @@ impl Keepers {
         }
     }
 
-    /// Whether nobody keeps, as far as the log had it when the last beat of this server came back.
+    /// Returns whether there was no keeper in the log when the last heartbeat of this server came back.
     fn is_vacant(&self) -> bool {
         let from_ms = match &self.keeper {
             Some(_) if self.is_keeper() => return false,
@@ -273,7 +274,7 @@ impl Keepers {
         self.echoed_ms.is_some_and(|sent_ms| sent_ms >= from_ms)
     }
 
-    /// Whether no other server that can be heard knows more.
+    /// Returns whether no other server that can be heard has a higher rank.
     fn is_next(&self, now_ms: u64) -> bool {
         let Some(me) = &self.me else {
             return false;
@@ -296,7 +297,7 @@ impl Keepers {
         })
     }
 
-    /// A server says that it is there.
+    /// Processes a heartbeat of a server.
     pub(super) fn heard(&mut self, from: &Arc<str>, beat: Beat, now_ms: u64) -> Turn {
         self.places += 1;
         let place = self.places;
@@ -334,7 +335,7 @@ impl Keepers {
         let is_silent = |keeper: &Keeper| now_ms >= keeper.heard_ms + SILENCE_MS;
         let needs_one = !self.is_whole && self.keeper.as_ref().is_none_or(is_silent);
         let is_newer = beat.term > self.term;
-        // Where the broker does not hand out everything in one order there may be two of one term.
+        // If the broker does not deliver all entries in one order, one term may have two keepers.
         let yields = beat.term == self.term && self.is_keeper() && Some(from) < self.me.as_ref();
         if !is_newer && !yields && !needs_one {
             return Turn::Nothing;
@@ -344,7 +345,7 @@ impl Keepers {
         Turn::Stale
     }
 
-    /// A server wants to be the keeper.
+    /// Processes a server's claim to be the keeper.
     pub(super) fn claimed(&mut self, from: &Arc<str>, claim: Claim, now_ms: u64) -> Turn {
         self.places += 1;
         let Claim {
@@ -360,7 +361,7 @@ impl Keepers {
             None => 0,
         };
         let is_there = |keeper: &Keeper| match (follows, after_ms) {
-            // Who knows of no keeper began after it was there for the last time.
+            // A server that knows of no keeper joined after the keeper's last entry.
             (0, 0) => keeper.place > since,
             (0, _) => keeper.sent_ms != after_ms,
             _ => follows != self.term || keeper.sent_ms != after_ms,
@@ -377,7 +378,7 @@ impl Keepers {
             self.known = term;
             self.is_whole = true;
             self.join_ms = None;
-            // The others are to know soon.
+            // The others have to learn it soon.
             self.beat_ms = now_ms;
             return Turn::Began {
                 since_ms: self.former_ms,
@@ -405,7 +406,7 @@ impl Keepers {
         self.claimed = None;
     }
 
-    /// The broker says that a server is gone, or it does so itself.
+    /// Processes that a server is gone, as the broker or the server itself reports.
     pub(super) fn gone(&mut self, from: &Arc<str>) {
         self.others.remove(from);
         if let Some(former) = self.keeper.take_if(|keeper| keeper.name == *from) {
@@ -413,26 +414,27 @@ impl Keepers {
         }
     }
 
-    /// A keeper lets another one keep.
+    /// Processes that a keeper gives up.
     pub(super) fn yielded(&mut self, from: &Arc<str>, blind_ms: u64) {
         if let Some(former) = self.keeper.take_if(|keeper| keeper.name == *from) {
             self.former_ms = former.heard_ms.saturating_sub(blind_ms);
         }
     }
 
-    /// What this server knows may not be all.
+    /// Marks the known watches as incomplete.
     pub(super) fn is_doubted(&mut self, now_ms: u64) {
         self.known = 0;
         self.is_whole = false;
         self.join_ms = Some(now_ms);
     }
 
-    /// This server could not follow what it was told of. It may be so for long: the keeper is asked again after a while.
+    /// Marks the known watches as incomplete, since this server could not follow an entry. That may last, so the keeper is asked again only
+    /// after a while.
     pub(super) fn could_not_follow(&mut self, now_ms: u64) {
         self.is_doubted(now_ms + JOIN_MS);
     }
 
-    /// This server has been told by the keeper what that knows.
+    /// Marks the known watches as complete: the keeper has sent all that it knows.
     pub(super) fn was_told(&mut self) {
         self.known = self.term;
         self.is_whole = true;

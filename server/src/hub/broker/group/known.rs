@@ -1,4 +1,4 @@
-//! What the keeper of a group knows of watches, and tells servers that come later.
+//! Transfer of the keeper's watches to servers that join later.
 use super::entry::{self, Kind, MOST_BYTES};
 use super::log::About;
 use crate::clock::Now;
@@ -10,11 +10,11 @@ use bytes::{Bytes, BytesMut};
 use statestore_protocol::Command;
 use std::sync::Arc;
 
-/// In the place of a name: all servers.
+/// Recipient that means all servers.
 pub(super) const ALL: &str = "*";
 
 impl Hub {
-    /// Clients of the broker that watch something, in an order that is the same for all servers.
+    /// Returns the clients of the broker that watch something, in an order that is the same for all servers.
     pub(super) fn watching(&self) -> Vec<Arc<str>> {
         let clients = self.service.watching();
         let behind = clients.filter(|client| client.starts_with(BEHIND));
@@ -23,7 +23,7 @@ impl Hub {
         behind
     }
 
-    /// Another server knows better who watches what.
+    /// Forgets all known watches, since another server knows them better.
     pub(super) fn forget_known(&mut self) {
         for client in self.watching() {
             self.service.disconnected(&client);
@@ -40,7 +40,7 @@ impl Hub {
         }
     }
 
-    /// Not everything that others know may be known here: the keeper is asked again.
+    /// Forgets all known watches, which may be incomplete, and asks the keeper again.
     pub(super) fn doubt_known(&mut self, now: Now) {
         if let Some(group) = self.group()
             && group.keepers.stands_by()
@@ -50,7 +50,8 @@ impl Hub {
         }
     }
 
-    /// A watch that the log or the keeper told of has come to something here. The watches of all servers stay the same.
+    /// Processes the outcome of a watch that came from the log or the keeper. If it failed here, the watches are requested again, so that
+    /// all servers have the same.
     pub(in crate::hub::broker) fn watch_concluded(
         &mut self,
         ticket: Option<Ticket>,
@@ -66,7 +67,7 @@ impl Hub {
         }
     }
 
-    /// Tells a server, or all, what this one knows as the keeper of the watches of these clients.
+    /// Sends the watches of the matching clients to one server or to all, if this server is the keeper.
     pub(super) fn tell_known(&mut self, to: &str, is_it: impl Fn(&str) -> bool, now: Now) {
         let is_keeper = self.group().is_some_and(|group| group.keeps(now));
         if !is_keeper {
@@ -112,7 +113,7 @@ impl Hub {
         self.log(kind, About::default(), &payload, now);
     }
 
-    /// The keeper tells what it knows.
+    /// Takes over the watches that the keeper sends.
     pub(super) fn known(&mut self, from: &Arc<str>, payload: &[u8], is_last: bool, now: Now) {
         let Some(group) = self.group() else {
             return;

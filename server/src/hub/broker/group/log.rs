@@ -1,4 +1,4 @@
-//! What goes into the log of a group and comes out of it.
+//! Publishing to and reading from the log of a group.
 use super::entry::{self, Entry, Kind, MOST_BYTES};
 use super::keeper::{Saying, Turn};
 use super::{Group, UNSAID_MS};
@@ -11,12 +11,12 @@ use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::{Publish, ReasonCode};
 use std::sync::Arc;
 
-/// What an entry is about.
+/// Subject of an entry.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct About<'a> {
     pub(super) client: Option<&'a str>,
     pub(super) user: Option<&'a str>,
-    /// A request, and the number under which it is acknowledged.
+    /// The request, and the number under which it is acknowledged.
     pub(super) request: Option<(&'a Publish, u64)>,
 }
 
@@ -25,7 +25,7 @@ impl Hub {
         self.broker.as_mut()?.group.as_mut()
     }
 
-    /// Publishes an entry of the log, unless this server has no part in it.
+    /// Publishes an entry of the log, unless this server is not attached to a group.
     pub(super) fn log(&mut self, kind: Kind, about: About<'_>, payload: &[u8], now: Now) {
         let Some(broker) = &mut self.broker else {
             return;
@@ -49,7 +49,7 @@ impl Hub {
         let body = Payload::new(Bytes::copy_from_slice(payload), &self.gauge);
         let message = entry.write(&group.topic, key, |header| Message::new(header, body, None));
         match message {
-            // Whoever hears nothing takes the server for gone.
+            // Servers that hear no heartbeat take this one for gone.
             Ok(message) if matches!(kind, Kind::Beat(_)) => {
                 broker.enqueue_first(message, What::Entry(None));
             }
@@ -64,7 +64,7 @@ impl Hub {
         }
     }
 
-    /// This server goes: another one is to keep at once.
+    /// Leaves the group, so that another server keeps at once.
     pub(in crate::hub::broker) fn leave_group(&mut self, now: Now) {
         self.log(Kind::Gone, About::default(), b"", now);
         if let Some(group) = self.group() {
@@ -72,7 +72,7 @@ impl Hub {
         }
     }
 
-    /// A request about a watch has come to this server: all servers are to know of it. Whether they can.
+    /// Publishes a request about a watch to all servers. Returns false if this server is not attached to a group.
     pub(in crate::hub::broker) fn put_into_log(
         &mut self,
         publish: &Publish,
@@ -96,7 +96,7 @@ impl Hub {
         can
     }
 
-    /// Says what is to be said, and publishes what was set aside if this server keeps again.
+    /// Publishes due entries, and the messages that were set aside if this server keeps again.
     pub(in crate::hub::broker) fn keep(&mut self, now: Now) {
         let sees = self
             .service
@@ -168,7 +168,7 @@ impl Hub {
         }
     }
 
-    /// An entry of the log has come.
+    /// Processes an entry of the log.
     pub(in crate::hub::broker) fn logged(&mut self, publish: &Publish, number: u64, now: Now) {
         let Some(broker) = &self.broker else {
             return;
@@ -231,14 +231,14 @@ impl Hub {
             group.aside.forget_before(since_ms);
             group.forget_told();
         }
-        // Nobody knows when they came last.
+        // It is not known when they sent their last requests.
         for client in self.watching() {
             self.renew_lease(&client, now);
         }
     }
 }
 
-/// Whether a server with this trouble does not see what changes.
+/// Returns whether a server with this trouble does not see changes.
 fn hides_changes(trouble: Trouble) -> bool {
     matches!(
         trouble,

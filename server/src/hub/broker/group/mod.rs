@@ -3,13 +3,13 @@
 //! ```text
 //!   KEYNOTIFY ──▶ any server ──▶ log ──▶ every server: the same watches
 //!                                          ├─ keeper: answers, and notifies
-//!                                          └─ others: set aside what they would say
+//!                                          └─ others: set aside what they would send
 //! ```
 //!
-//! A request about a watch goes into the [log](entry) of the group, by way of the broker. Every server executes it when it comes from
-//! there, in the same order. One of them, the [keeper], answers it, and says what the watching clients are to be told; so a client that
-//! asks two servers is told once, and no other server says anything after a STOP. What the others would say they set [aside]: who
-//! becomes the keeper goes on where the former one may have ended.
+//! A request about a watch goes into the [log](entry) of the group, through the broker. Every server executes it when it comes back, in the
+//! same order. One of them, the [keeper], answers it and notifies the watching clients. So a client that asks two servers is notified once,
+//! and no other server notifies it after a STOP. The other servers set their answers and notifications [aside]. A new keeper continues
+//! where the former one may have ended.
 mod aside;
 mod begun;
 mod entry;
@@ -37,32 +37,32 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use touched::Touched;
 
-/// So long before a keeper was heard of last it may have had something to say that it did not say, in milliseconds.
+/// Time before the last entry of a keeper whose messages it may not have published, in milliseconds.
 const UNSAID_MS: u64 = 2000;
 
-/// What one server knows of its group.
+/// The state of a server's group.
 #[derive(Debug)]
 pub(super) struct Group {
-    /// Of the log.
+    /// Topic of the log.
     pub(super) topic: String,
     keepers: Keepers,
-    /// The name that this server has once it is attached.
+    /// Name of this server while it is attached.
     name: Arc<str>,
     aside: Aside,
-    /// How much of it had to give way.
+    /// Number of messages that were set aside and then dropped.
     dropped: u64,
     touched: Touched,
     begun: Begun,
-    /// With so many bytes of that, the server begins anew.
+    /// Maximum number of bytes of `touched` at which the server starts over.
     most_touched: usize,
-    /// Watches that the keeper has told of, and that are not followed yet.
+    /// Watches sent by the keeper that are not established here yet.
     told: HashSet<Ticket>,
-    /// Watching clients that have sent requests since the last beat.
+    /// Watching clients that have sent requests since the last heartbeat.
     alive: BTreeSet<Arc<str>>,
 }
 
 impl Group {
-    /// With room for so many messages, of so many bytes, that are set aside.
+    /// Creates the state of a group with room for `most` messages, of `most_bytes` bytes, that are set aside.
     pub(super) fn new(name: &str, most: usize, most_bytes: usize) -> Self {
         Self {
             topic: entry::log(name),
@@ -78,9 +78,9 @@ impl Group {
         }
     }
 
-    /// The message in the log of which the broker publishes, when the connection ends, that this server is gone.
+    /// Returns the will: the entry that the broker publishes when the connection ends.
     pub(super) fn will(&mut self, client_id: &str, key: Option<&IdentityKey>, now: Now) -> Will {
-        // Who is there for longer comes before others.
+        // Names sort by time, so that the server attached longest ranks first.
         self.name = format!("{:015}-{client_id}", now.wall_ms).into();
         let entry = Entry {
             kind: Kind::Gone,
@@ -121,7 +121,7 @@ impl Group {
         }
     }
 
-    /// The connection has ended, or is about to.
+    /// Leaves the group: the connection has ended, or is about to.
     pub(super) fn left(&mut self) {
         self.keepers.left();
         self.forget_told();
@@ -132,39 +132,39 @@ impl Group {
         self.told.clear();
     }
 
-    /// Sets something aside that the keeper says.
+    /// Sets a message aside that the keeper publishes.
     pub(super) fn set_aside(&mut self, outgoing: Outgoing, now: Now) {
         self.dropped += self.aside.put(outgoing, now.mono_ms);
     }
 
-    /// Whether more has come to pass than can be remembered until the keeper says what it knows.
+    /// Returns whether more has changed than can be remembered until the keeper sends its watches.
     pub(super) fn is_behind(&self) -> bool {
         self.touched.bytes() > self.most_touched
     }
 
-    /// Whether this server is the keeper by the log, even if it may not say so now.
+    /// Returns whether this server is the keeper by the log, even if its lease is over.
     pub(super) fn is_keeper(&self) -> bool {
         self.keepers.is_keeper()
     }
 
-    /// Whether this server answers and notifies.
+    /// Returns whether this server answers and notifies.
     pub(super) fn keeps(&self, now: Now) -> bool {
         self.keepers.keeps(now.mono_ms)
     }
 
-    /// When there is something to say.
+    /// Returns when the next entry is to be published.
     pub(super) fn next_ms(&self) -> Option<u64> {
         self.keepers.next_ms()
     }
 }
 
 impl Broker {
-    /// Whether this server says what is to be said about watches: it does alone, or as the keeper of its group.
+    /// Returns whether this server answers requests about watches and notifies: alone, or as the keeper of its group.
     pub(super) fn keeps(&self, now: Now) -> bool {
         self.group.as_ref().is_none_or(|group| group.keeps(now))
     }
 
-    /// What only the keeper says does not wait for the next connection of this server.
+    /// Leaves the group. Messages of the keeper are set aside and do not wait for this server's next connection.
     pub(super) fn leave_group(&mut self, now: Now) {
         let Some(group) = &mut self.group else {
             return;

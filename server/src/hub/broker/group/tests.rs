@@ -1,34 +1,35 @@
-//! Servers of a group over a broker that hands everything out in one order, at any pace: stalls, cuts, ends and new servers, from one seed.
+//! Servers of a group over a broker that delivers everything in one order, at any pace. Stalls, cuts, ends and new servers come from one
+//! seed.
 use super::keeper::{BEAT_MS, Keepers, LISTENING_MS, SILENCE_MS, Saying, Turn};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const SEEDS: u64 = 300;
 const KEYS: u64 = 3;
-/// The faults end then.
+/// Time at which the faults end.
 const TROUBLE_MS: u64 = 60_000;
-/// So long afterwards all must be well.
+/// Time afterwards by which the group has recovered.
 const REST_MS: u64 = 4 * (SILENCE_MS + LISTENING_MS);
 
-/// What the log has.
+/// An entry of the log.
 #[derive(Debug, Clone)]
 enum Said {
     Keeping(Saying),
     Gone,
-    /// A client watches a key, or not any more.
+    /// Whether a client watches a key from now on.
     Watch(u64, bool),
-    /// What the keeper knew, for one server.
+    /// The watches that the keeper knew, for one server.
     Known(Arc<str>, BTreeMap<u64, Watch>),
 }
 
-/// Whether a key is watched, and where the log says so.
+/// Whether a key is watched, and the position of that entry in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Watch {
     is_on: bool,
     at: usize,
 }
 
-/// What a server knows of the watches: what they are, and which of them changed after it asked the keeper.
+/// The watches that a server knows, and the keys that changed after it asked the keeper.
 #[derive(Debug, Default, Clone)]
 struct Table {
     watched: BTreeMap<u64, Watch>,
@@ -37,9 +38,9 @@ struct Table {
 
 struct Server {
     keepers: Keepers,
-    /// Its clock is another one.
+    /// Offset of its clock.
     offset_ms: u64,
-    /// How far it has read the log; `None` while it is cut off.
+    /// Number of entries that it has read; `None` while it is cut off.
     read: Option<usize>,
     stalled_until_ms: u64,
     blind_until_ms: u64,
@@ -53,7 +54,7 @@ struct World {
     log: Vec<(Arc<str>, Said)>,
     servers: Vec<Server>,
     named: u64,
-    /// Where the log has the last end of the watch of a key that was answered.
+    /// Position in the log of the last answered end of the watch of a key.
     stopped: BTreeMap<u64, usize>,
     began: u64,
     restarts: u64,
@@ -130,7 +131,7 @@ impl World {
             return;
         }
         if let (Some(_), Some(me)) = (server.read.take(), server.keepers.me().cloned()) {
-            // The broker may not notice it at once, or not say so.
+            // The broker may notice it late, or not report it.
             if long_ms % 3 > 0 {
                 self.log.push((me, Said::Gone));
             }
@@ -185,7 +186,7 @@ impl World {
         }
     }
 
-    /// Something changes that is watched: whoever keeps says so.
+    /// Changes a watched key, which the keeper reports.
     fn notify(&mut self, index: usize) {
         let key = self.below(KEYS);
         if let Some(watch) = self.servers[index].table.watched.get(&key)
@@ -291,7 +292,7 @@ fn one_server_keeps_at_a_time_and_knows_what_the_one_before_has_answered() {
         let now_ms = world.now_ms;
         let keeping: Vec<_> = world.servers.iter().filter(|it| it.keeps(now_ms)).collect();
         assert_eq!(keeping.len(), 1, "nobody keeps in the end: seed {seed}");
-        // All read the log at their pace; what they have read, they know alike.
+        // All servers read the log at their own pace; for the part that they have read, they agree.
         for server in &world.servers {
             assert!(server.keepers.is_whole(), "seed {seed}");
         }

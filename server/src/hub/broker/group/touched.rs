@@ -1,11 +1,11 @@
-//! Watches, and clients, that the log was about since the keeper was asked for what it knows: of these this server knows more than what
-//! it will be told.
+//! Watches and clients that log entries have changed since the keeper was asked. For these, this server knows more than the keeper's
+//! answer.
 use crate::budget::{Charge, Gauge};
 use bytes::Bytes;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Memory of one besides its key.
+/// Memory of one watch or client besides its key.
 const ONE_BYTES: usize = 128;
 
 #[derive(Debug, Default)]
@@ -16,18 +16,18 @@ pub(super) struct Touched {
 }
 
 impl Touched {
-    /// The log was about a watch.
+    /// Notes that an entry was about this watch.
     pub(super) fn watch(&mut self, client: &Arc<str>, key: &Bytes, gauge: &Gauge) {
         let watch = (Arc::clone(client), key.clone());
         if !self.watches.contains(&watch) {
-            // Otherwise it would keep the whole message.
+            // A slice of the message would keep the whole message.
             let key = Bytes::copy_from_slice(key);
             self.grow(key.len(), gauge);
             self.watches.insert((watch.0, key));
         }
     }
 
-    /// All watches of a client have ended.
+    /// Notes that all watches of a client have ended.
     pub(super) fn client(&mut self, client: Arc<str>, gauge: &Gauge) {
         let bytes = client.len();
         if self.clients.insert(client) {
@@ -40,12 +40,12 @@ impl Touched {
         charge.set(charge.bytes() + bytes + ONE_BYTES);
     }
 
-    /// Whether what the keeper says of a watch is out of date.
+    /// Returns whether the keeper's answer about a watch is out of date.
     pub(super) fn has(&self, client: &Arc<str>, key: &Bytes) -> bool {
         self.clients.contains(client) || self.watches.contains(&(Arc::clone(client), key.clone()))
     }
 
-    /// Bytes that it holds.
+    /// Returns the bytes that are held.
     pub(super) fn bytes(&self) -> usize {
         self.charge.as_ref().map_or(0, Charge::bytes)
     }

@@ -1,4 +1,4 @@
-//! Watches of a group: they begin and end as its log says.
+//! Watches of a group, which begin and end by its log.
 use super::entry::{self, Kind, Said};
 use super::known::ALL;
 use super::log::About;
@@ -17,7 +17,7 @@ use statestore_protocol::property::RequestProperties;
 use statestore_protocol::{Command, topic};
 use std::sync::Arc;
 
-/// Whether a request is about a watch.
+/// Returns whether a request is about a watch.
 pub(in crate::hub::broker) fn is_about_watch(payload: &Bytes) -> bool {
     let command = Command::decode(payload);
     matches!(command, Ok(Command::Watch { .. } | Command::Unwatch { .. }))
@@ -53,11 +53,11 @@ impl Hub {
         let gauge = self.gauge.clone();
         if let Some(group) = self.group() {
             if is_stop && group.begun.is_before(&client, &key, asked_at) {
-                // Its client was answered, or has given it up, before it asked for the watch that there is.
+                // The client was answered, or has given up the request, before it asked for the present watch.
                 return self.finish(number, ReasonCode::SUCCESS);
             }
             if is_stop {
-                // What was not said before is not said any more. Who asks again for a watch that there is, is still to be told.
+                // Drop notifications that were not published before. A repeated request for an existing watch is still notified.
                 group.aside.forget(|outgoing| {
                     matches!(&outgoing.what, What::Notification { client: its, key: its_key, .. }
                         if *its == client && *its_key == key)
@@ -102,7 +102,7 @@ impl Hub {
         self.renew_lease(&client, now);
     }
 
-    /// A request about a watch was executed, at that time by the clock of its client.
+    /// Notes that a request about a watch was executed. `at` is its time by the clock of its client.
     pub(super) fn note_watch(&mut self, watch: (&Arc<str>, &Bytes), at: Option<Version>) {
         let is_watching = self.service.is_watching(watch.0, watch.1);
         let gauge = self.gauge.clone();
@@ -111,7 +111,7 @@ impl Hub {
         }
     }
 
-    /// The client of a watch by its name in the service, and what it may.
+    /// Returns the client of a watch by its name in the service, and its rights.
     pub(super) fn watcher(
         &mut self,
         client_id: &str,
@@ -129,7 +129,7 @@ impl Hub {
         Some((client, standing))
     }
 
-    /// Asks about a watch in the name of a client which is not to be told what comes of it.
+    /// Executes a request about a watch for a client that gets no response.
     pub(super) fn ask_about_watch(
         &mut self,
         client: &Arc<str>,
@@ -159,8 +159,8 @@ impl Hub {
         }
     }
 
-    /// The watches of a client are to end, unless it is this user: for all servers that share them. `requests` is how many messages this
-    /// server had been sent when that was so.
+    /// Ends the watches of a client, unless the client is the user `unless`, on all servers of the group. `requests` is the number of
+    /// messages that this server had received by then.
     pub(in crate::hub::broker) fn end_watches(
         &mut self,
         client: &str,
@@ -202,7 +202,7 @@ impl Hub {
         });
         let last = broker.answers.last_request(&client);
         if is_mine && said.user.is_none() && last.is_some_and(|last| last > requests) {
-            // It has come back since, and the others have ended what it watches.
+            // The client has come back since, and the other servers have ended its watches.
             return self.tell_known(ALL, |its| its == client, now);
         }
         self.service.disconnected(&client);
@@ -220,7 +220,7 @@ impl Hub {
         }
     }
 
-    /// A client has sent a request that is not about a watch: who ends watches has to know.
+    /// Notes that a client sent a request that is not about a watch: the server that ends idle watches needs it.
     pub(in crate::hub::broker) fn renew_lease_of_group(&mut self, client: &Arc<str>) {
         if self.service.is_watching_any(client)
             && let Some(group) = self.group()
@@ -237,8 +237,8 @@ impl Hub {
         }
     }
 
-    /// A client has sent something: what it watches goes on. Nothing is kept of one that watches nothing, since whoever sends requests
-    /// can name as many as it likes.
+    /// Renews the lease of a client's watches after a message from it. A client without watches is not kept, since a sender of requests can
+    /// name any number of clients.
     pub(in crate::hub::broker) fn renew_lease(&mut self, client: &str, now: Now) {
         let is_watching = self.service.is_watching_any(client);
         let Some(broker) = &mut self.broker else {
@@ -253,14 +253,14 @@ impl Hub {
         }
     }
 
-    /// What became of a request about a watch, as far as the other servers have to know.
+    /// Processes the outcome of a request about a watch, as far as the other servers need it.
     pub(in crate::hub::broker) fn kept_outcome(
         &mut self,
         outcome: &Outcome,
         (client, key): (&str, &Bytes),
         now: Now,
     ) {
-        // Every server answers the same.
+        // Every server gives the same answer.
         if matches!(outcome, Outcome::Answered(_)) {
             return;
         }
