@@ -53,7 +53,7 @@ impl Shared {
         })
     }
 
-    /// Rejects a call of several requests while the connection is lost, if [`Settings::fail_fast`] is set.
+    /// Rejects a call of several requests while the connection is lost, if the setting `fail_fast` is on.
     pub(crate) fn check_fail_fast(&self, action: impl FnOnce() -> String) -> Result<(), Error> {
         if !self.settings.fail_fast {
             return Ok(());
