@@ -163,7 +163,7 @@ impl From<&ServiceError> for ErrorKind {
     }
 }
 
-/// Whether a failed operation may have happened nevertheless.
+/// Whether a failed operation may have been executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// The operation was certainly not executed: it was not sent, or it was rejected.

@@ -26,8 +26,8 @@
 //! span costs one comparison when a request begins and one when it ends. Events and spans contain no keys, values or
 //! credentials. A span has these fields, the last three of them at its end:
 //! - `verb`: the command, such as `SET`, and `key_bytes`, the length of the key or pattern.
-//! - `attempts`: number of times that the request was sent as a new one: 0 if it was never sent, more than 1 after a lost
-//!   session.
+//! - `attempts`: number of times that the request was sent as a new one. It is 0 if the request was never sent, and more than 1
+//!   after a lost session.
 //! - `latency_us`: microseconds from the first poll to the end, including the time in the queue.
 //! - `outcome`: `ok`; the kind of error in words, such as `timed out`; or `cancelled`.
 //!
@@ -70,11 +70,10 @@
 //! - `ws`: MQTT over WebSocket, `ws` and `wss`.
 //! - `serde`: implementations of the serde traits for [`Hlc`] (as text) and [`Entry`].
 //!
-//! # Compatibility
-//! Until version 1.0, a change of the first or second number of the version may break programs. A later version may add kinds
-//! of errors, observations, options, capabilities, counters, and fields of [`Entry`], [`Holding`] and [`Leader`], which are
-//! `#[non_exhaustive]`. The outcomes of calls ([`SetOutcome`], [`DelOutcome`], [`VdelOutcome`], [`UpdateOutcome`],
-//! [`TransactionOutcome`], [`Acquisition`], [`Release`]) are exhaustive: a `match` of all variants stays complete, and a new
+//! # Compatibility Until version 1.0, a change of the first or second number of the version may break programs. A later version
+//! may add kinds of errors, observations, options, capabilities, counters, and fields of [`Entry`], [`Holding`] and [`Leader`],
+//! which are `#[non_exhaustive]`. The outcomes of calls ([`SetOutcome`], [`DelOutcome`], [`VdelOutcome`], [`UpdateOutcome`],
+//! [`TransactionOutcome`], [`Acquisition`], [`Release`]) are exhaustive. A `match` of all variants stays complete, and a new
 //! variant requires a version that may break programs.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -51,7 +51,7 @@ impl Abandoned {
 impl Drop for Abandoned {
     fn drop(&mut self) {
         let before = self.before;
-        // A thread that is ending has no recorder any more.
+        // The recorder of an ending thread may be gone.
         let _ = NOTED.try_with(|noted| noted.set(before));
     }
 }

@@ -16,13 +16,13 @@ pub struct Counters {
     pub superseded: u64,
     /// Requests sent again after a reconnect.
     pub resent: u64,
-    /// Connections that were made again.
+    /// Connections that were restored.
     pub reconnects: u64,
     /// Newer service account tokens that the broker accepted on an open connection.
     pub reauthentications: u64,
     /// Reconnects at which the broker no longer had the session.
     pub sessions_lost: u64,
-    /// Connections that this client closed because the broker broke the protocol.
+    /// Connections that this client closed because the broker violated the protocol.
     pub protocol_errors: u64,
     /// Responses that no request was waiting for.
     pub unmatched_responses: u64,

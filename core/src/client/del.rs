@@ -31,7 +31,7 @@ pub struct DelOptions {
 }
 
 impl DelOptions {
-    /// The defaults.
+    /// Returns the default options.
     pub fn new() -> Self {
         Self::default()
     }

@@ -57,7 +57,7 @@ pub struct GetOptions {
 }
 
 impl GetOptions {
-    /// The defaults.
+    /// Returns the default options.
     pub fn new() -> Self {
         Self::default()
     }

@@ -22,7 +22,7 @@ pub struct ObserveOptions {
 }
 
 impl ObserveOptions {
-    /// The defaults.
+    /// Returns the default options.
     pub fn new() -> Self {
         Self::default()
     }

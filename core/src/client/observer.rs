@@ -333,7 +333,7 @@ mod tests {
         assert_eq!(queue.inner().bytes, MOST_BYTES / 2 + 1);
         queue.push(large(4, MOST_BYTES));
         assert_eq!(queue.inner().bytes, MOST_BYTES);
-        // The newest state is kept, whatever its size.
+        // The newest state is kept, regardless of its size.
         queue.push(large(5, 2 * MOST_BYTES));
         assert_eq!(
             told(&queue),

@@ -9,7 +9,7 @@ use tokio::io::AsyncWrite;
 /// Result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// There was nothing to write.
+    /// No bytes were pending.
     Nothing,
     /// The transport accepted everything.
     Everything,

@@ -19,7 +19,7 @@ pub struct ScanOptions {
 }
 
 impl ScanOptions {
-    /// The defaults.
+    /// Returns the default options.
     pub fn new() -> Self {
         Self::default()
     }

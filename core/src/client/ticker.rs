@@ -75,8 +75,8 @@ impl Ticker {
         }
     }
 
-    /// Returns the time at which the timer should end. A timer that ends soon, or only a little too early, is kept: setting a
-    /// new one for each request would cost more than an occasional early end.
+    /// Returns the time at which the timer should end. A timer that ends soon, or only a little too early, is kept. A new timer
+    /// for each request would cost more than an occasional early end.
     fn timer(&self, now_ms: u64, wake_at_ms: u64) -> u64 {
         const EARLY_MS: u64 = 1000;
         let is_good = self.at_ms > now_ms

@@ -77,8 +77,8 @@ impl<'a, S: Store> Attempt<'a, S> {
             self.restore().await;
             return End::Over(outcome.map_err(not_done));
         }
-        // From here on, dropping the future leaves the outcome unknown, even if the request that is dropped with it only reads
-        // or puts a value in place.
+        // From here on, dropping the future leaves the outcome unknown. That holds even if the current request only reads or
+        // puts a value in place.
         let mut doubt = Doubt::default();
         doubt.begin();
         match self.decide().await {

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// State of a key that no other transaction is about to change.
 #[derive(Debug, Clone)]
 pub struct Settled {
-    /// The stored value: an ordinary value, a [tombstone](Record::Tombstone), the intent of the calling transaction, or none.
+    /// The stored entry, if any: a value, a [tombstone](Record::Tombstone), or the intent of the calling transaction.
     pub stored: Option<Entry>,
     pub(super) since: Duration,
 }

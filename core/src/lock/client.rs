@@ -147,8 +147,8 @@ impl Client {
     /// ```
     ///
     /// On a store without conditions on versions ([`Capabilities::conditions`](crate::Capabilities)), the client uses a fenced
-    /// compare-and-set instead. The first update fences the key there: the store rejects a SET or DEL without a token, so all
-    /// clients that write the key should use `update`. See `docs/locks.md` for the limits.
+    /// compare-and-set instead. The first update fences the key there: the store then rejects a SET or DEL without a token. So
+    /// all clients that write the key should use `update`. See `docs/locks.md` for the limits.
     ///
     /// Use [`Guard::update`] for a key that a lock protects.
     ///

@@ -1,8 +1,8 @@
 //! Writes on behalf of a lease.
 //!
 //! Each write carries the guard's fencing token. It is rejected without being sent if the lease is no longer certainly held. It
-//! waits for its response only as long as the lease was certain to be held when it began. A message that is still on its way
-//! when the lease ends meets the fence: the store rejects it once a newer holder has written the same key.
+//! waits for its response only as long as the lease was certain to be held when it began. A message may still be on its way
+//! when the lease ends. The store rejects it by the fence once a newer holder has written the same key.
 use super::Guard;
 use super::update::{self, UpdateOptions, UpdateOutcome};
 use crate::AsBytes;
@@ -13,8 +13,8 @@ use std::time::Duration;
 pub(super) const WRITING: &str = "writing under the lease";
 
 impl Guard {
-    /// Stores a value unconditionally, and protects the key: from then on, it can be written and deleted only with this guard's
-    /// token or a higher one.
+    /// Stores a value unconditionally, and protects the key. From then on, the key can be written and deleted only with this
+    /// guard's token or a higher one.
     ///
     /// Dropping the future withdraws the request if it was not sent; otherwise it may still be executed.
     ///

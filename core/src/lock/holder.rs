@@ -13,7 +13,7 @@ const LONGEST: usize = 65_535;
 /// - the name of [`LeaseOptions::holder`](super::LeaseOptions::holder), or the client id;
 /// - 16 hexadecimal digits that no other session has;
 /// - a number that no other attempt of the session has;
-/// - the duration of the lease, which tells waiting clients how long it can last at most.
+/// - the duration of the lease, from which waiting clients derive when it ends at the latest.
 ///
 /// Other libraries use the client id alone, or a name from their caller.
 #[derive(Clone, PartialEq, Eq, Hash)]

@@ -167,8 +167,9 @@ impl Contender<'_> {
         self.holding = Some(holding);
     }
 
-    /// Waits until it is time for the next attempt. Either the lock has been free for the delay of this waiter, or the lease
-    /// must have ended by the local clock, since its notification can be lost. Returns whether the key is still observed.
+    /// Waits until it is time for the next attempt. That is when the lock has been free for the delay of this waiter. It is
+    /// also when the lease must have ended by the local clock, since its notification can be lost. Returns whether the key is
+    /// still observed.
     async fn wait(&mut self, changes: &mut Observer, is_held: bool) -> Result<bool, Error> {
         let mut ask_at = (!is_held).then(|| Instant::now() + self.hold_back());
         loop {

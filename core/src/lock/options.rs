@@ -49,8 +49,8 @@ pub enum Renewal {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaseOptions {
-    /// Duration of the lease at the store after it was taken or renewed: 100 ms to a day, rounded up to whole milliseconds
-    /// (default: 10 s).
+    /// Duration of the lease at the store after it was taken or renewed (default: 10 s). The range is 100 ms to a day, rounded
+    /// up to whole milliseconds.
     pub duration: Duration,
     /// Times at which the guard renews the lease.
     pub renewal: Renewal,
@@ -71,7 +71,7 @@ pub struct LeaseOptions {
 }
 
 impl LeaseOptions {
-    /// The defaults.
+    /// Returns the default options.
     pub fn new() -> Self {
         Self::default()
     }
@@ -205,7 +205,7 @@ pub struct LockOptions {
 }
 
 impl LockOptions {
-    /// The defaults.
+    /// Returns the default options.
     pub fn new() -> Self {
         Self::default()
     }

@@ -30,7 +30,7 @@ impl Coalesced {
         self.newest.insert(key.into(), id);
     }
 
-    /// Removes all requests, because none waits any more.
+    /// Removes all requests, because the queue is empty.
     pub(super) fn clear(&mut self) {
         if !self.newest.is_empty() {
             // Frees the memory: it served an outage that may not recur.

@@ -378,8 +378,8 @@ impl Exchange {
             .min()
     }
 
-    /// Returns whether there is output to write now. PUBACKs of responses may wait a little for the next request while no other
-    /// response is awaited: a broker with a send limit might otherwise delay that response.
+    /// Returns whether there is output to write now. PUBACKs of responses may wait a little for the next request, but not while
+    /// another response is awaited: a broker with a send limit might delay that response.
     pub(crate) fn has_output(&self) -> bool {
         let may_wait = self.acknowledgements.until_ms().is_some()
             && self.ledger.in_flight() == 0

@@ -1,4 +1,4 @@
-//! Settings from the environment variables that pods of Azure IoT Operations have.
+//! Settings from the environment variables of pods of Azure IoT Operations.
 use super::{Settings, text};
 use crate::error::{Error, ErrorKind, Outcome};
 use std::env;

@@ -167,7 +167,7 @@ impl Settings {
     /// Sets whether the first connection requests a new session (default: yes). Later connections resume it.
     ///
     /// With `false`, the first connection checks whether the broker still has a session for this client id. If it has, the
-    /// client ends that session by a second connection, because a client without the state of a session must not resume it
+    /// client ends that session by a second connection. A client without the state of a session must not resume it
     /// [MQTT-3.2.2-4]. `false` also leaves the session at the broker when the client is closed. It requires a
     /// [`client_id`](Self::client_id), since no client can resume a session under a random or assigned client id. Without one,
     /// the setting counts as `true`.
@@ -185,18 +185,18 @@ impl Settings {
         self
     }
 
-    /// Sets the time without traffic after which the connection is checked; whole seconds, rounded up (default: 60 s). While
-    /// requests wait, the check follows after two seconds at most. Zero disables the checks. The broker may require another
-    /// value.
+    /// Sets the keep-alive time; whole seconds, rounded up (default: 60 s). The connection is checked when nothing was sent, or
+    /// nothing received, for this time. While requests wait, it is checked when nothing was received for two seconds. Zero
+    /// disables the checks. The broker may require another value.
     #[must_use]
     pub fn keep_alive(mut self, interval: Duration) -> Self {
         self.keep_alive_s = u16::try_from(seconds_up(interval)).unwrap_or(u16::MAX);
         self
     }
 
-    /// Sets the time limit for the response to such a check, and for a blocked write, after which the connection counts as lost
-    /// (default: 10 s). While requests wait, the limit is 2.5 seconds if that is less. It is extended by the time that a link
-    /// of 1 Mbit/s needs for the bytes that were just sent.
+    /// Sets the time limit for the response to such a check, and for a blocked write (default: 10 s). When it has passed, the
+    /// connection counts as lost. While requests wait, the limit is 2.5 seconds if that is less. It is extended by the time
+    /// that a link of 1 Mbit/s needs for the bytes that were just sent.
     #[must_use]
     pub fn ping_timeout(mut self, timeout: Duration) -> Self {
         self.ping_timeout = timeout;

@@ -1,6 +1,6 @@
 //! Connection URLs.
 //!
-//! Errors contain no text of the URL. In a malformed URL, a password can be anywhere: a `/` in it ends the host early, and the
+//! Errors contain no text of the URL. In a malformed URL, a password can be anywhere. A `/` in it ends the host early, and the
 //! rest becomes part of the path or of a parameter name.
 use super::{Endpoint, Settings, text};
 use crate::error::{Error, ErrorKind, Outcome};

@@ -1,8 +1,8 @@
 //! Plain TCP.
 //!
-//! The addresses of a name are tried in turn, each a quarter of a second after the previous one, or as soon as that one has
-//! failed. The first connection wins (Happy Eyeballs, RFC 8305). An address that drops packets thus costs a quarter of a second
-//! instead of the whole connect time-out.
+//! The addresses of a name are tried in turn. Each attempt starts a quarter of a second after the previous one, or as soon as
+//! that one has failed. The first connection wins (Happy Eyeballs, RFC 8305). An address that drops packets thus costs a
+//! quarter of a second instead of the whole connect time-out.
 use super::BlockingSlot;
 use crate::platform::Platform;
 use crate::settings::without_zone;

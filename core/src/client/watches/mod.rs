@@ -7,8 +7,8 @@
 //! - KEYNOTIFY STOP, when the last observer is gone.
 //!
 //! Notifications are verified, since a broker may let other clients publish on the topic. A notification is not delivered if
-//! its version is lower than the previous one, the same with another value, or too far ahead of the local clock. The task reads
-//! the key instead, at most once per [`REST`], and the response decides.
+//! its version is lower than the previous one, or too far ahead of the local clock. The same applies to the same version with
+//! another value. The task reads the key instead, at most once per [`REST`], and the response decides.
 mod task;
 
 pub(super) use task::run;

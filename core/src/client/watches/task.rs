@@ -168,8 +168,8 @@ impl Shared {
     }
 }
 
-/// Returns whether a watch that was allowed before may be allowed again. A store that rejects the request with 0x83, for
-/// example because its response exceeds the Maximum Packet Size of this client, would reject it again a second later.
+/// Returns whether a watch that was allowed before may be allowed again. After a rejection with 0x83, it would be rejected
+/// again. That is the reason code if the response exceeds the Maximum Packet Size of this client.
 fn is_passing(error: &Error) -> bool {
     if error.mqtt_reason() == Some(ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR) {
         return false;

@@ -12,8 +12,8 @@ use std::pin::Pin;
 /// Size of the buffer for one read of events; the kernel merges repeated events.
 const BUFFER_BYTES: usize = 4096;
 
-/// A watch of the directories that determine the target of one path. The file itself is not watched: a file that is replaced by
-/// a rename is another file, which a watch of the old one does not report.
+/// A watch of the directories that determine the target of one path. The file itself is not watched: a rename replaces it by
+/// another file, which a watch of the old one does not report.
 #[derive(Debug)]
 pub(super) struct Watch {
     path: PathBuf,

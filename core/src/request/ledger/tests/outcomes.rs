@@ -118,7 +118,7 @@ fn only_what_could_not_be_sent_again_needs_its_session() {
         assert!(!ledger.needs_session(), "{again:?} before it is sent");
         ledger.sent(id, PacketId::MIN);
         assert_eq!(ledger.needs_session(), needs, "{again:?}");
-        // No caller waits for it any more.
+        // The caller stops waiting.
         ledger.forget(id, |_, _| false);
         assert!(!ledger.needs_session(), "{again:?}");
     }
