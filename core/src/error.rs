@@ -204,7 +204,7 @@ struct Inner {
     service_error: Option<ServiceError>,
     /// `__stat` of a failed remote procedure call.
     rpc_status: Option<u16>,
-    /// Index of the operation of a transaction that was rejected, from 0.
+    /// Index, from 0, of the operation of a transaction that caused the failure.
     operation: Option<usize>,
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
@@ -327,8 +327,8 @@ impl Error {
         self.0.mqtt_reason
     }
 
-    /// Returns the index, from 0, of the operation of a [`Transaction`](crate::Transaction) that was rejected, if that is the
-    /// reason of the failure.
+    /// Returns the index, from 0, of the operation of a [`Transaction`](crate::Transaction) that caused the failure, if one
+    /// did. The operation is invalid, was rejected, or its request failed.
     pub fn operation(&self) -> Option<usize> {
         self.0.operation
     }

@@ -143,7 +143,7 @@ impl Client {
     /// and [`ErrorKind::InvalidSettings`]. Only later failures are retried automatically, unless [`Settings::connect_limit`] is
     /// set.
     ///
-    /// Outside of a tokio runtime, the error is [`ErrorKind::InvalidSettings`]. In a runtime without time or I/O, it is
+    /// Outside of a tokio runtime, the error is [`ErrorKind::InvalidSettings`]. In a runtime without time, it is
     /// [`ErrorKind::Closed`]. Once connected, you can await the calls of a client outside of tokio too, while that runtime
     /// runs.
     pub async fn connect(settings: Settings) -> Result<Self, Error> {

@@ -36,7 +36,7 @@ pub struct SetOptions {
     /// Fencing token that protects the key. From then on, only requests with this token or a higher one can write or delete the
     /// key.
     pub fencing_token: Option<Hlc>,
-    /// Whether the store keeps the key on disk.
+    /// Whether the store is asked to keep the key on disk.
     pub persist: bool,
     /// Time limit of the request; [`Settings::request_timeout`](crate::Settings::request_timeout) by default.
     pub timeout: Option<Duration>,

@@ -16,7 +16,7 @@ use std::time::Duration;
 pub struct TransactOptions {
     /// Time limit of the request; [`Settings::request_timeout`](crate::Settings::request_timeout) by default.
     pub timeout: Option<Duration>,
-    /// Whether the store keeps the keys on disk.
+    /// Whether the store is asked to keep the keys on disk.
     pub persist: bool,
     /// Whether the request is sent again if the session is lost before its response arrives. A transaction through intents
     /// always reads its own outcome again, independent of this option.

@@ -26,7 +26,7 @@ impl<'a> Local<'a> {
         }
     }
 
-    /// Sets whether the store keeps written values on disk.
+    /// Sets whether the store is asked to keep written values on disk.
     pub(crate) fn persist(mut self, persist: bool) -> Self {
         self.persist = persist;
         self

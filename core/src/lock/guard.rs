@@ -30,7 +30,8 @@ pub enum Release {
 /// for the result.
 ///
 /// An action after a check of [`is_valid`](Self::is_valid) can still come too late: the process may be stopped for minutes in
-/// between. Writes to the store through the guard are safe: the store rejects them once a newer holder has written.
+/// between. Writes to the store through the guard are safe: the store rejects them once a newer holder has written the same
+/// key.
 #[derive(Debug)]
 pub struct Guard {
     client: Client,

@@ -27,7 +27,7 @@ pub struct UpdateOptions {
     /// Time after which the key expires, at least 100 ms; [`Duration::MAX`] for never. By default, the key keeps its remaining
     /// time. On a store that cannot report that time ([`Capabilities`](crate::Capabilities)), the key then does not expire.
     pub expires_in: Option<Duration>,
-    /// Whether the store keeps the key on disk.
+    /// Whether the store is asked to keep the key on disk.
     pub persist: bool,
     /// Time limit of all attempts together; [`Settings::request_timeout`](crate::Settings::request_timeout) by default.
     pub timeout: Option<Duration>,

@@ -65,7 +65,7 @@ pub(crate) struct Ledger {
     /// Prefix that distinguishes the correlation data of this ledger from others.
     origin: [u8; 8],
     slots: Vec<Slot>,
-    /// Deadline of each slot's request, in milliseconds; [`NEVER`] if the slot is not in use.
+    /// Deadline of each slot's request, in milliseconds; [`NEVER`] if no request is under way in it.
     deadlines: Vec<u64>,
     /// Lower bound of all deadlines.
     earliest_ms: u64,
