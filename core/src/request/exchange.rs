@@ -379,7 +379,7 @@ impl Exchange {
     }
 
     /// Returns whether there is output to write now. PUBACKs of responses may wait a little for the next request, but not while
-    /// another response is awaited: a broker with a send limit might delay that response.
+    /// another response is awaited. A broker with a send limit might delay that response.
     pub(crate) fn has_output(&self) -> bool {
         let may_wait = self.acknowledgements.until_ms().is_some()
             && self.ledger.in_flight() == 0
