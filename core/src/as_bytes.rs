@@ -1,10 +1,10 @@
-//! What keys and values can be.
+//! The type of keys and values.
 
 /// Text or bytes: the type of keys and values in calls.
 ///
-/// Implemented by all types that are `AsRef<[u8]>`, such as [`str`], [`String`], `[u8]`, [`Vec<u8>`] and
-/// [`Bytes`](bytes::Bytes). Other values are to be encoded first: a number as text with [`to_string`](ToString::to_string), a structure as
-/// JSON with `serde_json::to_vec`.
+/// All types that are `AsRef<[u8]>` implement it, such as [`str`], [`String`], `[u8]`, [`Vec<u8>`] and [`Bytes`](bytes::Bytes).
+/// Encode other values first: a number as text with [`to_string`](ToString::to_string), a structure as JSON with
+/// `serde_json::to_vec`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither text nor bytes, so it cannot be a key or a value of the state store",
     label = "neither text nor bytes",

@@ -1,17 +1,17 @@
-//! What can go wrong, and whether the operation may have happened.
+//! Errors, and whether a failed operation may have been executed.
 use statestore_protocol::ServiceError;
 use statestore_protocol::mqtt::ReasonCode;
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
-/// Declares the kinds, so that [`ErrorKind::ALL`] cannot lack one.
+/// Declares the kinds, so that [`ErrorKind::ALL`] is always complete.
 macro_rules! kinds {
     ($($(#[$meta:meta])* $name:ident = $code:literal,)+) => {
-        /// What kind of failure an [`Error`] is. The numbers are the same in every language and are never used twice. The
-        /// bindings to other languages have a few kinds more, for handles, threads and forks.
+        /// Kind of an [`Error`]. The numbers are the same in every language and are never reused. The bindings to other
+        /// languages have some additional kinds, for handles, threads and forks.
         ///
-        /// New kinds may appear; treat an unknown one by [`Error::outcome`] and [`Error::is_retryable`].
+        /// New kinds may be added; handle an unknown one by [`Error::outcome`] and [`Error::is_retryable`].
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         #[repr(u16)]
@@ -104,12 +104,12 @@ kinds! {
 }
 
 impl ErrorKind {
-    /// Its number.
+    /// Returns the number of the kind.
     pub const fn code(self) -> u16 {
         self as u16
     }
 
-    /// Whether the same call may succeed later without anything being changed by hand.
+    /// Returns whether the same call may succeed later without a manual change.
     pub const fn is_retryable(self) -> bool {
         matches!(
             self,
@@ -126,7 +126,7 @@ impl ErrorKind {
     }
 }
 
-/// Its name in words: `not authenticated`.
+/// Writes the name in words, such as `not authenticated`.
 impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.name();
@@ -156,19 +156,19 @@ impl From<&ServiceError> for ErrorKind {
             ServiceError::MissingTimestamp => Self::MissingTimestamp,
             ServiceError::MalformedTimestamp => Self::MalformedTimestamp,
             ServiceError::EmptyKey => Self::EmptyKey,
-            // As the client itself refuses keys that cannot be.
+            // Like the client, which rejects invalid keys itself.
             error if error.is_too_long() => Self::InvalidArgument,
             _ => Self::OtherRefusal,
         }
     }
 }
 
-/// Whether a failed operation may have happened nevertheless.
+/// Whether a failed operation may have been executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// It certainly did not happen: it never left, or it was refused.
+    /// The operation was certainly not executed: it was not sent, or it was rejected.
     NotDone,
-    /// It may have happened or may still happen: it left, and no response came.
+    /// The operation may have been executed or may still be: it was sent, and no response arrived.
     Unknown,
 }
 
@@ -181,13 +181,14 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// The end of messages about an unknown outcome.
+/// End of messages about an unknown outcome.
 const UNKNOWN: &str = "; it may have been carried out nevertheless";
 
-/// Why an operation has no result.
+/// The error of an operation.
 ///
-/// It says what was tried, on what, why that failed, and, with [`outcome`](Self::outcome), whether the operation
-/// certainly did not happen. An absent key, an unmet condition and a value that does not match are results, not errors.
+/// It reports the attempted operation, its subject and the reason of the failure. [`outcome`](Self::outcome) returns whether
+/// the operation certainly was not executed. An absent key, an unmet condition and a value that does not match are results, not
+/// errors.
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
 
@@ -195,23 +196,23 @@ pub struct Error(Arc<Inner>);
 struct Inner {
     kind: ErrorKind,
     outcome: Outcome,
-    /// What was tried, on what.
+    /// Attempted operation and its subject.
     action: String,
-    /// Why it failed.
+    /// Reason of the failure.
     reason: String,
     mqtt_reason: Option<ReasonCode>,
     service_error: Option<ServiceError>,
     /// `__stat` of a failed remote procedure call.
     rpc_status: Option<u16>,
-    /// Which operation of a transaction was refused, from 0.
+    /// Index, from 0, of the operation of a transaction that caused the failure.
     operation: Option<usize>,
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 impl Error {
-    /// An error of what is built on this client, such as a test's double.
+    /// Creates an error, for code built on this client, such as a test double.
     ///
-    /// `action` is what was tried and on what, `reason` why it failed.
+    /// `action` is the attempted operation with its subject, `reason` the reason of the failure.
     pub fn new(
         kind: ErrorKind,
         outcome: Outcome,
@@ -256,7 +257,7 @@ impl Error {
         self
     }
 
-    /// The same of what it was done for.
+    /// Replaces the action and the reason by those of the calling operation.
     pub(crate) fn with_action(mut self, action: String, reason: String) -> Self {
         let inner = Arc::make_mut(&mut self.0);
         (inner.action, inner.reason) = (action, reason);
@@ -268,7 +269,7 @@ impl Error {
         self
     }
 
-    /// The store refused with `-ERR`.
+    /// Returns the error for a response `-ERR` of the store.
     pub(crate) fn refused(action: impl Into<String>, error: ServiceError) -> Self {
         const FENCED: &str = "an earlier write with a token fenced the key: by the guard of a lock, or by an update on a store without \
                               conditions on versions; write it with that guard, with its token, or by an update on such a store";
@@ -281,25 +282,25 @@ impl Error {
         this
     }
 
-    /// Why it failed, without what was tried.
+    /// Returns the reason of the failure, without the attempted operation.
     pub(crate) fn reason(&self) -> &str {
         &self.0.reason
     }
 
-    /// What kind of failure it is.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// Whether the operation may have happened nevertheless.
+    /// Returns whether the operation may have been executed.
     pub fn outcome(&self) -> Outcome {
         self.0.outcome
     }
 
-    /// Whether the same call may succeed later without anything being changed by hand. Whether repeating it is *safe*
-    /// depends on the [`outcome`](Self::outcome) and on the operation.
+    /// Returns whether the same call may succeed later without a manual change. Whether repeating it is *safe* depends on the
+    /// [`outcome`](Self::outcome) and on the operation.
     pub fn is_retryable(&self) -> bool {
-        // The request itself is not what the store takes: malformed, of a wrong content type, of an unknown version.
+        // The store does not accept the request itself: malformed, of a wrong content type, or of an unknown version.
         if let Some(400 | 415 | 505) = self.0.rpc_status {
             return false;
         }
@@ -321,17 +322,18 @@ impl Error {
         }
     }
 
-    /// The reason code of the MQTT packet that brought the failure, if one did.
+    /// Returns the reason code of the MQTT packet that reported the failure, if there was one.
     pub fn mqtt_reason(&self) -> Option<ReasonCode> {
         self.0.mqtt_reason
     }
 
-    /// Which operation of a [`Transaction`](crate::Transaction) the store refused, from 0, if that is why nothing was done.
+    /// Returns the index, from 0, of the operation of a [`Transaction`](crate::Transaction) that caused the failure, if one
+    /// did. The operation is invalid, was rejected, or its request failed.
     pub fn operation(&self) -> Option<usize> {
         self.0.operation
     }
 
-    /// What the store answered, if it refused.
+    /// Returns the error response of the store, if it rejected the request.
     pub fn service_error(&self) -> Option<&ServiceError> {
         self.0.service_error.as_ref()
     }
@@ -341,7 +343,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.0.action, self.0.reason)?;
         match self.0.outcome {
-            // The reason may be another error, which says so already.
+            // The reason may contain another error that ends with this text.
             Outcome::Unknown if !self.0.reason.ends_with(UNKNOWN) => f.write_str(UNKNOWN),
             _ => Ok(()),
         }

@@ -13,22 +13,23 @@
 //! # }
 //! ```
 //!
-//! Every call ends exactly once: with a result, or with an [`Error`] that says whether the operation certainly did not
-//! happen ([`Outcome::NotDone`]) or may have happened ([`Outcome::Unknown`]). An absent key and a condition that is not met
-//! are results.
+//! Every call ends exactly once, with a result or with an [`Error`]. The error reports whether the operation certainly was not
+//! executed ([`Outcome::NotDone`]) or may have been executed ([`Outcome::Unknown`]). An absent key and an unmet condition are
+//! results.
 //!
-//! The names that this crate takes from the bytes of the protocol ([`Hlc`], [`Version`], [`Condition`], [`Capabilities`],
-//! [`ServiceError`], [`ReasonCode`]) are those of [`statestore_protocol`], where whoever writes a server or a tool finds the rest.
+//! [`Hlc`], [`Version`], [`Condition`], [`Capabilities`], [`ServiceError`] and [`ReasonCode`] are types of
+//! [`statestore_protocol`]. Use that crate if you write a server or a tool.
 //!
 //! # Tracing
-//! What happens to the connection is told to [`tracing`](https://docs.rs/tracing) as events, of level WARN where somebody should look.
-//! Each request is a span of level DEBUG with the target `statestore::request`. Unless a subscriber wants it, that costs a comparison
-//! when a request begins and one when it ends.
-//! Neither has keys, values or credentials. A span has these fields, the last three of them when it ends:
-//! - `verb`: `SET`, for instance, and `key_bytes`, the length of the key or pattern.
-//! - `attempts`: how often it was sent as a new request: 0 if it never left, more than 1 if a session was lost.
-//! - `latency_us`: microseconds from the first poll to the end, the time in the queue included.
-//! - `outcome`: `ok`; the kind of error in words, as `timed out`; or `cancelled`.
+//! The client reports events of the connection to [`tracing`](https://docs.rs/tracing), with the level WARN if they need
+//! attention. Each request is a span of level DEBUG with the target `statestore::request`. Unless a subscriber enables it, a
+//! span costs one comparison when a request begins and one when it ends. Events and spans contain no keys, values or
+//! credentials. A span has these fields, the last three of them at its end:
+//! - `verb`: the command, such as `SET`, and `key_bytes`, the length of the key or pattern.
+//! - `attempts`: number of times that the request was sent as a new one. It is 0 if the request was never sent, and more than 1
+//!   after a lost session.
+//! - `latency_us`: microseconds from the first poll to the end, including the time in the queue.
+//! - `outcome`: `ok`; the kind of error in words, such as `timed out`; or `cancelled`.
 //!
 //! ```no_run
 //! use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -42,8 +43,8 @@
 //! ```
 //!
 //! # Tests
-//! The crate `statestored` is the server as a library: each test can have an empty one of its own, in its process and in memory, which ends
-//! when it is dropped.
+//! The crate `statestored` is the server as a library. Each test can start its own empty server, in its process and in memory,
+//! which ends when it is dropped.
 //!
 //! ```
 //! use statestore::{Client, Settings};
@@ -63,17 +64,17 @@
 //! For a paused clock, see [`Platform`](platform::Platform#paused-time).
 //!
 //! # Features
-//! - `ring` (on by default): `mqtts` connections with the cryptography of ring. It includes `tls`.
-//! - `tls`: `mqtts` connections with the cryptography that the program installs or [configures](Settings::rustls_config); a
-//!   program that must not contain ring takes this one alone. [`rustls`] is the version that fits.
+//! - `ring` (on by default): `mqtts` connections with the cryptography of ring. Includes `tls`.
+//! - `tls`: `mqtts` connections with cryptography that the program installs or [configures](Settings::rustls_config). Use this
+//!   feature alone if your program must not contain ring. [`rustls`] is the matching version.
 //! - `ws`: MQTT over WebSocket, `ws` and `wss`.
-//! - `serde`: [`Hlc`] (as text) and [`Entry`] are values of serde.
+//! - `serde`: implementations of the serde traits for [`Hlc`] (as text) and [`Entry`].
 //!
-//! # Compatibility
-//! Until version 1.0, a change of the first or second number of the version may break programs. A later version may add kinds of errors,
-//! observations, options, capabilities, counters, and fields of [`Entry`], [`Holding`] and [`Leader`], which are `#[non_exhaustive]`.
-//! The outcomes of calls ([`SetOutcome`], [`DelOutcome`], [`VdelOutcome`], [`UpdateOutcome`], [`TransactionOutcome`], [`Acquisition`],
-//! [`Release`]) are not: a program that matches all of them stays complete, and another outcome needs a version that may break programs.
+//! # Compatibility Until version 1.0, a change of the first or second number of the version may break programs. A later version
+//! may add kinds of errors, observations, options, capabilities, counters, and fields of [`Entry`], [`Holding`] and [`Leader`],
+//! which are `#[non_exhaustive]`. The outcomes of calls ([`SetOutcome`], [`DelOutcome`], [`VdelOutcome`], [`UpdateOutcome`],
+//! [`TransactionOutcome`], [`Acquisition`], [`Release`]) are exhaustive. A `match` of all variants stays complete, and a new
+//! variant requires a version that may break programs.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -114,7 +115,7 @@ pub use statestore_protocol::{
 /// [`time::Instant`](tokio::time::Instant).
 pub use tokio;
 
-/// The programs in Rust of these pages, so that they are compiled with the examples of this documentation.
+/// Documentation pages with Rust programs, which are compiled with the examples of this documentation.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/start.md")]
 #[doc = include_str!("../../docs/connecting.md")]

@@ -1,14 +1,14 @@
-//! Why an observer, a guard or a connection is over.
+//! Reasons for the end of an observer, a guard or a connection.
 use std::fmt;
 
-/// Declares the reasons, so that [`LostReason::ALL`] cannot lack one.
+/// Declares the reasons, so that [`LostReason::ALL`] is always complete.
 macro_rules! reasons {
     ($($(#[$meta:meta])* $name:ident = $code:literal $word:literal,)+) => {
-        /// Why an [`Observer`](crate::Observer), a [`Guard`](crate::Guard) or the
-        /// [connection](crate::ConnectionState::Closed) of a client is over for good.
+        /// Reason for the end of an [`Observer`](crate::Observer), a [`Guard`](crate::Guard) or the
+        /// [connection](crate::ConnectionState::Closed) of a client.
         ///
-        /// The words and numbers are the same in every language (`tests/vectors/lost_reasons.json`) and are never used
-        /// twice. New reasons may appear.
+        /// The words and numbers are the same in every language (`tests/vectors/lost_reasons.json`) and are never reused. New
+        /// reasons may be added.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         #[repr(u16)]
@@ -20,7 +20,7 @@ macro_rules! reasons {
             /// All reasons, in the order of their numbers.
             pub const ALL: &[Self] = &[$(Self::$name),+];
 
-            /// Its word.
+            /// Returns the word of the reason.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => $word,)+
@@ -48,7 +48,7 @@ reasons! {
 }
 
 impl LostReason {
-    /// Its number.
+    /// Returns the number of the reason.
     pub const fn code(self) -> u16 {
         self as u16
     }

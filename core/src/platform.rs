@@ -1,15 +1,14 @@
-//! What a client takes from the machine that it runs on: clock, chance, tasks and network.
+//! The platform of a client: clock, random numbers, tasks and network.
 //!
-//! [`Settings::platform`](crate::Settings::platform) puts something else in the place of [`System`]. A simulation brings
-//! its own clock, chance and network, so that a whole client runs the same way again; a program can bring a transport of
-//! its own.
+//! [`Settings::platform`](crate::Settings::platform) replaces [`System`]. A simulation provides its own clock, random numbers
+//! and network, so that a whole client runs reproducibly. A program can provide its own transport.
 use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// A byte stream in both directions.
+/// A bidirectional byte stream.
 pub trait Duplex: AsyncRead + AsyncWrite + fmt::Debug + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + fmt::Debug + Send + Unpin> Duplex for S {}
@@ -17,40 +16,40 @@ impl<S: AsyncRead + AsyncWrite + fmt::Debug + Send + Unpin> Duplex for S {}
 /// A task of a client.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A stream that is being made.
+/// Future of a stream that is being established.
 pub type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Duplex>>> + Send>>;
 
-/// Work that blocks its thread: the look-up of a name, or reading files of credentials.
+/// Work that blocks its thread: a name lookup, or a read of credential files.
 pub type BlockingWork = Box<dyn FnOnce() + Send>;
 
-/// Where a client gets its wall clock, its random numbers, its tasks and its network from. Other times are those of
-/// tokio. Methods that are added later have a default.
+/// Source of a client's wall clock, random numbers, tasks and network. All other times are those of tokio. Methods that are
+/// added later have a default.
 ///
 /// # Paused time
-/// With a paused clock (`#[tokio::test(start_paused = true)]`), tokio advances the clock as soon as all tasks wait, and so also while a
-/// response is on its way through a real socket: requests time out at once. Such tests need a [transport](Self::connect) whose other end
-/// is a task of the same runtime, such as one end of [`tokio::io::duplex`].
+/// With a paused clock (`#[tokio::test(start_paused = true)]`), tokio advances the clock as soon as all tasks wait. That
+/// includes the time that a response takes through a real socket, so requests time out at once. Such tests need a
+/// [transport](Self::connect) whose other end is a task of the same runtime, such as one end of [`tokio::io::duplex`].
 pub trait Platform: fmt::Debug + Send + Sync {
-    /// Milliseconds since the Unix epoch. May jump.
+    /// Returns the milliseconds since the Unix epoch. The clock may jump.
     fn wall_ms(&self) -> u64;
 
-    /// A random number, spread evenly over all values.
+    /// Returns a random number, distributed uniformly over `u64`.
     ///
     /// # Errors
-    /// There is no source of random numbers.
+    /// Returns an error if there is no source of random numbers.
     fn random(&self) -> io::Result<u64>;
 
     /// Runs a task until it ends.
     fn spawn(&self, task: Task);
 
-    /// A new stream to the broker; `None` for the transport that the settings name.
+    /// Returns a new stream to the broker, or `None` for the transport of the settings.
     fn connect(&self) -> Option<Connecting>;
 
-    /// Runs work that blocks on a thread of its own, so that no other work waits for it. A client has at most two pieces of such
+    /// Runs blocking work on a thread of its own, so that it does not delay other work. A client has at most two pieces of such
     /// work under way for each broker, and one for a token file.
     ///
     /// # Errors
-    /// The system refuses a thread. The client takes this for a failed attempt, and tries again.
+    /// Returns an error if the system cannot start a thread. The client handles this as a failed attempt, and retries.
     fn run_blocking(&self, work: BlockingWork) -> io::Result<()> {
         std::thread::Builder::new()
             .name("statestore-files".into())
@@ -59,7 +58,7 @@ pub trait Platform: fmt::Debug + Send + Sync {
     }
 }
 
-/// The operating system, and tokio as it is.
+/// The platform of the operating system and tokio.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct System;
 

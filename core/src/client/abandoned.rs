@@ -1,14 +1,14 @@
-//! What became of calls whose future was dropped.
+//! Outcomes of requests whose future was dropped.
 use crate::error::Outcome;
 use std::cell::Cell;
 
 thread_local! {
-    /// Of the requests that were dropped on this thread.
+    /// Outcome of the requests dropped on this thread since the innermost [`Abandoned::begin`].
     static NOTED: Cell<Option<Outcome>> = const { Cell::new(None) };
 }
 
-/// What is known about requests whose futures are dropped before their end, for those who have to say so: a binding to
-/// another language whose caller cancels.
+/// Recorder of the outcome of requests whose futures are dropped before they complete. It serves bindings to other languages,
+/// whose callers can cancel a call.
 ///
 /// ```
 /// use statestore::{Abandoned, Outcome};
@@ -21,26 +21,28 @@ thread_local! {
 /// ```
 #[derive(Debug)]
 pub struct Abandoned {
-    /// Of whoever looks at more than this.
+    /// Outcome recorded so far by an enclosing recorder; restored on drop.
     before: Option<Outcome>,
 }
 
 impl Abandoned {
-    /// From now on it is noted what becomes of requests that are dropped on this thread.
+    /// Starts recording the outcome of requests that are dropped on this thread.
     pub fn begin() -> Self {
         Self {
             before: NOTED.try_with(Cell::take).unwrap_or_default(),
         }
     }
 
-    /// Of the requests that were dropped on this thread since the last [`begin`](Self::begin): [`Outcome::NotDone`] if none of
-    /// them was or will be carried out, or those that are do no harm, as reading does; [`Outcome::Unknown`] otherwise;
-    /// `None` if there were none.
+    /// Returns the outcome of the requests dropped on this thread since the last [`begin`](Self::begin).
+    ///
+    /// - [`Outcome::NotDone`]: no request was or will be executed, or the executed ones are harmless, such as reads.
+    /// - [`Outcome::Unknown`]: at least one request may have changed something.
+    /// - `None`: no request was dropped.
     pub fn outcome(&self) -> Option<Outcome> {
         Self::noted()
     }
 
-    /// [`outcome`](Self::outcome), for what is itself being dropped.
+    /// Returns the same as [`outcome`](Self::outcome), for use in a `Drop` implementation.
     pub fn noted() -> Option<Outcome> {
         NOTED.try_with(Cell::get).unwrap_or_default()
     }
@@ -49,12 +51,12 @@ impl Abandoned {
 impl Drop for Abandoned {
     fn drop(&mut self) {
         let before = self.before;
-        // A thread that is ending looks at nothing any more.
+        // The recorder of an ending thread may be gone.
         let _ = NOTED.try_with(|noted| noted.set(before));
     }
 }
 
-/// A request was dropped.
+/// Records the outcome of a dropped request.
 pub(super) fn note(outcome: Outcome) {
     let _ = NOTED.try_with(|noted| {
         if noted.get() != Some(Outcome::Unknown) {
@@ -63,20 +65,20 @@ pub(super) fn note(outcome: Outcome) {
     });
 }
 
-/// That a call of several requests may have done something already. If the call is dropped then, nothing is known of it as a whole,
-/// whatever becomes of the request that is under way.
+/// Guard of a call of several requests that may already have changed something. If it is dropped before [`end`](Self::end), the
+/// outcome of the call is recorded as unknown, whatever happens to the current request.
 #[derive(Debug, Default)]
 pub(crate) struct Doubt {
     is_there: bool,
 }
 
 impl Doubt {
-    /// Something was carried out, or may have been.
+    /// Marks that a request was executed, or may have been.
     pub(crate) fn begin(&mut self) {
         self.is_there = true;
     }
 
-    /// The call has ended, and says itself what became of it.
+    /// Disarms the guard: the call has ended and reports its own outcome.
     pub(crate) fn end(mut self) {
         self.is_there = false;
     }

@@ -1,24 +1,24 @@
-//! Which of several brokers is tried next, and what each of them said.
+//! Selection of the next of several brokers, and the error of each.
 use crate::error::{Error, Outcome};
 use crate::settings::Endpoint;
 use crate::transport::EndpointWork;
 
-/// The brokers of a client, tried in rounds. A round begins at the one that was connected last.
+/// The brokers of a client, tried in rounds. A round starts at the broker that was connected last.
 #[derive(Debug)]
 pub(super) struct Addresses<'a> {
     all: &'a [Endpoint],
-    /// The one to be tried, or that is connected.
+    /// Index of the broker that is tried next or is connected.
     at: usize,
-    /// What this round has brought so far.
+    /// Errors of this round, with the address of each broker.
     failures: Vec<(String, Error)>,
-    /// Which session each of them had last, by its number; 0 for none.
+    /// Number of the session that each broker had last; 0 for none.
     sessions: Vec<u64>,
-    /// Work of each that blocks.
+    /// Blocking work of each broker.
     work: Vec<EndpointWork>,
 }
 
 impl<'a> Addresses<'a> {
-    /// `all` is not empty.
+    /// Starts the first round at the first broker. `all` must not be empty.
     pub(super) fn new(all: &'a [Endpoint]) -> Self {
         Self {
             all,
@@ -29,37 +29,38 @@ impl<'a> Addresses<'a> {
         }
     }
 
-    /// The one to be tried, or that is connected.
+    /// Returns the broker that is tried next or is connected.
     pub(super) fn current(&self) -> &'a Endpoint {
         &self.all[self.at]
     }
 
-    /// The work of that one that blocks.
+    /// Returns the blocking work of the current broker.
     pub(super) fn work(&self) -> &EndpointWork {
         &self.work[self.at]
     }
 
-    /// Whether what this broker may still have is an older session than the one with this number. To go on with that would be to
-    /// wait for answers that went elsewhere.
+    /// Returns whether the current broker may only have an older session than `session`. Resuming that session would wait for
+    /// responses that another broker received.
     pub(super) fn is_outdated(&self, session: u64) -> bool {
         let known = self.sessions[self.at];
         known != 0 && known != session
     }
 
-    /// This broker has the session with this number.
+    /// Records that the current broker has the session with this number.
     pub(super) fn has_session(&mut self, session: u64) {
         self.sessions[self.at] = session;
     }
 
-    /// The connection held: the next round begins at this broker.
+    /// Records that the connection held. The next round starts at this broker.
     pub(super) fn held(&mut self) {
         self.failures.clear();
     }
 
-    /// This broker cannot be had: goes on to the next one. When all were tried, what they said, and the round is over.
+    /// Records the failure of the current broker and selects the next one. Returns the combined error once every broker has
+    /// failed, which ends the round.
     pub(super) fn failed(&mut self, error: Error) -> Option<Error> {
         self.failures.push((self.current().to_string(), error));
-        // After the last one it is the turn of the one that was connected last again.
+        // After the last one, the round is back at the broker that was connected last.
         self.at = (self.at + 1) % self.all.len();
         if self.failures.len() < self.all.len() {
             return None;
@@ -68,8 +69,8 @@ impl<'a> Addresses<'a> {
     }
 }
 
-/// One error of several. It is of the kind of the first that may end by itself, if there is one, so that nobody gives up who
-/// need not.
+/// Combines the errors of a round. The kind is that of the first retryable error, if there is one, so that callers do not give
+/// up too early.
 fn together(mut failures: Vec<(String, Error)>) -> Option<Error> {
     if failures.len() == 1 {
         return failures.pop().map(|(_, error)| error);

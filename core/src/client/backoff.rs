@@ -1,7 +1,7 @@
-//! Delays between attempts, to reconnect or to be served: exponential, with full jitter.
+//! Delays between attempts to reconnect or to take a lock: exponential, with full jitter.
 use std::time::Duration;
 
-/// The delays of one row of failures.
+/// Delays of consecutive failures.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     min: Duration,
@@ -19,17 +19,17 @@ impl Backoff {
         }
     }
 
-    /// The connection held.
+    /// Resets the delay after a connection that held.
     pub(crate) fn reset(&mut self) {
         self.bound = Duration::ZERO;
     }
 
-    /// The delay before the next attempt: none before the first, then random below a bound that doubles. `random` is
-    /// spread evenly over all its values.
+    /// Returns the delay before the next attempt: zero before the first, then random below a bound that doubles. `random` must
+    /// be distributed uniformly over `u64`.
     pub(crate) fn next(&mut self, random: u64) -> Duration {
         let bound = self.bound;
         self.bound = bound.saturating_mul(2).clamp(self.min, self.max);
-        // Up to 584 years are counted, so that the product fits.
+        // Delays are limited to 584 years, so that the product fits.
         let nanos = bound.as_nanos().min(u128::from(u64::MAX));
         let nanos = (u128::from(random) * nanos) >> 64;
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))

@@ -1,4 +1,4 @@
-//! One request and its response, as a future.
+//! A request and its response, as a future.
 use super::abandoned;
 use super::deadline::shown;
 use super::shared::Shared;
@@ -13,14 +13,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// A good response.
+/// A successful response.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) reply: Reply,
     pub(crate) version: Option<Hlc>,
 }
 
-/// Sends a request when first polled, and is its response. Dropping it cancels the request as far as that is possible.
+/// A future that sends a request when it is first polled and resolves to the response. Dropping it cancels the request as far
+/// as possible.
 #[derive(Debug)]
 #[must_use = "nothing is sent before it is polled"]
 pub(crate) struct Call<'a> {
@@ -33,7 +34,7 @@ pub(crate) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// A request that ends after `timeout` at the latest, counted from the first poll.
+    /// Creates a request that ends after `timeout` at the latest, counted from the first poll.
     pub(crate) fn new(
         shared: &'a Shared,
         request: Outgoing<'a>,
@@ -50,7 +51,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// How much of its time is left, once it was sent.
+    /// Returns the time that is left until the deadline. Valid once the request was sent.
     pub(super) fn left(&self) -> Duration {
         Duration::from_millis(self.deadline_ms.saturating_sub(self.shared.now_ms()))
     }
@@ -67,7 +68,7 @@ impl<'a> Call<'a> {
             return Err(self.failed(failure));
         }
         let now_ms = self.shared.now_ms();
-        // One more, because `now_ms` is rounded down: a deadline is never early.
+        // One millisecond more, because `now_ms` is rounded down: a deadline is never early.
         let part_ms = self.timeout.subsec_nanos().div_ceil(1_000_000) + 1;
         let timeout_ms = self.timeout.as_secs().saturating_mul(1000);
         self.deadline_ms = now_ms
@@ -102,7 +103,7 @@ impl<'a> Call<'a> {
             Completion::Response { publish, repeated } => {
                 let response = self.read(&publish);
                 if repeated {
-                    // An earlier execution may have gone another way.
+                    // An earlier execution may have had another result.
                     response.map_err(|error| error.with_outcome(Outcome::Unknown))
                 } else {
                     response
@@ -164,7 +165,7 @@ impl<'a> Call<'a> {
         if is_late && !self.timeout.is_zero() {
             reason = format!("{reason} within {:?}", shown(self.timeout));
         }
-        // While there is no connection, the reason for that is the cause.
+        // While the connection is lost, the reason for the loss is the cause.
         let outage = is_late.then(|| self.shared.outage()).flatten();
         if let Some(outage) = &outage {
             reason = format!("{reason}; {outage}");
@@ -177,17 +178,17 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The response is not one to this request.
+    /// Returns the error for a response that does not match this request.
     pub(crate) fn invalid(&self, reason: impl Into<String>) -> Error {
         invalid(self.request.command, reason)
     }
 
-    /// Whether it changes nothing that its caller would have to know of.
+    /// Returns whether the request changes nothing that its caller needs to know about.
     pub(super) fn is_harmless(&self) -> bool {
         self.request.is_harmless()
     }
 
-    /// Whether it is under the condition of a version.
+    /// Returns whether the request has a condition on a version.
     pub(super) fn is_if_version(&self) -> bool {
         match self.request.command {
             CommandRef::Set { options, .. } => matches!(options.condition, Condition::IfVersion(_)),
@@ -198,7 +199,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Whether it is a GET that asks how much time the key has left.
+    /// Returns whether the request is a GET with the option for the remaining time.
     pub(super) fn asks_for_remaining_time(&self) -> bool {
         matches!(
             self.request.command,
@@ -214,7 +215,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// The response is not one to this command.
+/// Returns the error for a response that does not match this command.
 pub(crate) fn invalid(command: CommandRef<'_>, reason: impl Into<String>) -> Error {
     Error::new(
         ErrorKind::InvalidResponse,
@@ -224,7 +225,7 @@ pub(crate) fn invalid(command: CommandRef<'_>, reason: impl Into<String>) -> Err
     )
 }
 
-/// An error for an argument that cannot be sent.
+/// Returns the error for an argument that cannot be sent.
 pub(crate) fn invalid_argument(command: CommandRef<'_>, reason: impl Into<String>) -> Error {
     Error::new(
         ErrorKind::InvalidArgument,
@@ -234,7 +235,7 @@ pub(crate) fn invalid_argument(command: CommandRef<'_>, reason: impl Into<String
     )
 }
 
-/// Refuses a value that is longer than the settings allow.
+/// Rejects a value that is longer than the settings allow.
 pub(crate) fn check_value(
     shared: &Shared,
     command: CommandRef<'_>,
@@ -253,7 +254,7 @@ pub(crate) fn check_value(
     ))
 }
 
-/// The command as people read it, a long key shortened.
+/// Describes the command for messages, with a long key shortened.
 pub(super) fn action(command: CommandRef<'_>) -> String {
     const SHOWN: usize = 64;
     match command {
@@ -269,7 +270,7 @@ pub(super) fn action(command: CommandRef<'_>) -> String {
     format!("{} \"{subject}{dots}\"", command.verb())
 }
 
-/// The key or the pattern.
+/// Returns the key or the pattern of a command.
 fn subject(command: CommandRef<'_>) -> &[u8] {
     match command {
         CommandRef::Set { key, .. }
@@ -283,7 +284,7 @@ fn subject(command: CommandRef<'_>) -> &[u8] {
     }
 }
 
-/// Whether a request may have been executed although the call failed.
+/// Returns whether a request may have been executed although the RPC layer reported an error.
 fn rpc_outcome(error: &RpcError) -> Outcome {
     match error.status {
         Some(400 | 415 | 505) => Outcome::NotDone,
@@ -317,7 +318,7 @@ impl Future for Call<'_> {
                 trace.attempts(core.exchange.attempts(id));
             }
             let poll = core.exchange.poll(id, pack, &mut wakers, context.waker());
-            // What has ended leaves nothing to do.
+            // A completed request leaves the driver nothing to do.
             let nudge = if poll.is_ready() { None } else { core.nudge() };
             (poll, nudge)
         };

@@ -1,4 +1,4 @@
-//! Asking what a store can do besides the protocol that all stores have.
+//! Query of the optional capabilities of a store.
 use super::Client;
 use super::call::{Call, action};
 use super::deadline::{Deadline, shown};
@@ -9,19 +9,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What is known of the store.
+/// Known capabilities of the store.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// How many connections there were so far. The store behind the next one may be another.
+    /// Number of connections so far. The store behind the next connection may be another one.
     connections: AtomicU64,
-    /// Of the store behind the connection of this number.
+    /// Capabilities of the store, with the number of the connection on which they were reported.
     capabilities: Mutex<Option<(u64, Capabilities)>>,
-    /// Who asks has the lock, so that others do not ask as well.
+    /// Lock held during a query, so that concurrent callers do not send their own.
     asking: tokio::sync::Mutex<()>,
 }
 
 impl Known {
-    /// There is a new connection.
+    /// Counts a new connection, which invalidates the known capabilities.
     pub(super) fn connected(&self) {
         self.connections.fetch_add(1, Ordering::Relaxed);
     }
@@ -38,7 +38,7 @@ impl Known {
         *self.lock() = Some((connection, capabilities));
     }
 
-    /// The store is another one by now.
+    /// Discards the capabilities, because the store was replaced.
     fn forget(&self) {
         *self.lock() = None;
     }
@@ -51,15 +51,16 @@ impl Known {
 }
 
 impl Client {
-    /// What the store can do besides the protocol that all stores have. A store that does not know the question can do none of it.
+    /// Returns the optional capabilities of the store. A store that does not know the query has none of them.
     ///
-    /// The store is asked once for each connection. Dropping the future takes the request back; nothing is changed by it.
+    /// The client queries the store once for each connection. Dropping the future withdraws the request, which changes nothing.
     pub async fn capabilities(&self) -> Result<Capabilities, Error> {
         let deadline = Deadline::after(self.shared().request_timeout());
         self.capabilities_within(&deadline, true).await
     }
 
-    /// `waits`: whether the request may wait until it can be sent.
+    /// Like [`capabilities`](Self::capabilities), with a deadline. `waits` is whether the request may wait until it can be
+    /// sent.
     pub(crate) async fn capabilities_within(
         &self,
         deadline: &Deadline,
@@ -70,7 +71,7 @@ impl Client {
             return Ok(capabilities);
         }
         let command = CommandRef::Capabilities;
-        // Who may not wait does not wait for somebody else's answer either.
+        // A call that may not wait does not wait for a concurrent query either.
         let _asking = if waits {
             let timers = &self.shared().timers;
             let asking = timers.timeout(deadline.left(), known.asking.lock()).await;
@@ -99,15 +100,17 @@ impl Client {
         Ok(capabilities)
     }
 
-    /// The store does not know what it said that it knows, so it is another one by now: the next call asks again.
+    /// Discards the capabilities after the store rejected a command that it had reported as supported. The store was replaced,
+    /// and the next call queries the new one.
     pub(crate) fn forget_capabilities(&self) {
         self.shared().known.forget();
     }
 
-    /// Makes a call that only some stores know, if what the store can do `permits` it.
+    /// Makes a call that only some stores support, if the capabilities of this store `permit` it.
     ///
-    /// `command` is what the call is for, for errors. `call` gets the time that it may take, and what was permitted. It is made a second time if the store does not understand it, so that it is another
-    /// one than the one that was asked.
+    /// `command` names the call in errors. `call` gets the time that it may take, and the result of `permits`. If the store
+    /// rejects the form of the request, the store was replaced since the query: the client queries it again and repeats the
+    /// call.
     pub(super) async fn if_capable<P, T, F: Future<Output = Result<T, Error>>>(
         &self,
         deadline: &Deadline,
@@ -119,7 +122,7 @@ impl Client {
         let mut is_first = true;
         loop {
             let capabilities = self.capabilities_within(deadline, waits).await;
-            // Nothing else was sent so far.
+            // No other request was sent so far.
             let capabilities = capabilities.map_err(|error| {
                 let reason = format!(
                     "{} failed: {}",
@@ -142,7 +145,7 @@ impl Client {
     }
 }
 
-/// Whether the store certainly did nothing, because it does not know such a request.
+/// Returns whether the store rejected a request that it does not know, and so did nothing.
 pub(crate) fn is_unknown_form(error: &Error) -> bool {
     error.outcome() == Outcome::NotDone
         && matches!(
@@ -153,7 +156,7 @@ pub(crate) fn is_unknown_form(error: &Error) -> bool {
         )
 }
 
-/// The store cannot do that.
+/// Returns the error for a capability that the store lacks.
 pub(super) fn unsupported(command: CommandRef<'_>, reason: &str) -> Error {
     Error::new(
         ErrorKind::Unsupported,
@@ -163,7 +166,7 @@ pub(super) fn unsupported(command: CommandRef<'_>, reason: &str) -> Error {
     )
 }
 
-/// Whether the store has conditions on versions.
+/// Returns a check whether the store supports conditions on versions.
 pub(super) fn permits_conditions(
     command: CommandRef<'_>,
 ) -> impl Fn(&Capabilities) -> Result<(), Error> {

@@ -1,4 +1,4 @@
-//! One connection: bytes between the session and its transport.
+//! A connection, which moves bytes between the session and its transport.
 use super::foreign_protocol::ForeignProtocol;
 use super::input::Input;
 use super::lost::Lost;
@@ -19,36 +19,36 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::task::yield_now;
 use tokio::time::{Sleep, sleep, timeout};
 
-/// How long a last DISCONNECT may take to be written.
+/// Time limit for writing the last DISCONNECT.
 const GOODBYE: Duration = Duration::from_secs(1);
-/// How long a transport that takes nothing any more may still bring something.
+/// Time for which a transport that accepts no more bytes is still read.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// Packets handled at a time: few enough that with some dozens of requests in flight the broker has new ones before all of its
-/// responses are handled, so that both work at the same time.
+/// Maximum number of packets handled at a time. With dozens of requests in flight, the broker receives new requests before the
+/// client has handled all responses, so that both work in parallel.
 const BUDGET: usize = 64;
 
-/// The transport takes nothing any more.
+/// State of a transport that accepts no more bytes.
 #[derive(Debug)]
 struct Broken {
     error: io::Error,
     last_words: Pin<Box<Sleep>>,
 }
 
-/// One transport with the bytes on their way.
+/// A transport with its buffered input and output.
 #[derive(Debug)]
 pub(super) struct Connection<'a, S> {
     shared: &'a Shared,
     ticker: &'a mut Ticker,
     pub(super) io: S,
     input: Input,
-    /// There may be whole packets in `input`.
+    /// Whether `input` may hold complete packets.
     more: bool,
     output: Output,
     broken: Option<Broken>,
     received: Received,
-    /// The first bytes of the server.
+    /// First bytes received from the server.
     first: Vec<u8>,
-    /// Under which notifications come; empty until the first one does.
+    /// Client id of the notification topics; empty until the first message arrives.
     client_id: String,
 }
 
@@ -82,7 +82,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         connecting.map_err(Lost::Session)
     }
 
-    /// Moves bytes until the session is ready, if `until_ready`, or else until the connection is over.
+    /// Moves bytes until the session is ready, if `until_ready`, or else until the connection ends.
     pub(super) async fn run(&mut self, until_ready: bool) -> Result<(), Lost> {
         poll_fn(|context| {
             loop {
@@ -91,7 +91,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                 }
                 let written = match self.poll_write(context) {
                     Ok(written) => written,
-                    // What the broker said before it closed the connection tells more: it is read first.
+                    // The bytes that the broker sent before it closed the connection explain more, so they are read first.
                     Err(error) => {
                         tracing::debug!(%error, "the connection takes nothing any more");
                         self.broken = Some(Broken {
@@ -109,16 +109,16 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                     if !until_ready {
                         self.deliver();
                     } else if self.received.ready.is_some() {
-                        // Who was woken by a response finds the connection in its new state.
+                        // A task woken by a response finds the connection in its new state.
                         continue;
                     }
-                    // The tasks that were woken send again before the rest is handled, so that the broker has work
-                    // meanwhile, and before anything is written, so that acknowledgements and requests go together.
-                    // To yield is never done at the first poll.
+                    // The woken tasks send again before the remaining packets are handled, so that the broker has work
+                    // meanwhile. They also run before the next write, so that acknowledgements and requests leave together. The
+                    // first poll of `yield_now` always returns `Pending`.
                     let _ = pin!(yield_now()).poll(context);
                     return Poll::Pending;
                 }
-                // Sleeping is safe only after the transport said that it has nothing to read.
+                // Sleeping is safe only after the transport reported that it has nothing to read.
                 if written {
                     continue;
                 }
@@ -139,13 +139,13 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         .await
     }
 
-    /// Reads once; whether something came.
+    /// Reads once. Returns whether bytes arrived.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Result<bool, Lost> {
         match self.input.poll_read(&mut self.io, context) {
             Poll::Pending => Ok(false),
             Poll::Ready(Ok(0)) => Err(Lost::Ended),
             Poll::Ready(Ok(_)) => Ok(true),
-            // TLS without its own farewell.
+            // TLS without a close_notify alert.
             Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 Err(Lost::Ended)
             }
@@ -153,7 +153,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         }
     }
 
-    /// Handles some of what was read.
+    /// Handles at most [`BUDGET`] packets of the input.
     fn handle(&mut self) -> Result<(), Lost> {
         let now_ms = self.shared.now_ms();
         if self.first.is_empty() {
@@ -172,7 +172,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                 .receive(self.input.bytes(), now_ms, BUDGET, received);
             self.input
                 .set_max_packet_bytes(core.exchange.session().max_packet_bytes());
-            // A broker that never stops sending does not stop the time.
+            // Time advances even if the broker sends without a pause.
             let advanced = core.exchange.advance(now_ms, &mut received.wakers);
             let result = more.and_then(|more| advanced.map(|()| more));
             (result, core.exchange.session().is_ready())
@@ -187,7 +187,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         Ok(())
     }
 
-    /// Hands messages over that are not responses.
+    /// Delivers messages that are not responses.
     pub(super) fn deliver(&mut self) {
         if self.received.messages.is_empty() {
             return;
@@ -201,7 +201,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         }
     }
 
-    /// Takes what is to be written and writes as much of it as the transport takes; whether it took all.
+    /// Takes output from the session and writes it. Returns whether the transport accepted all of it.
     fn poll_write(&mut self, context: &mut Context<'_>) -> io::Result<bool> {
         if self.broken.is_some() {
             return Ok(false);
@@ -217,7 +217,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         Ok(progress == Progress::Everything)
     }
 
-    /// Tells the session what was written, and takes more from it once that is all.
+    /// Reports the written bytes to the session, and takes further output once everything is written.
     fn turn_over(&mut self) {
         let now_ms = self.shared.now_ms();
         let mut core = self.shared.core();
@@ -231,10 +231,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         self.received.wakers.drain(..).for_each(Waker::wake);
     }
 
-    /// Ends the connection for the session, and tells the broker that and why, as far as that is possible.
+    /// Ends the connection for the session, and sends the broker a DISCONNECT with the reason if possible.
     pub(super) async fn end(&mut self, lost: &Lost) {
         let (reason, session_expiry_s) = match lost {
-            // A session that nobody continues need not be kept.
+            // A session that no client resumes need not be kept.
             Lost::Closing => (
                 Some(ReasonCode::SUCCESS),
                 self.shared.settings.has_own_session().then_some(0),
@@ -250,10 +250,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             let session = core.exchange.session_mut();
             self.output.report(session, now_ms);
             if let Some(reason) = reason {
-                // Whatever becomes of it, it may arrive.
+                // The remaining bytes may still arrive.
                 session.written(rest.len(), false, now_ms);
                 if let Lost::Closing = lost {
-                    // No new requests: those were withdrawn.
+                    // Contains no new requests, since those were withdrawn.
                     rest.extend_from_slice(&session.take_output(now_ms));
                 }
                 rest.extend_from_slice(&session.disconnect(reason, session_expiry_s));
@@ -268,11 +268,11 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             io.write_all(&rest).await?;
             io.shutdown().await
         });
-        // A broker that does not take it learns it from the end of the stream.
+        // If the broker does not receive the DISCONNECT, it still sees the end of the stream.
         if let Lost::Closing = lost {
             let _ = goodbye.await;
         } else {
-            // The time of requests goes on meanwhile.
+            // Deadlines of requests keep running meanwhile.
             let _ = self.ticker.meanwhile(self.shared, goodbye).await;
         }
     }

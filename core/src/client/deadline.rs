@@ -1,8 +1,8 @@
-//! The end of a call that takes more than one request.
+//! The deadline of a call that takes several requests.
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A time for messages: in whole milliseconds, since the further digits of what is left of a time-out mean nothing.
+/// Rounds a time for messages to whole milliseconds. Further digits of a remaining time-out mean nothing.
 pub(crate) fn shown(time: Duration) -> Duration {
     let rounded = time.saturating_add(Duration::from_micros(500)).as_millis();
     match u64::try_from(rounded) {
@@ -13,14 +13,14 @@ pub(crate) fn shown(time: Duration) -> Duration {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadline {
-    /// How long the call may take.
+    /// Maximum duration of the call.
     pub(crate) timeout: Duration,
-    /// None if it is too far away to be counted.
+    /// The deadline; `None` if it is too far in the future for an `Instant`.
     at: Option<Instant>,
 }
 
 impl Deadline {
-    /// Of a call that begins now.
+    /// Returns the deadline of a call that starts now.
     pub(crate) fn after(timeout: Duration) -> Self {
         Self {
             timeout,
@@ -28,7 +28,7 @@ impl Deadline {
         }
     }
 
-    /// How long the next request may take; zero if none may be sent any more.
+    /// Returns the time that is left for the next request; zero once the deadline has passed.
     pub(crate) fn left(&self) -> Duration {
         match self.at {
             Some(at) => at.saturating_duration_since(Instant::now()),

@@ -1,4 +1,4 @@
-//! DEL.
+//! The DEL request.
 use super::call::{Call, Response, invalid_argument};
 use super::capabilities::permits_conditions;
 use super::{Client, Deadline, Retry};
@@ -12,26 +12,26 @@ use std::time::Duration;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct DelOptions {
-    /// Needed for a key that is protected by a fencing token: that token or a higher one.
+    /// Fencing token. A key that is protected by a token can be deleted only with that token or a higher one.
     pub fencing_token: Option<Hlc>,
-    /// Only if the key is there and has this version. Not every store can do that
-    /// ([`Capabilities::conditions`](crate::Capabilities::conditions)); on others it is
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported), because a deletion takes the fence along that would have to guard
-    /// it.
+    /// Version that the key must have to be deleted. Some stores do not support this
+    /// ([`Capabilities::conditions`](crate::Capabilities::conditions)) and return
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported). The client cannot emulate the condition there, because a
+    /// deletion removes the fence that would have to guard it.
     pub if_version: Option<Version>,
-    /// How long the request may take; [`Settings::request_timeout`](crate::Settings::request_timeout) unless given.
+    /// Time limit of the request; [`Settings::request_timeout`](crate::Settings::request_timeout) by default.
     pub timeout: Option<Duration>,
-    /// Whether it is sent again if the session is lost before its response comes.
+    /// Whether the request is sent again if the session is lost before its response arrives.
     pub retry: Retry,
-    /// Whether it fails with [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) if it cannot be sent at once: because there
-    /// is no connection, requests wait before it, or the send window or the buffer has no room.
+    /// Whether the request fails with [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) if it cannot be sent at once. The
+    /// causes are a lost connection, earlier requests in the queue, and a full send window or buffer.
     pub at_once: bool,
-    /// Whether it waits for a lost connection in spite of [`Settings::fail_fast`](crate::Settings::fail_fast).
+    /// Whether the request waits for a lost connection in spite of [`Settings::fail_fast`](crate::Settings::fail_fast).
     pub(crate) waits_out_outages: bool,
 }
 
 impl DelOptions {
-    /// The defaults.
+    /// Returns the default options.
     pub fn new() -> Self {
         Self::default()
     }
@@ -72,19 +72,19 @@ impl DelOptions {
     }
 }
 
-/// What a DEL did.
+/// Result of a DEL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DelOutcome {
-    /// The key was there and is deleted.
+    /// The key existed and is deleted.
     Deleted {
-        /// The version of the deletion, if the store gave one.
+        /// Version of the deletion, if the store reported one.
         version: Option<Hlc>,
     },
-    /// The key was not there.
+    /// The key did not exist.
     Absent,
-    /// The key does not have the version that [`DelOptions::if_version`] asks for, and nothing changed.
+    /// The key does not have the version of [`DelOptions::if_version`], and nothing changed.
     Mismatch {
-        /// The version that it has; `None` if it is absent.
+        /// Current version of the key; `None` if it is absent.
         version: Option<Hlc>,
     },
 }
@@ -92,14 +92,14 @@ pub enum DelOutcome {
 impl Client {
     /// Deletes a key.
     ///
-    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
+    /// Dropping the future withdraws the request if it was not sent; otherwise it may still be executed.
     pub async fn del(&self, key: impl AsBytes) -> Result<DelOutcome, Error> {
         self.del_with(key, &DelOptions::default()).await
     }
 
-    /// Deletes a key.
+    /// Deletes a key, with options.
     ///
-    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
+    /// Dropping the future withdraws the request if it was not sent; otherwise it may still be executed.
     pub async fn del_with(
         &self,
         key: impl AsBytes,
@@ -119,7 +119,7 @@ impl Client {
     }
 
     async fn del_if_version(&self, key: &[u8], options: &DelOptions) -> Result<DelOutcome, Error> {
-        // What cannot be sent is refused before anything is.
+        // Invalid arguments are rejected before any request is sent.
         drop(self.start_del(key, options, None)?);
         let deadline = Deadline::after(options.timeout.unwrap_or(self.shared().request_timeout()));
         let del = |timeout, ()| {
@@ -138,7 +138,7 @@ impl Client {
         .await
     }
 
-    /// `token` is the text of the fencing token in the options.
+    /// Creates the request. `token` is the text of the fencing token in the options.
     pub(super) fn start_del<'a>(
         &'a self,
         key: &'a [u8],
@@ -161,7 +161,7 @@ impl Client {
     }
 }
 
-/// What a DEL did.
+/// Interprets the response to a DEL.
 pub(super) fn outcome(del: &Call<'_>, response: Response) -> Result<DelOutcome, Error> {
     match response.reply {
         Reply::Count(0) => Ok(DelOutcome::Absent),

@@ -1,4 +1,4 @@
-//! Many DELs at a time.
+//! Several DELs in one call.
 use super::call::invalid_argument;
 use super::many::{Begun, ONE_VERSION, together};
 use super::{Client, DelOptions, DelOutcome, del};
@@ -8,15 +8,15 @@ use statestore_protocol::{CommandRef, Hlc};
 use std::convert::Infallible;
 
 impl Client {
-    /// Deletes several keys; what each DEL did, in their order.
+    /// Deletes several keys. Returns the result of each DEL, in the order of the keys.
     ///
-    /// As with [`set_many`](Self::set_many), these are single requests and **not a transaction**: a failure of one says nothing of
-    /// the others, and ends none of them.
+    /// As with [`set_many`](Self::set_many), these are separate requests and **not a transaction**. A failed request neither
+    /// ends the others nor says anything about them.
     ///
-    /// Dropping the future takes back what has not left; the others may still be carried out.
+    /// Dropping the future withdraws the requests that were not sent; the others may still be executed.
     ///
     /// # Errors
-    /// Those of [`del`](Self::del), for each key one of its own.
+    /// Each key has its own error, as of [`del`](Self::del).
     #[must_use = "each outcome may be an error"]
     pub async fn del_many<K: AsBytes>(
         &self,
@@ -25,8 +25,8 @@ impl Client {
         self.del_many_with(keys, &DelOptions::default()).await
     }
 
-    /// Like [`del_many`](Self::del_many); the options are those of each DEL, its time-out counts from when it is sent. They have no
-    /// version, which only one of the keys could have.
+    /// Like [`del_many`](Self::del_many), with options for each DEL. The time-out of each DEL starts when it is sent. A version
+    /// is rejected, because only one of the keys could have it.
     #[must_use = "each outcome may be an error"]
     pub async fn del_many_with<K: AsBytes>(
         &self,

@@ -19,14 +19,13 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// A connection that held this long was a good one: the next failure starts with an immediate attempt.
+/// Duration after which a connection counts as good: the next failure starts with an immediate attempt.
 const GOOD: Duration = Duration::from_secs(5);
 
-/// Upper bound of the shortest pause between two attempts to connect that callers ask for.
+/// Upper bound of the minimum delay between two connection attempts that callers request.
 const LEAST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Drives the client until it is closed. `first` is told that it is connected, or that it could not connect, which was all
-/// then.
+/// Drives the client until it is closed. `first` receives the result of the first connection. An error there ends the driver.
 pub(super) async fn run(shared: Arc<Shared>, first: oneshot::Sender<Result<(), Error>>) {
     let mut end = End {
         shared: &shared,
@@ -48,7 +47,7 @@ pub(super) async fn run(shared: Arc<Shared>, first: oneshot::Sender<Result<(), E
     end.reason = Some(driven);
 }
 
-/// The runtime lacks something, which tokio says by a panic, or this library has a bug.
+/// Describes a panic of the driver: the runtime lacks a feature, which tokio reports by panicking, or this library has a bug.
 fn broke(panic: &(dyn Any + Send)) -> (LostReason, Error) {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
@@ -56,7 +55,7 @@ fn broke(panic: &(dyn Any + Send)) -> (LostReason, Error) {
     closed(&format!("its runtime cannot run it: {text}"))
 }
 
-/// Ends the client when the driver ends, even if that is because its runtime shuts down.
+/// Guard that ends the client when the driver ends, even if its runtime shuts down.
 struct End<'a> {
     shared: &'a Shared,
     reason: Option<(LostReason, Error)>,
@@ -81,7 +80,8 @@ fn closed(reason: &str) -> (LostReason, Error) {
     (LostReason::Closed, error)
 }
 
-/// Another connection has the session now. To connect again would take it back, and so on for ever.
+/// Describes a takeover: another connection has the session now. Reconnecting would take it back, and both clients would repeat
+/// that forever.
 fn taken_over(address: &str, told: Error) -> (LostReason, Error) {
     let action = format!("the connection to {address}");
     let reason = "another connection with the same client id took the session over";
@@ -91,7 +91,7 @@ fn taken_over(address: &str, told: Error) -> (LostReason, Error) {
     (LostReason::TakenOver, error)
 }
 
-/// The limit for trying to connect again is reached.
+/// Describes the end of a client that reached the time limit for reconnecting.
 fn gave_up(address: &str, limit: Duration, told: Error) -> Error {
     let action = format!("connecting to {address}");
     let reason = format!("gave up after {limit:?}: {}", told.reason());
@@ -100,12 +100,13 @@ fn gave_up(address: &str, limit: Duration, told: Error) -> Error {
         .with_source(told)
 }
 
-/// Failures of attempts to connect that were logged since the connection was there: one is a warning, not each of its repetitions.
+/// Connection failures that were logged since the last connection. Each is logged as a warning once, and its repetitions are
+/// not.
 #[derive(Debug, Default)]
 struct Reported(Vec<String>);
 
 impl Reported {
-    /// Most texts that are kept, of which each broker has a few.
+    /// Maximum number of texts kept; each broker causes a few.
     const MOST: usize = 32;
 
     fn is_new(&mut self, error: &Error) -> bool {
@@ -125,18 +126,18 @@ impl Reported {
     }
 }
 
-/// Counts protocol errors of connections of which none held.
+/// Counter of the protocol errors since the last connection that held.
 #[derive(Debug, Default)]
 struct ProtocolErrors {
     in_a_row: u32,
 }
 
 impl ProtocolErrors {
-    /// A broker delivers what was not acknowledged again in each connection of a session, also what this client refuses: after so
-    /// many errors only a new session helps.
+    /// Number of errors that ends the session. A broker redelivers unacknowledged packets in each connection of a session, even
+    /// those that this client rejects. After this many errors, only a new session helps.
     const MOST: u32 = 3;
 
-    /// A connection ended; whether the session is to be given up.
+    /// Counts the end of a connection. Returns whether the session must be given up.
     fn count(&mut self, lost: &Lost, held_well: bool) -> bool {
         if held_well {
             self.in_a_row = 0;
@@ -150,7 +151,7 @@ impl ProtocolErrors {
     }
 }
 
-/// Connects, again and again; why that is over.
+/// Connects until the client ends. Returns the reason for the end.
 async fn drive(
     shared: &Shared,
     first: &mut Option<oneshot::Sender<Result<(), Error>>>,
@@ -177,7 +178,8 @@ async fn drive(
             return closed("it was closed");
         }
         if lost.is_unknown_session() {
-            // As said in MQTT-3.2.2-4. The next attempt asks for a new session, so that this does not come up again.
+            // MQTT-3.2.2-4: the client closes the connection. The next attempt requests a new session, so that this does not
+            // happen again.
             tracing::info!(
                 "the broker has a session of an earlier client with this client id, which ends now"
             );
@@ -199,7 +201,7 @@ async fn drive(
         {
             tracing::warn!(reason = %error, "an attempt to connect to the broker failed");
         } else {
-            // The caller gets the error of a single attempt, and the same error again is no news.
+            // The caller receives the error of a single attempt, and a repeated error is not logged as a warning.
             tracing::debug!(reason = %error, "an attempt to connect to the broker failed");
         }
         let lost_at = *lost_at.get_or_insert_with(Instant::now);
@@ -230,7 +232,7 @@ async fn drive(
             } else {
                 gave_up(&shared.settings.address(), limit, error)
             };
-            // Nobody waits if the caller gave up connecting.
+            // The receiver is gone if the caller gave up connecting.
             let _ = first.send(Err(error));
             return closed("it could not connect");
         }
@@ -251,18 +253,18 @@ async fn drive(
     }
 }
 
-/// Waits before the next attempt to connect. [`Client::reconnect_now`](super::Client::reconnect_now) ends the delay, except for its
-/// first part, so that callers do not flood a broker with attempts.
+/// Waits before the next connection attempt. [`Client::reconnect_now`](super::Client::reconnect_now) ends the delay except for
+/// its first part, so that callers cannot flood a broker with attempts.
 async fn pause(shared: &Shared, delay: Duration) {
-    // From now on, no call of `reconnect_now` is missed.
+    // From here on, no call of `reconnect_now` is missed.
     let called = shared.reconnect.notified();
     let least = shared.settings.reconnect_delay_min.min(LEAST_PAUSE);
     tokio::time::sleep(delay.min(least)).await;
-    // Either the delay is over, or it was ended.
+    // The delay has passed, or a caller ended it.
     let _ = tokio::time::timeout(delay.saturating_sub(least), called).await;
 }
 
-/// Tells the session of the end of a connection; whether it is the end for good.
+/// Reports the end of a connection to the session. Returns whether a takeover ends the client.
 fn learn(shared: &Shared, lost: &Lost, renews: bool) -> bool {
     let mut core = shared.core();
     let counters = &mut core.exchange.counters;
@@ -274,7 +276,7 @@ fn learn(shared: &Shared, lost: &Lost, renews: bool) -> bool {
     lost.is_takeover() && !session.excuses_takeover(shared.now_ms())
 }
 
-/// One connection, from the name lookup to its end; since when it was ready.
+/// Runs one connection, from the name lookup to its end. Returns the reason, and the time at which the connection became ready.
 async fn connect_and_run(
     shared: &Shared,
     ticker: &mut Ticker,
@@ -294,7 +296,7 @@ async fn connect_and_run(
     };
     let session = shared.core().exchange.session().number();
     if addresses.is_outdated(session) {
-        // This broker does not share sessions with the one that was connected last.
+        // This broker does not share sessions with the previously connected one.
         shared.core().exchange.session_mut().renew();
     }
     let mut connection = Connection::new(shared, ticker, io);
@@ -310,14 +312,14 @@ async fn connect_and_run(
                 if first.is_some() {
                     tracing::debug!(address = %addresses.current(), "connected to the broker");
                 } else {
-                    // As its loss: a reader of the log sees both or neither.
+                    // At the log level of the loss, so that a log contains both messages or neither.
                     tracing::warn!(address = %addresses.current(), "connected to the broker again");
                 }
                 shared.known.connected();
-                // Whoever learns that the connection is there also sees it.
+                // After the line above, so that a task that sees the state `Connected` queries the new store.
                 shared.state.send_replace(ConnectionState::Connected);
                 if let Some(first) = first.take() {
-                    // Nobody waits if the caller gave up connecting.
+                    // The receiver is gone if the caller gave up connecting.
                     let _ = first.send(Ok(()));
                 } else {
                     shared.core().exchange.counters.reconnects += 1;

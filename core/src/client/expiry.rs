@@ -3,8 +3,8 @@ use std::time::Duration;
 
 /// The remaining time of a key, as far as it is known.
 ///
-/// A key whose time is unknown may expire at any moment. A program that writes a value back with its remaining time has to ask for
-/// that time, or a key that expires becomes one that stays:
+/// A key whose time is unknown may expire at any moment. To write a value back with its remaining time, request that time.
+/// Otherwise a key that expires becomes permanent:
 ///
 /// ```no_run
 /// # async fn example(client: statestore::Client) -> Result<(), statestore::Error> {
@@ -33,12 +33,12 @@ pub enum Expiry {
     Unknown,
     /// The key does not expire.
     Never,
-    /// The key expires after this time, to the millisecond, counted from the answer of the store.
+    /// The key expires after this time, to the millisecond, counted from the response of the store.
     After(Duration),
 }
 
 impl Expiry {
-    /// Returns whether the store reported it.
+    /// Returns whether the store reported the time.
     pub fn is_known(self) -> bool {
         self != Self::Unknown
     }

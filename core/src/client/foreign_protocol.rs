@@ -1,7 +1,7 @@
 //! Servers that do not speak MQTT 5.
 use std::fmt;
 
-/// The protocol of a server, judged by the first bytes that it sends.
+/// The protocol of a server, detected from the first bytes that it sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ForeignProtocol {
     Tls,
@@ -12,10 +12,10 @@ pub(super) enum ForeignProtocol {
 }
 
 impl ForeignProtocol {
-    /// Bytes that tell the protocols apart.
+    /// Number of bytes that distinguish the protocols.
     pub(super) const BYTES: usize = 5;
 
-    /// Judges bytes that are no packet of MQTT 5.
+    /// Detects the protocol of bytes that are not an MQTT 5 packet.
     pub(super) fn of(first: &[u8]) -> Self {
         match first {
             // An alert or a handshake, of any version from SSL 3 on.

@@ -1,4 +1,4 @@
-//! GET.
+//! The GET request.
 use super::call::{Call, invalid_argument};
 use super::capabilities::unsupported;
 use super::{Client, Deadline, Expiry, Shared, detached};
@@ -15,19 +15,19 @@ use std::time::Duration;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Entry {
-    /// The value. In formats of serde that people read, such as JSON, it is a string if it is text (UTF-8), and otherwise an object with
+    /// The value. Human-readable serde formats, such as JSON, store UTF-8 text as a string, and other bytes as an object with
     /// the member `base64`.
     #[cfg_attr(feature = "serde", serde(with = "super::value_format"))]
     pub value: Bytes,
-    /// The version that the SET which stored it returned.
+    /// Version that the SET of this value returned.
     pub version: Hlc,
-    /// Remaining time, [`Expiry::Unknown`] unless [`GetOptions::remaining`] asked for it.
+    /// Remaining time; [`Expiry::Unknown`] unless [`GetOptions::remaining`] is set.
     #[cfg_attr(feature = "serde", serde(default))]
     pub expires_in: Expiry,
 }
 
 impl Entry {
-    /// An entry whose remaining time is unknown.
+    /// Creates an entry whose remaining time is unknown.
     pub fn new(value: impl Into<Bytes>, version: Hlc) -> Self {
         Self {
             value: value.into(),
@@ -41,22 +41,23 @@ impl Entry {
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct GetOptions {
-    /// How long the request may take; [`Settings::request_timeout`](crate::Settings::request_timeout) unless given.
+    /// Time limit of the request; [`Settings::request_timeout`](crate::Settings::request_timeout) by default.
     pub timeout: Option<Duration>,
-    /// Whether it fails with [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) if it cannot be sent at once: because there
-    /// is no connection, requests wait before it, or the send window or the buffer has no room.
+    /// Whether the request fails with [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) if it cannot be sent at once. The
+    /// causes are a lost connection, earlier requests in the queue, and a full send window or buffer.
     pub at_once: bool,
-    /// Whether the store is to say after what time the key [expires](Entry::expires_in). Not every store can do that
-    /// ([`Capabilities::remaining_time`]); on others it is [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported).
+    /// Whether the store reports the [remaining time](Entry::expires_in) of the key. Stores without
+    /// [`Capabilities::remaining_time`] return [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported).
     pub remaining: bool,
-    /// Whether the answer may be what the key held a moment ago. Where several servers share the entries, that saves the one that is
-    /// asked a round trip to them: it answers from what it knows, never with less than it has said of the key before. A
-    /// store that makes no difference ([`Capabilities::eventual`]) is not asked for it: its answer is what the key holds.
+    /// Whether the response may be a slightly older state of the key. Where several servers share the entries, this saves the
+    /// server a round trip to them. The server answers from its own state, which is never older than what it reported for the
+    /// key before. The client omits the option for stores without [`Capabilities::eventual`], whose response is always the
+    /// current state.
     pub eventual: bool,
 }
 
 impl GetOptions {
-    /// The defaults.
+    /// Returns the default options.
     pub fn new() -> Self {
         Self::default()
     }
@@ -89,12 +90,12 @@ impl GetOptions {
         self
     }
 
-    /// Whether it has to be known first what the store can do.
+    /// Returns whether the capabilities of the store must be known first.
     pub(super) fn needs_extensions(&self) -> bool {
         self.remaining || self.eventual
     }
 
-    /// What a store that can do this is asked of it.
+    /// Returns the options that this store supports, or an error if it cannot report the remaining time.
     pub(super) fn permitted(&self, key: &[u8], store: &Capabilities) -> Result<Self, Error> {
         if self.remaining && !store.remaining_time {
             let reason = "the store does not tell when keys expire";
@@ -113,16 +114,16 @@ impl GetOptions {
 }
 
 impl Client {
-    /// Reads a key; `None` if it is absent.
+    /// Reads a key. Returns `None` if it is absent.
     ///
-    /// Dropping the future takes the request back; nothing is changed by it.
+    /// Dropping the future withdraws the request, which changes nothing.
     pub async fn get(&self, key: impl AsBytes) -> Result<Option<Entry>, Error> {
         self.get_with(key, &GetOptions::default()).await
     }
 
-    /// Reads a key; `None` if it is absent.
+    /// Reads a key, with options. Returns `None` if it is absent.
     ///
-    /// Dropping the future takes the request back; nothing is changed by it.
+    /// Dropping the future withdraws the request, which changes nothing.
     pub async fn get_with(
         &self,
         key: impl AsBytes,
@@ -147,7 +148,7 @@ impl Client {
     }
 
     async fn get_extended(&self, key: &[u8], options: &GetOptions) -> Result<Option<Entry>, Error> {
-        // What cannot be sent is refused before anything is.
+        // Invalid arguments are rejected before any request is sent.
         drop(self.shared().start_get(key, options)?);
         let deadline = Deadline::after(options.timeout.unwrap_or(self.shared().request_timeout()));
         let get = |timeout, permitted: GetOptions| {
@@ -183,7 +184,7 @@ impl Shared {
         Ok(Call::new(self, request, options.timeout))
     }
 
-    /// What is stored, be it a record of a transaction.
+    /// Returns the stored value of a key, even if it is a record of a transaction.
     pub(crate) async fn get_stored(
         &self,
         key: &[u8],
@@ -200,7 +201,7 @@ impl Shared {
         entry(&get, response)
     }
 
-    /// What a key holds for readers, of which this was read.
+    /// Returns the value that readers see for a key whose stored value is `stored`.
     pub(super) async fn read(
         &self,
         key: &[u8],
@@ -213,7 +214,7 @@ impl Shared {
     }
 }
 
-/// What a GET brought.
+/// Interprets the response to a GET.
 pub(super) fn entry(
     get: &Call<'_>,
     response: super::call::Response,

@@ -1,4 +1,4 @@
-//! Many GETs at a time.
+//! Several GETs in one call.
 use super::many::{Begun, together};
 use super::{Client, Deadline, Entry, GetOptions, get};
 use crate::AsBytes;
@@ -7,7 +7,7 @@ use crate::intents;
 use statestore_protocol::Capabilities;
 
 impl Client {
-    /// Reads several keys, in their order; `None` for each that is absent.
+    /// Reads several keys. Returns their entries in the order of the keys, with `None` for each absent key.
     ///
     /// ```no_run
     /// # async fn example(client: &statestore::Client) -> Result<(), statestore::Error> {
@@ -17,11 +17,11 @@ impl Client {
     /// # }
     /// ```
     ///
-    /// The protocol has no command for that: these are single GETs, sent without waiting for each other. The result is
-    /// **not a snapshot**: a writer may come between any two of them.
+    /// The protocol has no command for several keys. The client sends single GETs without waiting for each other. The result is
+    /// **not a snapshot**: a write may happen between any two of them.
     ///
     /// # Errors
-    /// The first error of any of them; the others are cancelled.
+    /// Returns the first error of any GET and cancels the others.
     pub async fn get_many<K: AsBytes>(
         &self,
         keys: impl AsRef<[K]>,
@@ -29,7 +29,7 @@ impl Client {
         self.get_many_with(keys, &GetOptions::default()).await
     }
 
-    /// Like [`get_many`](Self::get_many); the time-out is for each GET, from when it is sent.
+    /// Like [`get_many`](Self::get_many), with options. The time-out of each GET starts when it is sent.
     pub async fn get_many_with<K: AsBytes>(
         &self,
         keys: impl AsRef<[K]>,

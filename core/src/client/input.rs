@@ -1,4 +1,4 @@
-//! Bytes that were read and not handled yet.
+//! Bytes that were read and are not handled yet.
 use bytes::{BufMut, BytesMut};
 use statestore_protocol::mqtt::announced_len;
 use std::future::Future;
@@ -7,20 +7,20 @@ use std::pin::pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Room for one read, in bytes.
+/// Capacity for one read, in bytes.
 const READ: usize = 64 * 1024;
-/// Up to this size a value is copied out of what was read.
+/// Maximum size of a value that is copied out of the buffer, in bytes.
 ///
-/// A longer one comes in a packet that has a buffer of its own, or one of at most twice [`READ`], so that a value keeps
-/// at most twice its size alive, whatever came before and after it.
+/// A longer value arrives in a packet with a buffer of its own, or in one of at most twice [`READ`]. So a value keeps at most
+/// twice its size alive, whatever arrived before and after it.
 pub(super) const COPIED: usize = READ;
 
-/// A buffer for packets as they arrive.
+/// A buffer for arriving packets.
 #[derive(Debug)]
 pub(super) struct Input {
     bytes: BytesMut,
     max_packet_bytes: u32,
-    /// The buffer was made for one large packet.
+    /// Whether the buffer was allocated for one large packet.
     is_large: bool,
 }
 
@@ -33,17 +33,17 @@ impl Input {
         }
     }
 
-    /// What is larger is not made room for.
+    /// Sets the maximum size of a packet for which a buffer is allocated.
     pub(super) fn set_max_packet_bytes(&mut self, bytes: u32) {
         self.max_packet_bytes = bytes;
     }
 
-    /// What was read, to be taken from its front.
+    /// Returns the unhandled bytes, which are consumed from the front.
     pub(super) fn bytes(&mut self) -> &mut BytesMut {
         &mut self.bytes
     }
 
-    /// Reads once; how many bytes came, 0 at the end of the stream.
+    /// Reads once. Returns the number of bytes, which is 0 at the end of the stream.
     pub(super) fn poll_read(
         &mut self,
         io: &mut (impl AsyncRead + Unpin),
@@ -54,11 +54,11 @@ impl Input {
         pin!(io.read_buf(&mut room)).poll(context)
     }
 
-    /// Makes room for a read; of how many bytes at most.
+    /// Reserves capacity for a read. Returns the maximum number of bytes to read.
     fn make_room(&mut self) -> usize {
         let announced = announced_len(&self.bytes, self.max_packet_bytes);
         if let Some(size) = announced.filter(|size| *size > READ.max(self.bytes.len())) {
-            // All of it at once and nothing else, so that it is not copied while it grows and keeps nothing else alive.
+            // One allocation for the packet alone: it is not copied while it grows, and keeps no other bytes alive.
             if !self.is_large {
                 let mut large = BytesMut::with_capacity(size);
                 large.put_slice(&self.bytes);

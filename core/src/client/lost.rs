@@ -1,4 +1,4 @@
-//! The end of a connection, and what it means to the user.
+//! The end of a connection, and the error that it causes.
 use super::foreign_protocol::ForeignProtocol;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::transport::{Stream, TransportError};
@@ -6,17 +6,17 @@ use statestore_protocol::mqtt::ReasonCode;
 use statestore_protocol::mqtt::session::SessionError;
 use std::io;
 
-/// Why a connection is over.
+/// Reason for the end of a connection.
 #[derive(Debug)]
 pub(super) enum Lost {
-    /// The client is to end.
+    /// The client is closing.
     Closing,
     Transport(TransportError),
     TimedOut,
     Ended,
     Io(io::Error),
     Session(SessionError),
-    /// The first bytes of the server are not those of MQTT 5.
+    /// The first bytes from the server are not MQTT 5.
     NotMqtt(ForeignProtocol, SessionError),
 }
 
@@ -29,13 +29,13 @@ impl Lost {
         )
     }
 
-    /// Whether the broker has a session that this client knows nothing of.
+    /// Returns whether the broker has a session that this client does not know.
     pub(super) fn is_unknown_session(&self) -> bool {
         matches!(self, Self::Session(SessionError::UnknownSession))
     }
 
-    /// Whether another connection with this client id took the session over. If that is another client's, connecting
-    /// again would do harm: it would lose the session to this one.
+    /// Returns whether another connection with this client id took the session over. If it belongs to another client,
+    /// reconnecting would take the session from that client.
     pub(super) fn is_takeover(&self) -> bool {
         matches!(
             self,
@@ -44,7 +44,7 @@ impl Lost {
         )
     }
 
-    /// With what `stream` knows about an error of its own.
+    /// Replaces an I/O error by the explanation of `stream`, if it has one.
     pub(super) fn explained(self, stream: &Stream) -> Self {
         match self {
             Self::Io(error) => match stream.explain(&error) {
@@ -55,7 +55,7 @@ impl Lost {
         }
     }
 
-    /// `held` says that the connection was ready before.
+    /// Returns the error for the caller. `held` is whether the connection was ready before.
     pub(super) fn into_error(self, address: &str, held: bool) -> Error {
         let action = if held {
             format!("the connection to {address}")

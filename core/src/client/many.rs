@@ -1,4 +1,4 @@
-//! Many requests of one call.
+//! Several requests in one call.
 use super::abandoned::Doubt;
 use super::call::{Call, Response};
 use super::shared::Shared;
@@ -8,34 +8,34 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// How many requests of one call may be under way.
+/// Maximum number of requests of one call under way.
 const AT_A_TIME: usize = 256;
 
-/// Why many writes cannot be under the condition of a version.
+/// Reason why a call for several keys cannot have a condition on a version.
 pub(super) const ONE_VERSION: &str =
     "a version is that of one key; write it alone or in a transaction";
 
-/// A request that was begun, or what is known of it without sending it.
+/// A request that was started, or its result if nothing had to be sent.
 pub(super) enum Begun<'a, T> {
     Running(Call<'a>),
     Done(T),
 }
 
-/// Sends requests in their order, without waiting for each other, and gives what came of them in that order. `read` says what a
-/// response means; an error of it, or of a request that cannot begin, ends all: what is under way is cancelled.
+/// Sends requests in their order, without waiting for each other, and returns their results in that order. `read` interprets a
+/// response. An error of `read`, or of a request that cannot start, ends the call and cancels the requests under way.
 pub(super) async fn together<'a, T, E>(
     shared: &Shared,
     mut requests: impl Iterator<Item = Result<Begun<'a, T>, E>>,
     read: impl Fn(&Call<'a>, Result<Response, Error>) -> Result<T, E>,
 ) -> Result<Vec<T>, E> {
-    // Those that wait must not fill the queue by themselves.
+    // Waiting requests of one call must not fill the queue.
     let at_a_time = AT_A_TIME.min(shared.settings.max_queued as usize).max(1);
     let mut done = Vec::with_capacity(requests.size_hint().0);
     let mut under_way: VecDeque<Begun<'a, T>> = VecDeque::new();
     let mut doubt = Doubt::default();
     let result = poll_fn(|context| {
         loop {
-            // All are polled whenever one may have news: each may have to send itself when its turn comes.
+            // Every request is polled whenever one may have progressed: each may have to send itself when its turn comes.
             for begun in &mut under_way {
                 begun.poll(context, &read, &mut doubt)?;
             }
@@ -81,13 +81,13 @@ impl<'a, T> Begun<'a, T> {
     }
 }
 
-/// Whether a request was certainly not carried out.
+/// Returns whether a request was certainly not executed.
 fn is_not_done(response: &Result<Response, Error>) -> bool {
     matches!(response, Err(error) if error.outcome() == Outcome::NotDone)
 }
 
 impl<'a, T> From<Result<Call<'a>, Error>> for Begun<'a, Result<T, Error>> {
-    /// A request whose failure is what came of it.
+    /// Takes the failure to start a request as its result.
     fn from(begun: Result<Call<'a>, Error>) -> Self {
         match begun {
             Ok(call) => Self::Running(call),

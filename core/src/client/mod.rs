@@ -1,4 +1,4 @@
-//! The client: one connection, any number of requests at a time.
+//! The client: one connection and any number of concurrent requests.
 pub(crate) mod abandoned;
 mod addresses;
 pub(crate) mod backoff;
@@ -71,13 +71,13 @@ use std::time::Duration;
 pub(crate) use timers::Timers;
 use tokio::sync::{oneshot, watch};
 
-/// How long closing takes for giving leases back.
+/// Time limit for releasing leases when a client closes.
 const GIVE_BACK: Duration = Duration::from_secs(1);
 
 /// A client of the state store.
 ///
-/// Clones share one connection, which ends when the last of them, and the last [`Observer`] and [`Scan`] made from it, is
-/// dropped. A lost connection is made again in the background; requests wait for that until their own time is up.
+/// Clones share one connection. It ends when the last clone, and the last [`Observer`] and [`Scan`] made from it, is dropped.
+/// The client restores a lost connection in the background; requests wait for that until they time out.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), statestore::Error> {
@@ -96,18 +96,18 @@ pub struct Client {
     handle: Arc<Handle>,
 }
 
-/// A client that may have been dropped.
+/// A reference to a client that may have been dropped.
 #[derive(Debug)]
 pub(crate) struct WeakClient(Weak<Handle>);
 
 impl WeakClient {
-    /// The client, if somebody still has it.
+    /// Returns the client if it still exists.
     pub(crate) fn upgrade(&self) -> Option<Client> {
         self.0.upgrade().map(|handle| Client { handle })
     }
 }
 
-/// Closes the client when the last of its users is gone.
+/// Guard that closes the client when its last user is dropped.
 #[derive(Debug)]
 struct Handle {
     shared: Arc<Shared>,
@@ -120,7 +120,7 @@ impl Drop for Handle {
     }
 }
 
-/// Closes the client, also if nobody waits for it any more.
+/// Guard that closes the client, even if the future of the close is dropped.
 struct Closing<'a>(&'a Shared);
 
 impl Drop for Closing<'_> {
@@ -130,20 +130,22 @@ impl Drop for Closing<'_> {
 }
 
 impl Client {
-    /// Time that [`close`](Self::close) grants the requests under way.
+    /// Time limit of [`close`](Self::close) for the requests under way.
     pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
     /// Connects, and waits until the broker has accepted the connection and its subscriptions.
     ///
-    /// Dropping the future gives up connecting. A session that the broker has begun meanwhile ends after its expiry.
+    /// Dropping the future cancels the attempt. A session that the broker created meanwhile ends when it expires.
     ///
     /// # Errors
-    /// At the first failure (of [several brokers](Settings::also), when all have failed), with its reason: [`ErrorKind::Unreachable`], [`ErrorKind::ConnectionRefused`],
-    /// [`ErrorKind::NotAuthenticated`], [`ErrorKind::Untrusted`], [`ErrorKind::InvalidSettings`]. Only later failures are retried
-    /// by themselves, unless [`Settings::connect_limit`] says otherwise.
+    /// Returns the first failure; with [several brokers](Settings::also), after all have failed. The kinds are
+    /// [`ErrorKind::Unreachable`], [`ErrorKind::ConnectionRefused`], [`ErrorKind::NotAuthenticated`], [`ErrorKind::Untrusted`]
+    /// and [`ErrorKind::InvalidSettings`]. Only later failures are retried automatically, unless [`Settings::connect_limit`] is
+    /// set.
     ///
-    /// Outside of a tokio runtime it is [`ErrorKind::InvalidSettings`], and [`ErrorKind::Closed`] in one without time. Once connected,
-    /// the calls of a client can be awaited outside of tokio too, while that runtime runs.
+    /// Outside of a tokio runtime, the error is [`ErrorKind::InvalidSettings`]. In a runtime without time, it is
+    /// [`ErrorKind::Closed`]. Once connected, you can await the calls of a client outside of tokio too, while that runtime
+    /// runs.
     pub async fn connect(settings: Settings) -> Result<Self, Error> {
         settings.check()?;
         let timers = Timers::here().ok_or_else(|| no_runtime(&settings))?;
@@ -161,7 +163,7 @@ impl Client {
         let handle = Arc::new(Handle {
             shared: shared.clone(),
         });
-        // From before the token is read for the first time, so that no change is missed.
+        // Before the token is read for the first time, so that no change is missed.
         let token = token::Token::watch(&shared);
         let (first, connected) = oneshot::channel();
         let platform = &shared.settings.platform;
@@ -188,17 +190,16 @@ impl Client {
         self.close_within(Self::CLOSE_TIMEOUT).await;
     }
 
-    /// Closes the connection and waits until that is done.
+    /// Closes the connection and waits until it is closed.
     ///
-    /// The requests under way are finished first, for `timeout` at most and only while there is a connection. The others fail with
-    /// [`ErrorKind::Closed`], with the outcome [`Unknown`](Outcome::Unknown) if they were sent, and so does everything that other
-    /// clones do from then on. [`Duration::ZERO`] waits for no request. A call of several requests, as [`update`](Self::update), may
-    /// end between two of them.
+    /// Requests under way are completed first, for `timeout` at most and only while the client is connected. The remaining
+    /// requests fail with [`ErrorKind::Closed`], and with the outcome [`Unknown`](Outcome::Unknown) if they were sent. All
+    /// later calls of other clones fail too. [`Duration::ZERO`] waits for no request. A call of several requests, such as
+    /// [`update`](Self::update), may end between two of them.
     ///
-    /// Leases that are held are given back next, which may take a second at most; without a connection they end by
-    /// themselves.
+    /// The client then releases its leases, which takes a second at most. Without a connection, leases end when they expire.
     ///
-    /// Dropping the future closes the connection at once; leases that were not given back by then end by themselves.
+    /// Dropping the future closes the connection at once. Leases that are not released by then end when they expire.
     pub async fn close_within(&self, timeout: Duration) {
         let mut state = self.shared().state.subscribe();
         {
@@ -218,31 +219,31 @@ impl Client {
         let _ = state.wait_for(ConnectionState::is_closed).await;
     }
 
-    /// A reference that does not keep the connection.
+    /// Returns a reference that does not keep the connection open.
     pub(crate) fn downgrade(&self) -> WeakClient {
         WeakClient(Arc::downgrade(&self.handle))
     }
 
-    /// The state of the connection, now and from now on.
+    /// Returns a receiver of the current and all later states of the connection.
     pub fn state(&self) -> watch::Receiver<ConnectionState> {
         self.shared().state.subscribe()
     }
 
-    /// Ends the delay before the next attempt to connect, if the connection is lost.
+    /// Ends the delay before the next connection attempt, if the connection is lost.
     ///
-    /// For an application that has something to send: after a long outage, [`reconnect_delay`](Settings::reconnect_delay) may keep
-    /// the client from noticing for many seconds that the broker is back. Attempts stay apart by the shortest delay, or one second
-    /// if that is less. Does nothing while the client is connected, connecting or closed.
+    /// Call it when the application has something to send. After a long outage, [`reconnect_delay`](Settings::reconnect_delay)
+    /// may delay the next attempt by many seconds although the broker is back. Attempts stay apart by the minimum delay, or by
+    /// one second if that is less. Does nothing while the client is connected, connecting or closed.
     pub fn reconnect_now(&self) {
         self.shared().reconnect.notify_waiters();
     }
 
-    /// What the client has seen so far.
+    /// Returns the counters of the client.
     pub fn counters(&self) -> Counters {
         self.shared().counters()
     }
 
-    /// The MQTT client id.
+    /// Returns the MQTT client id.
     pub fn client_id(&self) -> String {
         self.shared()
             .core()
@@ -266,7 +267,7 @@ fn no_runtime(settings: &Settings) -> Error {
     )
 }
 
-/// The state machine of a client with these settings.
+/// Creates the state machine of a client with these settings.
 fn exchange(settings: &Settings) -> Result<Exchange, Error> {
     let client_id = match &settings.client_id {
         Some(id) => id.clone(),
@@ -301,8 +302,8 @@ fn exchange(settings: &Settings) -> Result<Exchange, Error> {
     Ok(Exchange::new(session, ledger, settings.max_buffered_bytes))
 }
 
-/// Responses, without which nothing works, and notifications, without which only observing does not. None for a client id
-/// that the broker should not have assigned.
+/// Returns the subscriptions: responses, which every request needs, and notifications, which observers need. Returns none for
+/// an invalid client id assigned by the broker.
 fn subscriptions(client_id: &str) -> Vec<Subscription> {
     if check_client_id(client_id).is_err() {
         return Vec::new();
@@ -325,8 +326,8 @@ fn random(settings: &Settings) -> Result<u64, Error> {
     })
 }
 
-/// A value of its own. A slice of a receive buffer that many packets share is copied out of it, so that keeping the value
-/// does not keep the whole buffer; a longer one is kept as it is.
+/// Detaches a value from its buffer. A slice of a receive buffer that many packets share is copied, so that the value does not
+/// keep the whole buffer alive. A longer value is returned as it is.
 fn detached(value: Bytes) -> Bytes {
     if value.len() <= input::COPIED {
         Bytes::copy_from_slice(&value)

@@ -1,4 +1,4 @@
-//! Observing keys.
+//! Observation of keys.
 use super::Client;
 use super::call::invalid_argument;
 use super::observer::{Observer, Overflow, Queue};
@@ -15,15 +15,14 @@ use tokio::time::Instant;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ObserveOptions {
-    /// What happens when the key changes faster than the observer takes notice.
+    /// Behaviour when the key changes faster than the observer reads.
     pub overflow: Overflow,
-    /// How long the store may take to begin the watch;
-    /// [`Settings::request_timeout`](crate::Settings::request_timeout) unless given.
+    /// Time limit for the store to start the watch; [`Settings::request_timeout`](crate::Settings::request_timeout) by default.
     pub timeout: Option<Duration>,
 }
 
 impl ObserveOptions {
-    /// The defaults.
+    /// Returns the default options.
     pub fn new() -> Self {
         Self::default()
     }
@@ -44,18 +43,18 @@ impl ObserveOptions {
 }
 
 impl Client {
-    /// Follows a key. From when this returns, every change is observed; the state before is not, so read it afterwards if
-    /// you need it.
+    /// Observes a key. Every change after this call returns is observed. The state before is not, so read it afterwards if you
+    /// need it.
     ///
-    /// The watch goes on over reconnects: see [`Observation::Resync`](super::Observation::Resync). Any number of
-    /// observers of one key share one watch at the store (KEYNOTIFY).
+    /// The watch continues over reconnects; see [`Observation::Resync`](super::Observation::Resync). All observers of one key
+    /// share one watch at the store (KEYNOTIFY).
     ///
     /// Dropping the future leaves no observer behind.
     pub async fn observe(&self, key: impl AsBytes) -> Result<Observer, Error> {
         self.observe_with(key, &ObserveOptions::default()).await
     }
 
-    /// Follows a key.
+    /// Observes a key, with options.
     ///
     /// Dropping the future leaves no observer behind.
     pub async fn observe_with(
@@ -101,7 +100,7 @@ impl Client {
         match self.shared().timers.timeout_at(until, begun).await {
             Ok(Ok(Ok(()))) => Ok(observer),
             Ok(Ok(Err(error))) => Err(error),
-            // A watch ends with its connection: nothing of it is left.
+            // A watch ends with its connection, so no state is left at the store.
             Ok(Err(_)) => Err(Error::new(
                 ErrorKind::Closed,
                 Outcome::NotDone,

@@ -1,4 +1,4 @@
-//! What an observer has seen of its key and not yet told.
+//! Observations of a key that are not yet delivered.
 use super::watches::Watching;
 use crate::LostReason;
 use crate::error::Error;
@@ -11,50 +11,50 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// One thing that an observer learns about its key.
+/// An event that an observer reports about its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Observation {
-    /// The key has this value now.
+    /// The key has a new value.
     Set {
         /// The value.
         value: Bytes,
-        /// Its version; higher than that of any observation before, unless a [`Resync`](Self::Resync) stands between.
+        /// Version of the value. It is higher than that of any earlier observation, unless a [`Resync`](Self::Resync) lies
+        /// between.
         version: Hlc,
     },
-    /// The key is not there any more: it was deleted, or it expired.
+    /// The key was deleted, or it expired.
     Deleted {
-        /// The version of the deletion; `None` if it was found out by reading the key.
+        /// Version of the deletion; `None` if a read found the key absent.
         version: Option<Hlc>,
     },
-    /// Changes may have been missed: the connection was lost, or the key was found in an older state than the one told
-    /// before, as when the store was set back. The state of the key follows, unless it is the one that this observer was
-    /// told last.
+    /// Changes may have been missed. The connection was lost, or the key was found in an older state than the last observation,
+    /// as after the store was restored. The current state follows, unless it equals the last observation of this observer.
     Resync,
-    /// The observer was too slow, and this many observations were dropped; the newest ones are kept.
+    /// The observer was too slow, and this many observations were dropped. The newest ones are kept.
     Lagged(u64),
 }
 
-/// What happens when a key changes faster than its observer takes notice.
+/// Behaviour when a key changes faster than its observer reads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Overflow {
-    /// Only the newest state is kept.
+    /// Keeps only the newest state.
     #[default]
     Latest,
-    /// Every change is kept, up to so many, and up to 16 MiB of values, though the newest one in any case; then the oldest
-    /// are dropped, and [`Observation::Lagged`] tells how many.
+    /// Keeps every change, up to this many and up to 16 MiB of values; the newest is always kept. Beyond that, the oldest are
+    /// dropped, and [`Observation::Lagged`] reports how many.
     All(usize),
 }
 
-/// Follows one key. Dropping the last observer of a key ends the watch at the store.
+/// An observer of one key. Dropping the last observer of a key ends the watch at the store.
 #[derive(Debug)]
 pub struct Observer {
     pub(super) queue: Arc<Queue>,
     pub(super) watching: Watching,
 }
 
-/// The observations of [`next`](Observer::next), and its end.
+/// Yields the observations of [`next`](Observer::next), and ends with them.
 impl Stream for Observer {
     type Item = Observation;
 
@@ -65,52 +65,54 @@ impl Stream for Observer {
 }
 
 impl Observer {
-    /// The next observation; `None` when there will be none any more: [`lost_reason`](Self::lost_reason) says why.
+    /// Returns the next observation, or `None` after the last one. [`lost_reason`](Self::lost_reason) gives the reason for the
+    /// end.
     ///
-    /// Dropping the future loses nothing: what it did not return is still to come.
+    /// Dropping the future loses no observation.
     pub async fn next(&mut self) -> Option<Observation> {
         self.ready().await;
         self.try_next()
     }
 
-    /// Waits until [`try_next`](Self::try_next) has something to give, or nothing will come any more. Takes nothing, so
-    /// that whoever hands observations on, to another language for instance, takes one only when it can be handed on.
+    /// Waits until [`try_next`](Self::try_next) has an observation, or the observer has ended. It takes no observation. A
+    /// binding to another language can so take an observation only when it can deliver it.
     ///
-    /// Dropping the future loses nothing.
+    /// Dropping the future loses no observation.
     pub async fn ready(&mut self) {
         poll_fn(|context| self.poll_ready(context)).await;
     }
 
-    /// [`ready`](Self::ready), for futures and streams that are written by hand.
+    /// Polls [`ready`](Self::ready), for futures and streams that are written by hand.
     pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.queue.poll_ready(context)
     }
 
-    /// The next observation, if it is there already. `None` is the end if [`lost_reason`](Self::lost_reason) says so.
+    /// Returns the next observation if it is available. `None` means the end if [`lost_reason`](Self::lost_reason) returns a
+    /// reason.
     pub fn try_next(&mut self) -> Option<Observation> {
         self.queue.inner().take()
     }
 
-    /// The key.
+    /// Returns the key.
     pub fn key(&self) -> &[u8] {
         self.watching.key()
     }
 
-    /// Why there will be no further observation, as soon as that is so:
-    /// [`Closed`](LostReason::Closed), [`TakenOver`](LostReason::TakenOver), [`GaveUp`](LostReason::GaveUp), or
-    /// [`Refused`](LostReason::Refused) when the store does not allow the watch any more, or cannot send the value, since this client
-    /// takes no packet of that size.
+    /// Returns the reason why the observer ended, or `None` while it continues. The reasons are [`Closed`](LostReason::Closed),
+    /// [`TakenOver`](LostReason::TakenOver), [`GaveUp`](LostReason::GaveUp) and [`Refused`](LostReason::Refused). `Refused`
+    /// means that the store no longer allows the watch, or cannot send the value because it exceeds the maximum packet size of
+    /// this client.
     pub fn lost_reason(&self) -> Option<LostReason> {
         self.queue.inner().end.as_ref().map(|end| end.lost_reason)
     }
 
-    /// What ended it, in detail; `None` while it goes on, and if the client was closed.
+    /// Returns the error that ended the observer; `None` while it continues, and if the client was closed.
     pub fn error(&self) -> Option<Error> {
         self.queue.inner().end.as_ref()?.error.clone()
     }
 }
 
-/// How many bytes of values a queue keeps, besides its newest state.
+/// Maximum size of the values in a queue, in bytes, besides its newest state.
 const MOST_BYTES: usize = 16 << 20;
 
 /// A bounded queue of observations.
@@ -122,24 +124,24 @@ pub(super) struct Queue {
 #[derive(Debug)]
 struct Inner {
     capacity: usize,
-    /// Keep no more than one state, and tell nothing of the others.
+    /// Whether only the newest state is kept and the others are dropped silently.
     conflate: bool,
     resync: bool,
     items: VecDeque<Observation>,
-    /// Those of the values in `items`.
+    /// Total size of the values in `items`, in bytes.
     bytes: usize,
     lagged: u64,
-    /// No state was added yet, or the only one was dropped for a marker.
+    /// Whether no state was added yet, or the only one was dropped for a marker.
     untold: bool,
     waker: Option<Waker>,
     end: Option<End>,
 }
 
-/// Why there will be no further observation.
+/// Reason for the end of the observations.
 #[derive(Debug, Clone)]
 pub(super) struct End {
     pub(super) lost_reason: LostReason,
-    /// None if the client was closed.
+    /// The error; `None` if the client was closed.
     pub(super) error: Option<Error>,
 }
 
@@ -164,7 +166,7 @@ impl Queue {
         }
     }
 
-    /// Adds a state; an older one may have to make room.
+    /// Adds a state, and drops older ones if the queue is full.
     pub(super) fn push(&self, observation: Observation) {
         let waker = {
             let mut inner = self.inner();
@@ -182,7 +184,7 @@ impl Queue {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// Whether the newest state is to be told even if it did not change.
+    /// Returns whether the newest state must be delivered even if it did not change.
     pub(super) fn is_untold(&self) -> bool {
         self.inner().untold
     }
@@ -191,8 +193,8 @@ impl Queue {
     pub(super) fn resync(&self) {
         let waker = {
             let mut inner = self.inner();
-            // It must stay in front of the state that follows and behind the ones before; a conflating queue tells
-            // only the newest state, which is the one that follows.
+            // The marker must stay before the state that follows and after the earlier ones. A conflating queue delivers only
+            // the newest state, which is the one that follows.
             if inner.conflate && !inner.items.is_empty() {
                 inner.drop_oldest();
                 inner.untold = true;
@@ -207,7 +209,7 @@ impl Queue {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// There will be no further observation.
+    /// Ends the queue: no further observations follow.
     pub(super) fn end(&self, end: End) {
         let waker = {
             let mut inner = self.inner();
@@ -247,7 +249,7 @@ impl Inner {
 
     fn drop_oldest(&mut self) {
         match self.items.pop_front() {
-            // That changes may have been missed is told in any case.
+            // The marker that changes may have been missed is delivered in any case.
             Some(Observation::Resync) => self.resync = true,
             Some(observation) => {
                 self.bytes -= observation.bytes();
@@ -259,7 +261,7 @@ impl Inner {
 }
 
 impl Observation {
-    /// Those of its value.
+    /// Returns the size of the value, in bytes.
     fn bytes(&self) -> usize {
         match self {
             Self::Set { value, .. } => value.len(),
@@ -278,7 +280,7 @@ mod tests {
         }
     }
 
-    /// Everything that can be told now.
+    /// Returns all observations that can be delivered now.
     fn told(queue: &Queue) -> Vec<Observation> {
         std::iter::from_fn(|| queue.inner().take()).collect()
     }
@@ -331,7 +333,7 @@ mod tests {
         assert_eq!(queue.inner().bytes, MOST_BYTES / 2 + 1);
         queue.push(large(4, MOST_BYTES));
         assert_eq!(queue.inner().bytes, MOST_BYTES);
-        // The newest state is kept, whatever its size.
+        // The newest state is kept, regardless of its size.
         queue.push(large(5, 2 * MOST_BYTES));
         assert_eq!(
             told(&queue),

@@ -27,7 +27,7 @@ impl fmt::Display for Outage {
 }
 
 impl Outage {
-    /// The error of a call that is not to wait for the end of the outage.
+    /// Returns the error of a call that must not wait for the end of the outage.
     pub(crate) fn fail_fast(self, action: String) -> Error {
         let reason = format!("it was not sent, because fail_fast is set and {self}");
         Error::new(ErrorKind::Unreachable, Outcome::NotDone, action, reason).with_source(self.cause)
@@ -53,7 +53,7 @@ impl Shared {
         })
     }
 
-    /// Refuses a call of several requests while the connection is lost, if the settings ask for that.
+    /// Rejects a call of several requests while the connection is lost, if the setting `fail_fast` is on.
     pub(crate) fn check_fail_fast(&self, action: impl FnOnce() -> String) -> Result<(), Error> {
         if !self.settings.fail_fast {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Bytes that were taken from the session and not written yet.
+//! Bytes that were taken from the session and are not written yet.
 use bytes::{Buf, Bytes};
 use statestore_protocol::mqtt::session::Session;
 use std::io;
@@ -6,26 +6,26 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::AsyncWrite;
 
-/// What a transport did with what it was to write.
+/// Result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// There was nothing to write.
+    /// No bytes were pending.
     Nothing,
-    /// It took everything.
+    /// The transport accepted everything.
     Everything,
-    /// It did not take everything, but will say when it takes more.
+    /// The transport did not accept everything, and wakes the task when it accepts more.
     Blocked,
 }
 
-/// The bytes that are written now.
+/// The bytes that are being written.
 #[derive(Debug, Default)]
 pub(super) struct Output {
     bytes: Bytes,
-    /// How many bytes the transport took that the session does not know of yet.
+    /// Number of bytes that the transport accepted and that are not reported to the session yet.
     unreported: usize,
-    /// The transport did not take all of `bytes` at once.
+    /// Whether the transport did not accept all of `bytes` at once.
     is_blocked: bool,
-    /// The transport may hold back what it took.
+    /// Whether the transport may buffer the bytes that it accepted.
     is_unflushed: bool,
 }
 
@@ -34,12 +34,12 @@ impl Output {
         self.bytes.is_empty()
     }
 
-    /// What is still to be written.
+    /// Returns the bytes that are not written yet.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Takes what the session has, if there is nothing left.
+    /// Takes output from the session if everything is written.
     pub(super) fn refill<T: Copy>(&mut self, session: &mut Session<T>, now_ms: u64) {
         if self.bytes.is_empty() {
             self.is_blocked = false;
@@ -47,7 +47,7 @@ impl Output {
         }
     }
 
-    /// Tells the session what the transport took; whether that was anything.
+    /// Reports the written bytes to the session. Returns whether there were any.
     pub(super) fn report<T: Copy>(&mut self, session: &mut Session<T>, now_ms: u64) -> bool {
         let written = std::mem::take(&mut self.unreported);
         if written > 0 {
@@ -56,7 +56,7 @@ impl Output {
         written > 0
     }
 
-    /// Writes as much as the transport takes.
+    /// Writes as much as the transport accepts.
     pub(super) fn poll_write(
         &mut self,
         io: &mut (impl AsyncWrite + Unpin),
@@ -77,7 +77,7 @@ impl Output {
             }
         }
         if progress == Progress::Everything {
-            // Nothing keeps its memory, which the session uses again.
+            // The session can use the memory again.
             self.bytes = Bytes::new();
         }
         if self.is_unflushed {
@@ -90,7 +90,7 @@ impl Output {
         Ok(progress)
     }
 
-    /// What was written from now on had to wait.
+    /// Marks that bytes written from now on had to wait.
     pub(super) fn blocked(&mut self) {
         self.is_blocked = true;
     }

@@ -1,6 +1,6 @@
-//! Which requests are sent a second time.
+//! Requests that are sent a second time.
 
-/// What becomes of a write whose response was lost together with the MQTT session, as after a restart of the broker: it may
+/// Treatment of a write whose response was lost together with the MQTT session, as after a restart of the broker. The write may
 /// have been executed or not.
 ///
 /// | request | executed twice | sent again |
@@ -12,11 +12,11 @@
 /// | DEL, VDEL | deletes what others stored in between, or finds nothing left to delete | [`Retry::Always`] |
 /// | TXN | as its operations | [`Retry::Always`] |
 ///
-/// A fencing token does not change that: the key, and its protection with it, can be gone by the second time.
+/// A fencing token does not change this: the key, and its protection with it, can be gone by the second time.
 ///
-/// This is not about lost connections. While the session lives, an unacknowledged request is *delivered* again, with the
-/// same correlation data, and the store answers it again without executing it again. And a request that certainly did not
-/// reach the broker is sent in any case, since that is its first time.
+/// This setting does not concern lost connections. While the session lives, an unacknowledged request is *delivered* again with
+/// the same correlation data, and the store answers it again without executing it again. A request that certainly did not reach
+/// the broker is always sent, since that is its first time.
 ///
 /// ```
 /// use statestore::{Retry, SetOptions};
@@ -28,14 +28,13 @@
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Retry {
-    /// It is sent again only if that changes nothing: no write is. It ends with
-    /// [`ErrorKind::SessionLost`](crate::ErrorKind::SessionLost) and
-    /// [`Outcome::Unknown`](crate::Outcome::Unknown) instead.
+    /// Repeats a request only if that changes nothing, which excludes every write. A write ends with
+    /// [`ErrorKind::SessionLost`](crate::ErrorKind::SessionLost) and [`Outcome::Unknown`](crate::Outcome::Unknown) instead.
     #[default]
     Safe,
-    /// It is sent again, in its turn before new requests. Its result is that of the last execution; if it fails, the
-    /// outcome is [`Unknown`](crate::Outcome::Unknown), because an earlier execution may have succeeded.
+    /// Repeats the request, before new requests. The result is that of the last execution. If it fails, the outcome is
+    /// [`Unknown`](crate::Outcome::Unknown), because an earlier execution may have succeeded.
     Always,
-    /// It is not sent again.
+    /// Never repeats the request.
     Never,
 }

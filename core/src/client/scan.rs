@@ -1,4 +1,4 @@
-//! SCAN.
+//! The SCAN request.
 use super::call::Call;
 use super::{Client, detached};
 use crate::AsBytes;
@@ -14,13 +14,12 @@ use std::time::Duration;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ScanOptions {
-    /// How long the request for each page may take;
-    /// [`Settings::request_timeout`](crate::Settings::request_timeout) unless given.
+    /// Time limit of the request for each page; [`Settings::request_timeout`](crate::Settings::request_timeout) by default.
     pub timeout: Option<Duration>,
 }
 
 impl ScanOptions {
-    /// The defaults.
+    /// Returns the default options.
     pub fn new() -> Self {
         Self::default()
     }
@@ -33,10 +32,10 @@ impl ScanOptions {
     }
 }
 
-/// The keys that match a pattern, page by page. Nothing is requested before the first page is asked for.
+/// The keys that match a pattern, page by page. No request is sent before the first page is requested.
 ///
-/// Keys that are there during the whole scan are found; one that is set or deleted meanwhile may be found or not. A store
-/// that does not know SCAN answers with [`ErrorKind::UnknownCommand`](crate::ErrorKind::UnknownCommand).
+/// Keys that exist during the whole scan are found. A key that is set or deleted meanwhile may be found or not. A store that
+/// does not support SCAN returns [`ErrorKind::UnknownCommand`](crate::ErrorKind::UnknownCommand).
 #[derive(Debug)]
 pub struct Scan {
     client: Client,
@@ -47,24 +46,24 @@ pub struct Scan {
     progress: Progress,
 }
 
-/// After so many pages in a row without a key, a scan is given up.
+/// Maximum number of consecutive pages without a key, after which a scan fails.
 const MOST_EMPTY_PAGES: u32 = 100_000;
 
-/// Whether a scan gets anywhere.
+/// Detector of scans that do not end.
 #[derive(Debug, Default)]
 struct Progress {
-    /// Pages in a row without a key.
+    /// Number of consecutive pages without a key.
     empty_pages: u32,
-    /// A token that came before. It is replaced by the newest one after 1, 2, 4, … further pages, so that it meets each
-    /// token of a circle sooner or later, however long the circle is (Brent).
+    /// An earlier token. The newest one replaces it after 1, 2, 4, … further pages, so that it finds a cycle of any length
+    /// (Brent's algorithm).
     seen: Option<Bytes>,
-    /// Pages since `seen` came, and after how many it is replaced.
+    /// Number of pages since `seen` was set, and the limit after which it is replaced.
     pages: u64,
     limit: u64,
 }
 
 impl Progress {
-    /// Takes a page over that others follow, or says why it is not to be followed.
+    /// Records a page that has a successor. Returns the reason if the scan must not continue.
     fn page(&mut self, keys: usize, token: &Bytes) -> Result<(), &'static str> {
         if self.seen.as_ref() == Some(token) {
             return Err("the pages of the scan run in a circle");
@@ -94,12 +93,12 @@ enum Next {
 }
 
 impl Client {
-    /// Looks for keys. The pattern is a glob: `*`, `?`, `[ab]`, `[0-9]`, `[!x]`, and `[*]` for a star.
+    /// Scans for keys. The pattern is a glob: `*`, `?`, `[ab]`, `[0-9]`, `[!x]`, and `[*]` for a literal star.
     pub fn scan(&self, pattern: impl AsBytes) -> Scan {
         self.scan_with(pattern, ScanOptions::default())
     }
 
-    /// Looks for keys.
+    /// Scans for keys, with options.
     pub fn scan_with(&self, pattern: impl AsBytes, options: ScanOptions) -> Scan {
         Scan {
             client: self.clone(),
@@ -113,14 +112,14 @@ impl Client {
 }
 
 impl Scan {
-    /// The next page; it may be empty although others follow. `None` after the last one. After an error the same page
-    /// can be asked for again.
+    /// Returns the next page, or `None` after the last one. A page may be empty although others follow. After an error, the
+    /// next call requests the same page again.
     ///
-    /// Dropping the future loses nothing. The same page is asked for again.
+    /// Dropping the future loses no keys: the next call requests the same page again.
     ///
     /// # Errors
-    /// The request failed; or the pages lead nowhere ([`ErrorKind::InvalidResponse`](crate::ErrorKind::InvalidResponse)):
-    /// they run in a circle, or 100,000 in a row are empty.
+    /// Returns the error of the request. Returns [`ErrorKind::InvalidResponse`](crate::ErrorKind::InvalidResponse) if the pages
+    /// form a cycle, or if 100,000 consecutive pages are empty.
     pub async fn next_page(&mut self) -> Result<Option<Vec<Bytes>>, Error> {
         if !self.keys.is_empty() {
             return Ok(Some(std::mem::take(&mut self.keys).into()));
@@ -148,7 +147,7 @@ impl Scan {
         }
         drop(page);
         self.next = after.map_or(Next::End, Next::After);
-        // The registers of transactions are for those who ask for them.
+        // Registers of transactions are listed only if the pattern names them.
         let shows_all = self.pattern.starts_with(intents::REGISTERS);
         let keys = keys
             .into_iter()
@@ -156,9 +155,9 @@ impl Scan {
         Ok(Some(keys.map(detached).collect()))
     }
 
-    /// The next key; `None` after the last one.
+    /// Returns the next key, or `None` after the last one.
     ///
-    /// Dropping the future loses nothing.
+    /// Dropping the future loses no keys.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         loop {
             if let Some(key) = self.keys.pop_front() {

@@ -1,4 +1,4 @@
-//! SCAN as a stream.
+//! The SCAN request as a stream.
 use super::Scan;
 use crate::error::Error;
 use bytes::Bytes;
@@ -9,18 +9,18 @@ use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
-/// The keys that a [`Scan`] finds. It ends after the last key, and after an error.
+/// A stream of the keys that a [`Scan`] finds. It ends after the last key, and after an error.
 #[derive(Debug)]
 pub struct ScanStream {
     keys: VecDeque<Bytes>,
     pages: Pages,
 }
 
-/// What [`Scan::next_page`] gives, with the scan to go on with.
+/// Future of [`Scan::next_page`] that returns the scan together with the page.
 type Page = Pin<Box<dyn Future<Output = (Scan, Result<Option<Vec<Bytes>>, Error>)> + Send>>;
 
 enum Pages {
-    /// The next one is under way. The lock is never contended: it makes the stream `Sync`, which its future is not.
+    /// The next page is under way. The lock is never contended: it makes the stream `Sync`, which its future is not.
     UnderWay(Mutex<Page>),
     End,
 }
@@ -35,7 +35,7 @@ impl fmt::Debug for Pages {
 }
 
 impl Pages {
-    /// Nothing is requested before the future is polled.
+    /// Starts with the next page of `scan`. No request is sent before the future is polled.
     fn of(mut scan: Scan) -> Self {
         let page: Page = Box::pin(async move {
             let page = scan.next_page().await;
@@ -46,7 +46,7 @@ impl Pages {
 }
 
 impl Scan {
-    /// The keys as a stream, from where this scan is.
+    /// Converts the scan into a stream of its remaining keys.
     pub fn into_stream(self) -> ScanStream {
         ScanStream {
             keys: VecDeque::new(),

@@ -1,4 +1,4 @@
-//! SET.
+//! The SET request.
 use super::call::{Call, Response, check_value, invalid_argument};
 use super::capabilities::permits_conditions;
 use super::{Client, Deadline, Retry, Shared};
@@ -28,33 +28,34 @@ use std::time::Duration;
 )]
 #[non_exhaustive]
 pub struct SetOptions {
-    /// When the SET applies.
+    /// Condition under which the value is stored.
     pub condition: Condition,
-    /// Time after which the key expires, to the millisecond, rounded up; not zero. Without it, or with [`Duration::MAX`], the key does
-    /// not expire, even if it was to expire before.
+    /// Time after which the key expires, rounded up to a millisecond; must not be zero. Without it, or with [`Duration::MAX`],
+    /// the key does not expire, even if it was to expire before.
     pub expires_in: Option<Duration>,
-    /// Protects the key: from now on it is written and deleted only with this token or a higher one.
+    /// Fencing token that protects the key. From then on, only requests with this token or a higher one can write or delete the
+    /// key.
     pub fencing_token: Option<Hlc>,
-    /// Asks the store to keep the key on disk.
+    /// Whether the store is asked to keep the key on disk.
     pub persist: bool,
-    /// How long the request may take; [`Settings::request_timeout`](crate::Settings::request_timeout) unless given.
+    /// Time limit of the request; [`Settings::request_timeout`](crate::Settings::request_timeout) by default.
     pub timeout: Option<Duration>,
-    /// Whether it is sent again if the session is lost before its response comes.
+    /// Whether the request is sent again if the session is lost before its response arrives.
     pub retry: Retry,
-    /// Whether only the newest value of the key is to be sent after the network was away. While there is no connection, a SET with
-    /// this option ends with [`ErrorKind::Superseded`](crate::ErrorKind::Superseded) when a newer one of the same key, with this
-    /// option too, begins to wait; that one waits behind all others. Give them a [`timeout`](Self::timeout) as long as the network
-    /// may be away. Nothing that was ever sent is replaced.
+    /// Whether only the newest value of the key is sent after an outage. While the connection is lost, a waiting SET with this
+    /// option is replaced by a newer SET of the key with this option. The replaced one ends with
+    /// [`ErrorKind::Superseded`](crate::ErrorKind::Superseded), and the newer one waits at the end of the queue. Set the
+    /// [`timeout`](Self::timeout) to the longest outage that you expect. A request that was sent once is never replaced.
     pub coalesce: bool,
-    /// Whether it fails with [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) if it cannot be sent at once: because there
-    /// is no connection, requests wait before it, or the send window or the buffer has no room.
+    /// Whether the request fails with [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) if it cannot be sent at once. The
+    /// causes are a lost connection, earlier requests in the queue, and a full send window or buffer.
     pub at_once: bool,
-    /// Whether it waits for a lost connection in spite of [`Settings::fail_fast`](crate::Settings::fail_fast).
+    /// Whether the request waits for a lost connection in spite of [`Settings::fail_fast`](crate::Settings::fail_fast).
     pub(crate) waits_out_outages: bool,
 }
 
 impl SetOptions {
-    /// The defaults.
+    /// Returns the default options.
     pub fn new() -> Self {
         Self::default()
     }
@@ -116,28 +117,28 @@ impl SetOptions {
     }
 }
 
-/// What a SET did.
+/// Result of a SET.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SetOutcome {
     /// The value is stored.
     Applied {
-        /// Its version, which can serve as a fencing token.
+        /// Version of the value, which can serve as a fencing token.
         version: Hlc,
     },
     /// The condition was not met, and nothing changed.
     NotApplied {
-        /// The version of the value that stayed; `None` if the key is absent, as it can be under [`Condition::IfVersion`].
+        /// Version of the value that stayed; `None` if the key is absent, as is possible with [`Condition::IfVersion`].
         version: Option<Hlc>,
     },
 }
 
 impl SetOutcome {
-    /// Whether the value is stored.
+    /// Returns whether the value is stored.
     pub fn is_applied(&self) -> bool {
         matches!(self, Self::Applied { .. })
     }
 
-    /// The version of the value that is stored now, be it the new or the old one; `None` if the key is absent.
+    /// Returns the version of the value that is stored now, whether new or old; `None` if the key is absent.
     pub fn version(&self) -> Option<&Hlc> {
         match self {
             Self::Applied { version } => Some(version),
@@ -147,16 +148,16 @@ impl SetOutcome {
 }
 
 impl Client {
-    /// Stores a value, whatever was there before.
+    /// Stores a value unconditionally.
     ///
-    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
+    /// Dropping the future withdraws the request if it was not sent; otherwise it may still be executed.
     pub async fn set(&self, key: impl AsBytes, value: impl AsBytes) -> Result<SetOutcome, Error> {
         self.set_with(key, value, &SetOptions::default()).await
     }
 
-    /// Stores a value under conditions.
+    /// Stores a value, with options.
     ///
-    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
+    /// Dropping the future withdraws the request if it was not sent; otherwise it may still be executed.
     pub async fn set_with(
         &self,
         key: impl AsBytes,
@@ -172,7 +173,8 @@ impl Client {
             .await
     }
 
-    /// On a store without such a condition, by what [`update`](Self::update) does.
+    /// Stores a value if the key has this version. On a store without conditions, the client does what [`update`](Self::update)
+    /// does.
     async fn set_if_version(
         &self,
         key: &[u8],
@@ -180,7 +182,7 @@ impl Client {
         version: Version,
         options: &SetOptions,
     ) -> Result<SetOutcome, Error> {
-        // What cannot be sent is refused before anything is.
+        // Invalid arguments are rejected before any request is sent.
         drop(self.shared().start_set(key, value, options, None)?);
         let command = CommandRef::Set {
             key,
@@ -218,7 +220,7 @@ impl Shared {
         outcome(&set, response)
     }
 
-    /// `token` is the text of the fencing token in the options.
+    /// Creates the request. `token` is the text of the fencing token in the options.
     pub(super) fn start_set<'a>(
         &'a self,
         key: &'a [u8],
@@ -253,7 +255,7 @@ impl Shared {
     }
 }
 
-/// After how many milliseconds a key expires, or why it cannot.
+/// Returns the milliseconds after which a key expires, or the reason why the time is invalid.
 pub(super) fn expires_in_ms(options: &SetOptions) -> Result<Option<NonZeroU64>, &'static str> {
     let Some(after) = options.expires_in.filter(|&after| after != Duration::MAX) else {
         return Ok(None);
@@ -264,7 +266,7 @@ pub(super) fn expires_in_ms(options: &SetOptions) -> Result<Option<NonZeroU64>, 
     Ok(Some(ms))
 }
 
-/// What a SET did.
+/// Interprets the response to a SET.
 pub(super) fn outcome(set: &Call<'_>, response: Response) -> Result<SetOutcome, Error> {
     let may_be_absent = set.is_if_version();
     match (response.reply, response.version) {

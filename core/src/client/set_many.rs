@@ -1,4 +1,4 @@
-//! Many SETs at a time.
+//! Several SETs in one call.
 use super::call::invalid_argument;
 use super::many::{Begun, ONE_VERSION, together};
 use super::{Client, SetOptions, SetOutcome, set};
@@ -8,11 +8,12 @@ use statestore_protocol::{CommandRef, Condition, Hlc};
 use std::convert::Infallible;
 
 impl Client {
-    /// Stores several values; what each SET did, in their order.
+    /// Stores several values. Returns the result of each SET, in the order of the values.
     ///
-    /// The protocol has no command for that: these are single SETs, sent in their order and without waiting for each other. They
-    /// are **not a transaction**: each is applied, or fails, by itself. A failure of one says nothing of the others, and ends none
-    /// of them; readers may see any part of them. If this future is dropped, what was sent may be carried out nevertheless.
+    /// The protocol has no command for several keys. The client sends single SETs in their order, without waiting for each
+    /// other. They are **not a transaction**: each is applied, or fails, by itself. A failed request neither ends the others
+    /// nor says anything about them, and readers may see any subset. If this future is dropped, requests that were sent may
+    /// still be executed.
     ///
     /// ```no_run
     /// # async fn example(client: &statestore::Client) -> Result<(), statestore::Error> {
@@ -24,7 +25,7 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// Those of [`set`](Self::set), for each value one of its own.
+    /// Each value has its own error, as of [`set`](Self::set).
     #[must_use = "each outcome may be an error"]
     pub async fn set_many<K: AsBytes, V: AsBytes>(
         &self,
@@ -33,8 +34,8 @@ impl Client {
         self.set_many_with(values, &SetOptions::default()).await
     }
 
-    /// Like [`set_many`](Self::set_many); the options are those of each SET, its time-out counts from when it is sent. They have no
-    /// condition on a version, which only one of the keys could meet.
+    /// Like [`set_many`](Self::set_many), with options for each SET. The time-out of each SET starts when it is sent. A
+    /// condition on a version is rejected, because only one of the keys could meet it.
     #[must_use = "each outcome may be an error"]
     pub async fn set_many_with<K: AsBytes, V: AsBytes>(
         &self,

@@ -1,4 +1,4 @@
-//! What a client's handles, its requests and its tasks share.
+//! State shared by a client's handles, requests and tasks.
 use super::capabilities::Known;
 use super::timers::Timers;
 use super::watches::Watches;
@@ -18,30 +18,30 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-/// The shortest time between two warnings about the clock.
+/// Minimum time between two warnings about the clock.
 const QUIET: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(super) settings: Settings,
-    /// Time 0 of all milliseconds that the session sees.
+    /// Time 0 of all milliseconds in the session.
     epoch: Instant,
     core: Mutex<Core>,
     clock: Mutex<LocalClock>,
     clock_skews: AtomicU64,
-    /// How many names were given out.
+    /// Number of names issued so far.
     names: AtomicU64,
     pub(crate) turns: Turns,
     pub(crate) leases: Roster,
     pub(super) watches: Watches,
-    /// What is known of the store.
+    /// Known capabilities of the store.
     pub(super) known: Known,
     pub(super) state: watch::Sender<ConnectionState>,
-    /// When the connection was lost last.
+    /// Time of the last loss of the connection.
     pub(super) lost_at: Mutex<Option<Instant>>,
     /// Ends the delay before the next attempt to connect.
     pub(super) reconnect: Notify,
-    /// Why the client ends, from the moment at which it begins to.
+    /// Reason for the end of the client, set when it begins to end.
     lost_reason: OnceLock<LostReason>,
     pub(crate) timers: Timers,
 }
@@ -50,15 +50,15 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 struct LocalClock {
     clock: Clock,
-    /// The last timestamp received was too far ahead.
+    /// Whether the last received timestamp was too far ahead.
     is_skewed: bool,
-    /// When the log was told so.
+    /// Time of the last warning.
     warned_at: Option<Instant>,
 }
 
 impl LocalClock {
-    /// A timestamp was too far ahead. Whether the log is to be told: when that begins, and not again soon if timestamps of
-    /// both kinds come in turns.
+    /// Records a timestamp that is too far ahead. Returns whether to log a warning: at the first such timestamp, and not again
+    /// soon if good and bad timestamps alternate.
     fn warns(&mut self) -> bool {
         let begins = !std::mem::replace(&mut self.is_skewed, true);
         let is_quiet = self.warned_at.is_none_or(|at| at.elapsed() >= QUIET);
@@ -69,28 +69,28 @@ impl LocalClock {
     }
 }
 
-/// The state machine, and how to wake the task that drives it.
+/// The state machine, and the means to wake the task that drives it.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) exchange: Exchange,
     pub(super) driver: Sleeper,
-    /// The client is to end.
+    /// Whether the client is closing.
     pub(super) closing: bool,
 }
 
-/// The driver, as its callers see it.
+/// The driver task, as seen by callers.
 #[derive(Debug, Default)]
 pub(super) struct Sleeper {
-    /// Present while it sleeps.
+    /// Waker of the driver; present while it sleeps.
     pub(super) waker: Option<Waker>,
-    /// It could write if there were something.
+    /// Whether output would be written at once.
     pub(super) is_idle: bool,
-    /// When it wakes by itself.
+    /// Time at which the driver wakes without being notified.
     pub(super) wakes_at_ms: u64,
 }
 
 impl Core {
-    /// The driver's waker, if it sleeps and has something to do now or before it wakes by itself.
+    /// Takes the driver's waker, if the driver sleeps and has work now or earlier than its wake-up time.
     pub(crate) fn nudge(&mut self) -> Option<Waker> {
         let sleeper = &mut self.driver;
         let must = sleeper.is_idle && self.exchange.has_output()
@@ -136,7 +136,7 @@ impl Shared {
         }
     }
 
-    /// The state machine. Held for short times only, never while waiting or calling out.
+    /// Locks the state machine. Hold the lock for short times only, never across an await or a callback.
     pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -145,28 +145,28 @@ impl Shared {
         u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// The instant of a time in milliseconds.
+    /// Converts a time in milliseconds to an instant.
     pub(super) fn instant(&self, ms: u64) -> Instant {
         after(self.epoch, Duration::from_millis(ms))
     }
 
-    /// How long a request may take unless its options say otherwise.
+    /// Returns the default time limit of a request.
     pub(crate) fn request_timeout(&self) -> Duration {
         self.settings.request_timeout
     }
 
-    /// The machine that the client runs on.
+    /// Returns the platform that the client runs on.
     pub(crate) fn platform(&self) -> &dyn Platform {
         &*self.settings.platform
     }
 
-    /// A name that no other client has, and a number that this client did not give out before.
+    /// Returns a name that no other client has, and a number that this client has not issued before.
     pub(crate) fn unique_name(&self) -> (SmolStr, u64) {
         let number = self.names.fetch_add(1, Ordering::Relaxed) + 1;
         (SmolStr::new(self.tick().node_id()), number)
     }
 
-    /// A timestamp under a name that was not used for another one, here or elsewhere.
+    /// Returns a timestamp whose node name no other timestamp has, here or elsewhere.
     pub(crate) fn unique_timestamp(&self) -> Hlc {
         let timestamp = self.tick();
         let number = self.names.fetch_add(1, Ordering::Relaxed) + 1;
@@ -175,7 +175,7 @@ impl Shared {
         renamed.unwrap_or(timestamp)
     }
 
-    /// The next timestamp for a request.
+    /// Returns the next timestamp for a request.
     pub(crate) fn tick(&self) -> Hlc {
         self.clock
             .lock()
@@ -184,12 +184,12 @@ impl Shared {
             .tick(self.settings.platform.wall_ms())
     }
 
-    /// Takes over a timestamp of the store. One that is too far ahead is counted and left alone, and the log is told when
-    /// that begins. Whether it was taken over.
+    /// Merges a timestamp of the store into the clock, and returns whether it was accepted. One that is too far ahead is
+    /// counted and ignored, and the first of them is logged.
     pub(crate) fn merge(&self, received: &Hlc) -> bool {
         let (skew, warns) = {
             let mut local = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
-            // The usual case, and what time it is does not matter then.
+            // The usual case, which does not need the current time.
             let merged = if local.clock.is_ahead_of(received) {
                 Ok(())
             } else {
@@ -224,7 +224,7 @@ impl Shared {
         counters
     }
 
-    /// Completes when no request is under way.
+    /// Waits until no request is under way.
     pub(super) async fn finished(&self) {
         poll_fn(|context| {
             let is_idle = self.core().exchange.poll_idle(context.waker());
@@ -237,12 +237,12 @@ impl Shared {
         .await;
     }
 
-    /// Why the client ends, if it does.
+    /// Returns the reason for the end of the client, if it is ending.
     pub(crate) fn lost_reason(&self) -> Option<LostReason> {
         self.lost_reason.get().copied()
     }
 
-    /// Ends the client: every request fails for this reason, the driver says goodbye and stops. The first reason counts.
+    /// Ends the client: every request fails with this reason, and the driver disconnects and stops. The first reason counts.
     pub(super) fn close(&self, lost_reason: LostReason, reason: &str) {
         self.lost_reason.get_or_init(|| lost_reason);
         let mut wakers = Vec::new();
@@ -256,7 +256,7 @@ impl Shared {
     }
 }
 
-/// The end of a time that begins at `start`; one that is too far away to be an instant becomes a year from now.
+/// Returns the instant `time` after `start`. A time that is too far in the future for an `Instant` becomes one year from now.
 pub(super) fn after(start: Instant, time: Duration) -> Instant {
     const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
     start
@@ -264,7 +264,7 @@ pub(super) fn after(start: Instant, time: Duration) -> Instant {
         .unwrap_or_else(|| Instant::now() + YEAR)
 }
 
-/// A clock of this client, under a name that no other client has.
+/// Creates the clock of this client, under a random name that no other client has.
 pub(super) fn new_clock(random: u64) -> Result<Clock, HlcError> {
     Clock::new(&format!("{random:016x}"))
 }

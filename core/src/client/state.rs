@@ -1,4 +1,4 @@
-//! How the connection is.
+//! The state of the connection.
 use crate::{Error, LostReason};
 use std::fmt;
 
@@ -6,17 +6,17 @@ use std::fmt;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ConnectionState {
-    /// The first connection is being made.
+    /// The first connection is being established.
     Connecting,
     /// Requests are sent at once.
     Connected,
-    /// The connection was lost for this reason and is being made again. Requests wait.
+    /// The connection was lost for this reason and is being restored. Requests wait.
     Reconnecting(Error),
-    /// It is over; every request fails.
+    /// The client is closed; every request fails.
     Closed {
         /// [`Closed`](LostReason::Closed), [`TakenOver`](LostReason::TakenOver) or [`GaveUp`](LostReason::GaveUp).
         lost_reason: LostReason,
-        /// What happened, in detail.
+        /// The error that describes the end.
         error: Error,
     },
 }
@@ -33,11 +33,11 @@ impl fmt::Display for ConnectionState {
 }
 
 impl ConnectionState {
-    /// Whether requests are sent at once.
+    /// Returns whether requests are sent at once.
     pub fn is_connected(&self) -> bool {
         matches!(self, Self::Connected)
     }
-    /// Whether it is over.
+    /// Returns whether the client is closed.
     pub fn is_closed(&self) -> bool {
         matches!(self, Self::Closed { .. })
     }

@@ -1,4 +1,4 @@
-//! Time while a connection is there, and while there is none.
+//! Timer of the driver, with and without a connection.
 use super::lost::Lost;
 use super::shared::Shared;
 use crate::request::PATIENCE_MS;
@@ -7,11 +7,11 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use tokio::time::{Sleep, sleep_until};
 
-/// Lets time pass for the requests, whatever the connection does.
+/// Timer that advances the deadlines of requests, independent of the connection.
 #[derive(Debug)]
 pub(super) struct Ticker {
     sleep: Pin<Box<Sleep>>,
-    /// When `sleep` ends, in milliseconds of the session.
+    /// Time at which `sleep` ends, in milliseconds of the session.
     at_ms: u64,
     wakers: Vec<Waker>,
 }
@@ -25,9 +25,9 @@ impl Ticker {
         }
     }
 
-    /// Ends requests whose time is up, and goes to sleep: registers for the next time and for callers. `is_idle` says
-    /// that output would be written at once. Ready if there is output for an idle driver, if the session failed, or if
-    /// the client is to end.
+    /// Ends requests that timed out, then registers the task for the next deadline and for callers. `is_idle` is whether output
+    /// would be written at once. Returns ready if an idle driver has output, if the session failed, or if the client is
+    /// closing.
     pub(super) fn poll(
         &mut self,
         shared: &Shared,
@@ -43,7 +43,7 @@ impl Ticker {
                 }
                 let advanced = core.exchange.advance(now_ms, &mut self.wakers);
                 let has_output = core.exchange.has_output();
-                // What is due now was done just now.
+                // Work that is due now was done just now.
                 let wake_at_ms = core.exchange.wake_at_ms().unwrap_or(u64::MAX);
                 let wake_at_ms = wake_at_ms.max(now_ms + 1);
                 if advanced.is_ok() && !(is_idle && has_output) {
@@ -70,13 +70,13 @@ impl Ticker {
             if self.sleep.as_mut().poll(context).is_pending() {
                 return Poll::Pending;
             }
-            // The timer ended: look again, and set it anew.
+            // The timer ended: check again, and set a new one.
             self.at_ms = 0;
         }
     }
 
-    /// When the timer is to end: as it stands, if that is not much earlier than needed, or soon, because setting it anew for each
-    /// request would cost more than that it ends in vain now and then.
+    /// Returns the time at which the timer should end. A timer that ends soon, or only a little too early, is kept. A new timer
+    /// for each request would cost more than an occasional early end.
     fn timer(&self, now_ms: u64, wake_at_ms: u64) -> u64 {
         const EARLY_MS: u64 = 1000;
         let is_good = self.at_ms > now_ms
@@ -86,7 +86,7 @@ impl Ticker {
         if is_good { self.at_ms } else { wake_at_ms }
     }
 
-    /// Waits for something else while there is no connection; `None` if the client is to end.
+    /// Awaits a future while the client is not connected. Returns `None` if the client is closing.
     pub(super) async fn meanwhile<F: Future>(
         &mut self,
         shared: &Shared,

@@ -4,13 +4,13 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, Sleep, Timeout};
 
-/// Makes timers and tasks for calls, which may be awaited outside of tokio: there they belong to the runtime in which the client was
-/// connected.
+/// Factory of timers and tasks for calls. Calls may be awaited outside of tokio; there, timers and tasks belong to the runtime
+/// in which the client was connected.
 #[derive(Debug, Clone)]
 pub(crate) struct Timers(Handle);
 
 impl Timers {
-    /// Those of this runtime; `None` outside of tokio.
+    /// Returns the timers of the current runtime; `None` outside of tokio.
     pub(crate) fn here() -> Option<Self> {
         Handle::try_current().ok().map(Self)
     }

@@ -1,4 +1,4 @@
-//! The task that shows the broker each newer service account token over the live connection.
+//! The task that sends the broker each newer service account token over the open connection.
 use super::ConnectionState;
 use super::shared::Shared;
 use crate::settings::read_token;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-/// Time after which the file is read again if the system refused a thread for that.
+/// Delay before the file is read again if the system could not start a thread.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// A token file that may change.
@@ -21,12 +21,13 @@ pub(super) struct Token {
     path: PathBuf,
     file: FileWatch,
     reading: BlockingSlot<Result<Bytes, TransportError>>,
-    /// From before the client can end, so that its end is noticed whenever this begins to run.
+    /// Receiver of the connection state. It is created before the client can end, so that the task notices the end whenever it
+    /// starts.
     state: watch::Receiver<ConnectionState>,
 }
 
 impl Token {
-    /// Begins to watch the token file, if the settings name one.
+    /// Starts watching the token file, if the settings name one.
     pub(super) fn watch(shared: &Arc<Shared>) -> Option<Self> {
         let path = shared.settings.credentials.sat_file.clone()?;
         Some(Self {
@@ -45,7 +46,7 @@ impl Token {
             tokio::select! {
                 () = self.file.changed() => {}
                 () = sleep_until(retry.unwrap_or_else(Instant::now)), if retry.is_some() => {}
-                // The token may have changed after it was read for this connection and before the connection was there.
+                // The token may have changed after it was read for this connection and before the connection was established.
                 _ = self.state.changed() => match *self.state.borrow_and_update() {
                     ConnectionState::Connected => {}
                     ConnectionState::Closed { .. } => return,
@@ -62,10 +63,10 @@ impl Token {
         }
     }
 
-    /// Shows the broker the token.
+    /// Sends the token to the broker.
     ///
     /// # Errors
-    /// The system refuses a thread.
+    /// Returns an error if the system cannot start a thread.
     async fn show(&self) -> io::Result<()> {
         let path = self.path.clone();
         let read = self
@@ -73,7 +74,7 @@ impl Token {
             .run(self.shared.platform(), move || read_token(&path));
         let token = match read.await? {
             Ok(token) => token,
-            // It may be on its way; then there is another change.
+            // The file may be incomplete while it is written; then another change follows.
             Err(error) => {
                 tracing::warn!(%error, "the new token cannot be read");
                 return Ok(());

@@ -1,14 +1,14 @@
-//! A span of `tracing` for each request, for a subscriber that wants it.
+//! A span of `tracing` for each request, if a subscriber enables it.
 use crate::error::Error;
 use std::fmt;
 use tokio::time::Instant;
 use tracing::field::{Empty, display};
 use tracing::{Level, Span};
 
-/// By what a subscriber tells them from the rest; each is of level DEBUG.
+/// Target of the spans, by which a subscriber can select them. Their level is DEBUG.
 const TARGET: &str = "statestore::request";
 
-/// The span of one request, from when it is first polled to its end. It has no key and no value: those may be secret.
+/// The span of one request, from its first poll to its end. It contains no key and no value, since those may be secret.
 #[derive(Debug)]
 pub(super) struct Trace {
     span: Span,
@@ -17,7 +17,7 @@ pub(super) struct Trace {
 }
 
 impl Trace {
-    /// None if nobody wants it; then that was all that it costs.
+    /// Begins the span. Returns `None` if no subscriber enables it, which costs only that check.
     pub(super) fn begin(verb: &'static str, key: &[u8]) -> Option<Box<Self>> {
         if tracing::span_enabled!(target: TARGET, Level::DEBUG) {
             Some(Box::new(Self::new(verb, key)))
@@ -44,12 +44,12 @@ impl Trace {
         }
     }
 
-    /// How often it was sent so far.
+    /// Records how often the request was sent so far.
     pub(super) fn attempts(&mut self, attempts: u32) {
         self.attempts = self.attempts.max(attempts);
     }
 
-    /// It has ended: well, or with a kind of error.
+    /// Ends the span with success or the kind of the error.
     #[cold]
     pub(super) fn end<T>(self, result: &Result<T, Error>) {
         match result {
@@ -58,7 +58,7 @@ impl Trace {
         }
     }
 
-    /// Nobody waits for it any more.
+    /// Ends the span of a request whose future was dropped.
     #[cold]
     pub(super) fn cancel(self) {
         self.close("cancelled");

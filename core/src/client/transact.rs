@@ -1,4 +1,4 @@
-//! TXN.
+//! The TXN request.
 use super::call::{Call, action, check_value, invalid_argument};
 use super::capabilities::unsupported;
 use super::{Client, Deadline, Retry, Transaction};
@@ -14,20 +14,20 @@ use std::time::Duration;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct TransactOptions {
-    /// How long the request may take; [`Settings::request_timeout`](crate::Settings::request_timeout) unless given.
+    /// Time limit of the request; [`Settings::request_timeout`](crate::Settings::request_timeout) by default.
     pub timeout: Option<Duration>,
-    /// Asks the store to keep the keys on disk.
+    /// Whether the store is asked to keep the keys on disk.
     pub persist: bool,
-    /// Whether it is sent again if the session is lost before its response comes. A transaction through intents asks again what became
-    /// of it, whatever this says.
+    /// Whether the request is sent again if the session is lost before its response arrives. A transaction through intents
+    /// always reads its own outcome again, independent of this option.
     pub retry: Retry,
-    /// Whether a store without transactions is to have them through [intents](crate::intents): several requests for each key, a
-    /// fence on each, and records at the keys in the meantime, which other libraries would read as values.
+    /// Whether to use [intents](crate::intents) on a store without transactions. They cost several requests and a fence for
+    /// each key. Meanwhile the keys hold records, which other libraries would read as values.
     pub through_intents: bool,
 }
 
 impl TransactOptions {
-    /// The defaults.
+    /// Returns the default options.
     pub fn new() -> Self {
         Self::default()
     }
@@ -61,33 +61,33 @@ impl TransactOptions {
     }
 }
 
-/// What a transaction did.
+/// Result of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TransactionOutcome {
-    /// All operations were carried out.
+    /// All operations were executed.
     ///
-    /// The versions are those of their changes, in their order; `None` for a DEL of an absent key.
+    /// The versions are those of the changes, in the order of the operations; `None` for a DEL of an absent key.
     Applied(Vec<Option<Hlc>>),
     /// The condition of an operation was not met, and nothing changed.
     NotApplied {
-        /// The operation, from 0.
+        /// Index of the operation, from 0.
         operation: usize,
-        /// The version that its key has; `None` if it is absent.
+        /// Current version of its key; `None` if the key is absent.
         version: Option<Hlc>,
     },
 }
 
 impl TransactionOutcome {
-    /// Whether the operations were carried out.
+    /// Returns whether the operations were executed.
     pub fn is_applied(&self) -> bool {
         matches!(self, Self::Applied(_))
     }
 }
 
 impl Client {
-    /// Carries out all operations, or none. Others see all of them or none.
+    /// Executes all operations, or none. Other clients see all of them or none.
     ///
-    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
+    /// Dropping the future withdraws the request if it was not sent; otherwise it may still be executed.
     ///
     /// ```no_run
     /// # async fn example(client: &statestore::Client) -> Result<(), statestore::Error> {
@@ -106,11 +106,13 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the store has no transactions
-    /// ([`Capabilities::transactions`]) and they are not to be made [through intents](TransactOptions::through_intents);
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for one without operations, with more than the store takes,
-    /// or with an operation that cannot be; and those of [`set`](Self::set) and [`del`](Self::del). If it is one operation that
-    /// cannot be, or that the store refused, [`Error::operation`] says which.
+    /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the store has no transactions
+    ///   ([`Capabilities::transactions`]), and [`through_intents`](TransactOptions::through_intents) is not set.
+    /// - [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument): the transaction has no operations, more than the
+    ///   store accepts, or an invalid one.
+    /// - The errors of [`set`](Self::set) and [`del`](Self::del).
+    ///
+    /// If a single operation is invalid or was rejected by the store, [`Error::operation`] returns its index.
     pub async fn transact(&self, transaction: &Transaction) -> Result<TransactionOutcome, Error> {
         self.transact_with(transaction, &TransactOptions::default())
             .await
@@ -196,7 +198,7 @@ impl Client {
     }
 }
 
-/// The store refused an operation, so that nothing was done.
+/// Returns the error for an operation that the store rejected, so that nothing was done.
 pub(super) fn refused(
     operations: &[TransactionOperation],
     operation: u64,
@@ -206,7 +208,7 @@ pub(super) fn refused(
     Error::refused(action_of(operations, operation), error).with_operation(operation)
 }
 
-/// An operation of a transaction as people read it.
+/// Describes an operation of a transaction for messages.
 fn action_of(operations: &[TransactionOperation], operation: usize) -> String {
     let what = operations.get(operation).map(borrowed).map(action);
     format!(
@@ -215,7 +217,7 @@ fn action_of(operations: &[TransactionOperation], operation: usize) -> String {
     )
 }
 
-/// The operation as it would stand alone.
+/// Converts the operation to the command that it would be outside of a transaction.
 fn borrowed(operation: &TransactionOperation) -> CommandRef<'_> {
     match operation {
         TransactionOperation::Set {

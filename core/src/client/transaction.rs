@@ -1,14 +1,14 @@
-//! What a transaction is to do.
+//! The operations of a transaction.
 use super::set::expires_in_ms;
 use super::{DelOptions, SetOptions};
 use crate::AsBytes;
 use bytes::Bytes;
 use statestore_protocol::TransactionOperation;
 
-/// Several SETs and DELs, of which all are carried out or none.
+/// A list of SETs and DELs that are executed together or not at all.
 ///
-/// They are carried out in their order, and a later one sees what an earlier one did to the same key. Of the options only those
-/// count that say what the operation is: condition, expiry and fencing token. The others are those of the [whole
+/// Operations are executed in their order, and a later one sees the changes of an earlier one to the same key. Only the options
+/// that define the operation apply: condition, expiry and fencing token. The others are options of the [whole
 /// request](crate::TransactOptions).
 ///
 /// ```
@@ -24,12 +24,12 @@ use statestore_protocol::TransactionOperation;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Transaction {
     pub(crate) operations: Vec<TransactionOperation>,
-    /// Why it cannot be carried out: which operation cannot, and why.
+    /// Index of the first invalid operation, and the reason.
     pub(super) mistake: Option<(usize, &'static str)>,
 }
 
 impl Transaction {
-    /// One without operations.
+    /// Creates a transaction without operations.
     pub fn new() -> Self {
         Self::default()
     }
@@ -54,7 +54,7 @@ impl Transaction {
         self
     }
 
-    /// Adds a DEL. An absent key is no failure, unless the DEL is for a version.
+    /// Adds a DEL. An absent key is no failure, unless the DEL has a version.
     #[must_use]
     pub fn del(mut self, key: impl AsBytes, options: &DelOptions) -> Self {
         let key = self.key(key.as_ref());
@@ -66,12 +66,12 @@ impl Transaction {
         self
     }
 
-    /// How many operations it has.
+    /// Returns the number of operations.
     pub fn len(&self) -> usize {
         self.operations.len()
     }
 
-    /// Whether it has none.
+    /// Returns whether there are no operations.
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }
@@ -83,7 +83,7 @@ impl Transaction {
         Bytes::copy_from_slice(key)
     }
 
-    /// The next operation cannot be carried out. The first mistake counts.
+    /// Records that the next operation is invalid. The first mistake counts.
     fn mistaken(&mut self, mistake: &'static str) {
         let operation = self.operations.len();
         self.mistake.get_or_insert((operation, mistake));

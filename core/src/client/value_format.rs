@@ -1,7 +1,7 @@
-//! How values are written by serde.
+//! Format of values in serde.
 //!
-//! A format that people read, such as JSON, has text as a string, and other bytes as an object with a member `base64`. Other formats have
-//! bytes.
+//! A human-readable format, such as JSON, stores text as a string, and other bytes as an object with a member `base64`. Other
+//! formats store bytes.
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serializer};
 use std::fmt;
 
-/// The member that holds bytes which are no text.
+/// Member that holds bytes that are not text.
 const BASE64: &str = "base64";
 
 pub(super) fn serialize<S: Serializer>(value: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,4 +1,4 @@
-//! VDEL.
+//! The VDEL request.
 use super::call::{Call, check_value, invalid_argument};
 use super::capabilities::permits_conditions;
 use super::{Client, Deadline, DelOptions};
@@ -7,20 +7,19 @@ use crate::error::Error;
 use crate::request::Outgoing;
 use statestore_protocol::{CommandRef, Hlc, Reply};
 
-/// What a VDEL did.
+/// Result of a VDEL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VdelOutcome {
     /// The key held the value and is deleted.
     Deleted {
-        /// The version of the deletion, if the store gave one.
+        /// Version of the deletion, if the store reported one.
         version: Option<Hlc>,
     },
-    /// The key was not there.
+    /// The key did not exist.
     Absent,
-    /// The key holds another value, or does not have the version that [`DelOptions::if_version`] asks for, and nothing
-    /// changed.
+    /// The key holds another value, or does not have the version of [`DelOptions::if_version`], and nothing changed.
     Mismatch {
-        /// The version that it has, asked for by [`DelOptions::if_version`]; `None` if it is absent, or without such a
+        /// Current version of the key if [`DelOptions::if_version`] is set; `None` if the key is absent, or without that
         /// condition.
         version: Option<Hlc>,
     },
@@ -29,14 +28,14 @@ pub enum VdelOutcome {
 impl Client {
     /// Deletes a key if it holds this value.
     ///
-    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
+    /// Dropping the future withdraws the request if it was not sent; otherwise it may still be executed.
     pub async fn vdel(&self, key: impl AsBytes, value: impl AsBytes) -> Result<VdelOutcome, Error> {
         self.vdel_with(key, value, &DelOptions::default()).await
     }
 
-    /// Deletes a key if it holds this value.
+    /// Deletes a key if it holds this value, with options.
     ///
-    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
+    /// Dropping the future withdraws the request if it was not sent; otherwise it may still be executed.
     pub async fn vdel_with(
         &self,
         key: impl AsBytes,
@@ -107,7 +106,7 @@ impl Client {
             Reply::Count(1) => Ok(VdelOutcome::Deleted {
                 version: response.version,
             }),
-            // What a version would be without the condition is not specified.
+            // The protocol does not define a version here without the condition.
             Reply::NotApplied => Ok(VdelOutcome::Mismatch {
                 version: response.version.filter(|_| vdel.is_if_version()),
             }),

@@ -1,4 +1,4 @@
-//! One attempt to carry out a transaction, under a number of its own.
+//! One attempt to execute a transaction, under a number of its own.
 use super::calls::{Calls, Found, backoff};
 use super::record::{Decision, Intent, Record, TransactionId};
 use super::settle::{self, Settled};
@@ -12,35 +12,35 @@ use statestore_protocol::TransactionOperation;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-/// One attempt.
+/// One attempt to execute a transaction.
 pub(super) struct Attempt<'a, S> {
     calls: &'a Calls<'a, S>,
     operations: &'a [TransactionOperation],
     id: TransactionId,
-    /// The intents that stand, with their keys.
+    /// The intents that were written, with their keys.
     placed: Vec<(Bytes, Found)>,
 }
 
-/// How it ended.
+/// Result of an attempt.
 pub(super) enum End {
     Over(Result<TransactionOutcome, Error>),
-    /// Somebody had no patience. Nothing was changed, and another attempt may have more luck.
+    /// Another client ran out of patience and aborted the attempt. No value was changed, and another attempt may succeed.
     Aborted,
 }
 
-/// Why there will be no intent at a key.
+/// Reason why no intent is written to a key.
 enum Stop {
     /// The condition of this operation is not met; the key has this version.
     NotApplied(usize, Option<Hlc>),
     Failed(Error),
 }
 
-/// What the register says.
+/// Decision in the register.
 enum Decided {
-    /// It was first asked to say so at this time.
+    /// The transaction is committed. The time is that of the first request to write the decision.
     Committed(Duration),
     Aborted,
-    /// It was never written.
+    /// The decision was never written.
     Refused(Error),
     Unknown(Error),
 }
@@ -55,7 +55,7 @@ impl<'a, S: Store> Attempt<'a, S> {
         }
     }
 
-    /// `groups` are the operations on each key.
+    /// Runs the attempt. `groups` are the operations on each key.
     pub(super) async fn run(mut self, groups: &[Vec<usize>]) -> End {
         for group in groups {
             let Some((first, key)) = group.first().and_then(|first| {
@@ -77,8 +77,8 @@ impl<'a, S: Store> Attempt<'a, S> {
             self.restore().await;
             return End::Over(outcome.map_err(not_done));
         }
-        // Who is dropped from here on may have carried it out, even if the request that is dropped with it only reads or puts a value
-        // in place.
+        // From here on, dropping the future leaves the outcome unknown. That holds even if the current request only reads or
+        // puts a value in place.
         let mut doubt = Doubt::default();
         doubt.begin();
         match self.decide().await {
@@ -104,7 +104,7 @@ impl<'a, S: Store> Attempt<'a, S> {
         }
     }
 
-    /// Puts an intent in the place of what a key holds, if that is what the conditions of the operations on it ask for.
+    /// Replaces the value of a key by an intent, if the conditions of the operations on the key are met.
     async fn place(&self, key: &Bytes, group: &[usize]) -> Result<Found, Stop> {
         let mut delays = backoff();
         let mut is_outranked = false;
@@ -122,7 +122,7 @@ impl<'a, S: Store> Attempt<'a, S> {
                 Ok(Some(found)) => return Ok(found),
                 Ok(None) => {}
                 Err(Stop::Failed(error)) if error.kind() == ErrorKind::FencingTokenLower => {
-                    // A token that is even ahead of the clock was given by hand; its time will come.
+                    // A token that is ahead even of the clock was chosen by a caller; the clock will pass it.
                     is_outranked = true;
                     why = Some(error);
                 }
@@ -133,7 +133,7 @@ impl<'a, S: Store> Attempt<'a, S> {
         }
     }
 
-    /// One compare-and-set; `None` if somebody else was faster.
+    /// Makes one compare-and-set. Returns `None` if another client was faster.
     async fn replace(
         &self,
         key: &Bytes,
@@ -142,7 +142,7 @@ impl<'a, S: Store> Attempt<'a, S> {
         is_outranked: bool,
     ) -> Result<Option<Found>, Stop> {
         if let Some(found) = settle::intent(settled.stored.as_ref(), settled.since) {
-            // Its own, which was stored though the answer got lost.
+            // The own intent, which was stored although the response was lost.
             return Ok(Some(found));
         }
         let entry = settled.entry();
@@ -177,7 +177,7 @@ impl<'a, S: Store> Attempt<'a, S> {
         };
         let intent = Intent {
             id: self.id,
-            // With the version that raising the fence gave it, so that readers see versions rise.
+            // With the version from raising the fence, so that readers see versions rise.
             old: entry.and_then(|entry| Some((entry.value.clone(), raised?))),
             new: held.value.map(|value| (value.clone(), held.expires_in_ms)),
         };
@@ -198,7 +198,7 @@ impl<'a, S: Store> Attempt<'a, S> {
         })
     }
 
-    /// These operations, with their places in the transaction.
+    /// Returns these operations, with their indexes in the transaction.
     fn on_key<'g>(
         &self,
         group: &'g [usize],
@@ -215,7 +215,7 @@ impl<'a, S: Store> Attempt<'a, S> {
         outcome.map_err(Stop::Failed)
     }
 
-    /// Writes into the register that the transaction is carried out, unless somebody wrote that it is not.
+    /// Writes to the register that the transaction is committed, unless another client aborted it there.
     async fn decide(&self) -> Decided {
         let keys = self.placed.iter().map(|(key, _)| key.clone());
         let committed = Record::Decision(Decision::Committed(keys.collect())).encode();
@@ -235,7 +235,7 @@ impl<'a, S: Store> Attempt<'a, S> {
             let outcome = self.calls.store.set(set, self.calls.left_since(now)).await;
             let known = match outcome {
                 Ok(SetOutcome::Applied { .. }) => return Decided::Committed(since),
-                // Its own first SET may have been applied though the answer got lost.
+                // The own first SET may have been applied although the response was lost.
                 Ok(SetOutcome::NotApplied { .. }) => {
                     is_unknown = true;
                     self.calls.decision(self.id).await
@@ -267,12 +267,12 @@ impl<'a, S: Store> Attempt<'a, S> {
         }
     }
 
-    /// Puts the new values in place, as far as there is time. What is left, whoever meets it does.
+    /// Puts the new values in place while there is time. Other clients do the rest when they find it.
     async fn finish(self, decided: Duration, groups: &[Vec<usize>]) -> TransactionOutcome {
         let mut versions = vec![None; self.operations.len()];
         let mut is_whole = true;
         for ((key, found), group) in self.placed.iter().zip(groups) {
-            // Nobody else can have done it before.
+            // No other client can have done it before.
             let since = Found {
                 since: decided,
                 ..found.clone()
@@ -295,14 +295,14 @@ impl<'a, S: Store> Attempt<'a, S> {
             }
         }
         if is_whole {
-            // It would only tell others that there is nothing to do.
+            // The register would only tell other clients that nothing is left to do.
             let _ = self.calls.note_done(self.id, FORGOTTEN).await;
         }
         TransactionOutcome::Applied(versions)
     }
 
-    /// The version under which somebody else put the new value in place; that of the intent if something newer stands there.
-    /// `None` if it may not be in place.
+    /// Returns the version under which another client put the new value in place, or that of the intent if the key has a newer
+    /// value. Returns `None` if the new value may not be in place.
     async fn version_in_place(&self, key: &Bytes, found: &Found) -> Option<Hlc> {
         let (stored, since) = self.calls.get(key).await.ok()?;
         if let Some(other) = settle::intent(stored.as_ref(), since)
@@ -317,7 +317,8 @@ impl<'a, S: Store> Attempt<'a, S> {
         }
     }
 
-    /// Puts the old values back, as far as there is time. It will never be carried out: others who meet the rest abort it.
+    /// Restores the old values while there is time. The transaction can never be committed, so other clients abort the rest
+    /// when they find it.
     async fn restore(&mut self) {
         for (key, found) in std::mem::take(&mut self.placed) {
             let mut found = found;
@@ -330,7 +331,7 @@ impl<'a, S: Store> Attempt<'a, S> {
                     _ => continue,
                 }
             }
-            // Whoever meets it does it.
+            // Another client does it when it finds the intent.
             let _ = self.calls.put(&key, &found, false).await;
         }
     }
@@ -342,10 +343,10 @@ fn key_of(operation: &TransactionOperation) -> &Bytes {
     }
 }
 
-/// What a key holds, before or after an operation.
+/// State of a key before or after an operation.
 struct Held<'a> {
     value: Option<&'a Bytes>,
-    /// None of what the transaction itself sets.
+    /// Version; `None` for a value that the transaction itself sets.
     version: Option<Version>,
     expires_in_ms: Option<NonZeroU64>,
 }
@@ -373,14 +374,14 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Whether the condition of an operation is met.
+    /// Returns whether the condition of an operation is met.
     fn meets(&self, operation: &TransactionOperation) -> bool {
         match operation {
             TransactionOperation::Set { value, options, .. } => match options.condition {
                 Condition::Always => true,
                 Condition::IfAbsentOrEqual => self.value.is_none_or(|held| held == value),
                 Condition::IfVersion(version) => self.version == Some(version),
-                // NX, and whatever is not known here: what exists is not overwritten.
+                // NX, and any unknown condition: an existing value is not overwritten.
                 _ => self.value.is_none(),
             },
             TransactionOperation::Del { if_version, .. } => {
@@ -390,8 +391,8 @@ impl<'a> Held<'a> {
     }
 }
 
-/// Whether another request may have more luck. A store that refuses is believed at once, while there is time to put back what
-/// was there.
+/// Returns whether another request may succeed. A rejection by the store is final at once, while there is time to restore the
+/// old values.
 fn may_pass(error: &Error) -> bool {
     is_passing(error) && error.service_error().is_none()
 }

@@ -1,4 +1,4 @@
-//! The requests of one call, and how long they may take.
+//! The requests of one call and their time limits.
 use super::record::{Decision, Intent, Record, TransactionId};
 use super::{REMEMBERED, Set, Store, TOMBSTONE, WINDOW};
 use crate::client::backoff::Backoff;
@@ -7,24 +7,24 @@ use crate::lock::above;
 use crate::{Condition, Entry, Hlc, SetOutcome};
 use std::time::Duration;
 
-/// The bounds of the delay between two looks at the same thing.
+/// Bounds of the delay between two reads of the same key.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(250));
 
-/// A store, for a call that ends at a certain time.
+/// A store, as used by a call with a deadline.
 #[derive(Debug)]
 pub(super) struct Calls<'a, S> {
     pub(super) store: &'a S,
-    /// By the clock of the store.
+    /// Deadline by the clock of the store.
     deadline: Duration,
     timeout: Duration,
 }
 
-/// An intent as it was read or written.
+/// An intent that was read or written.
 #[derive(Debug, Clone)]
 pub(super) struct Found {
     pub(super) intent: Intent,
     pub(super) version: Hlc,
-    /// When it was asked for. It stood there at that time or later.
+    /// Time at which it was requested. The intent existed at that time or later.
     pub(super) since: Duration,
 }
 
@@ -41,20 +41,20 @@ impl<'a, S: Store> Calls<'a, S> {
         self.deadline.saturating_sub(self.store.now())
     }
 
-    /// How long a request may take that is sent because of what was read at that time.
+    /// Returns the time limit of a request that is based on a read at `since`.
     pub(super) fn left_since(&self, since: Duration) -> Duration {
         let end = since.saturating_add(WINDOW).min(self.deadline);
         end.saturating_sub(self.store.now())
     }
 
-    /// What the key holds, be it a record, and when it was asked for.
+    /// Returns the stored value of a key, even if it is a record, and the time at which it was requested.
     pub(super) async fn get(&self, key: &[u8]) -> Result<(Option<Entry>, Duration), Error> {
         let since = self.store.now();
         let found = self.store.get(key, self.left_since(since)).await?;
         Ok((found, since))
     }
 
-    /// What became of a transaction, as far as it is known.
+    /// Returns the decision of a transaction, if the register holds one.
     pub(super) async fn decision(&self, id: TransactionId) -> Result<Option<Decision>, Error> {
         let register = id.register();
         let Some(entry) = self.get(&register).await?.0 else {
@@ -71,7 +71,7 @@ impl<'a, S: Store> Calls<'a, S> {
         }
     }
 
-    /// Sees to it that a transaction never decides otherwise, if it has not decided.
+    /// Aborts a transaction that has not decided yet, so that it can never commit.
     pub(super) async fn abort(&self, found: &Found) -> Result<(), Error> {
         let set = Set {
             key: &found.intent.id.register(),
@@ -84,9 +84,9 @@ impl<'a, S: Store> Calls<'a, S> {
         self.store.set(set, timeout).await.map(|_| ())
     }
 
-    /// Replaces an intent by what the decision makes of it. It takes one SET, whose token is just above the version of the
-    /// intent: everybody who finishes the same intent writes the same, and whoever reads that and goes on from there has a
-    /// higher token.
+    /// Replaces an intent by the value that the decision implies. This takes one SET, whose token is just above the version of
+    /// the intent. All clients that finish the same intent write the same value. A client that reads that value and continues
+    /// from there has a higher token.
     pub(super) async fn finish(
         &self,
         key: &[u8],
@@ -114,13 +114,13 @@ impl<'a, S: Store> Calls<'a, S> {
         self.store.set(set, self.left_since(found.since)).await
     }
 
-    /// Waits before looking again.
+    /// Waits before the next read.
     pub(super) async fn rest(&self, backoff: &mut Backoff) {
         let time = backoff.next(self.store.random()).min(self.left());
         self.store.pause(time).await;
     }
 
-    /// The time is over.
+    /// Returns the error for the end of the time limit.
     pub(super) fn too_late(&self, action: &str, cause: Option<&Error>) -> Error {
         let (kind, reason) = match cause {
             Some(cause) => (cause.kind(), cause.to_string()),
@@ -138,7 +138,7 @@ impl<'a, S: Store> Calls<'a, S> {
     }
 }
 
-/// The delays between two looks.
+/// Returns the delays between two reads.
 pub(super) fn backoff() -> Backoff {
     Backoff::new(BACKOFF.0, BACKOFF.1)
 }

@@ -1,4 +1,4 @@
-//! The store behind a client.
+//! The store of a client.
 use super::{Set, Settled, Store, TransactionId, is_marked, settle};
 use crate::client::Shared;
 use crate::error::Error;
@@ -6,7 +6,7 @@ use crate::{Entry, Hlc, SetOptions, SetOutcome};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The store as a client reaches it.
+/// The store that a client is connected to.
 #[derive(Debug)]
 pub(crate) struct Local<'a> {
     shared: &'a Shared,
@@ -26,13 +26,13 @@ impl<'a> Local<'a> {
         }
     }
 
-    /// Asks the store to keep on disk what is set.
+    /// Sets whether the store is asked to keep written values on disk.
     pub(crate) fn persist(mut self, persist: bool) -> Self {
         self.persist = persist;
         self
     }
 
-    /// Whether requests fail if they cannot be sent at once.
+    /// Sets whether requests fail if they cannot be sent at once.
     pub(crate) fn at_once(mut self, at_once: bool) -> Self {
         self.waits = !at_once;
         self
@@ -40,7 +40,7 @@ impl<'a> Local<'a> {
 }
 
 impl Local<'_> {
-    /// Like [`settle`](super::settle), for keys that usually hold no record.
+    /// Like [`settle`](super::settle), optimized for keys that usually hold no record.
     pub(crate) async fn settle(&self, key: &[u8], timeout: Duration) -> Result<Settled, Error> {
         let since = self.now();
         let stored = self.get(key, timeout).await?;

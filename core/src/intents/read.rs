@@ -1,4 +1,4 @@
-//! What a key holds for readers, whatever stands there.
+//! Reads of keys that may hold a record of a transaction.
 use super::calls::{Calls, Found, backoff};
 use super::record::{Decision, Record};
 use super::settle::intent;
@@ -7,13 +7,13 @@ use crate::Entry;
 use crate::error::Error;
 use std::time::Duration;
 
-/// What a key holds for readers, of which this was read.
+/// Returns the value that readers see for a key whose stored value is `stored`.
 ///
-/// An intent holds the new value if its transaction has decided so, and the old one otherwise. The version of the new value is that of the
-/// intent until it is in place; then it is a higher one.
+/// For an intent, this is the new value if its transaction is committed, and the old value otherwise. Until the new value is in
+/// place, its version is that of the intent; then it is a higher one.
 ///
 /// # Errors
-/// Those of the requests.
+/// Returns the errors of the requests.
 pub async fn read<S: Store>(
     store: &S,
     key: &[u8],
@@ -43,7 +43,7 @@ pub async fn read<S: Store>(
             Some(Decision::Committed(_) | Decision::Done) => intent.after(&found.version),
             Some(Decision::Aborted) => intent.before(),
             None => {
-                // It may have decided, and put its values in place, and have forgotten all that since the key was read.
+                // Since the key was read, the transaction may have decided, put its values in place, and dropped its register.
                 let again = calls.get(key).await?;
                 let is_same =
                     |again: &Entry| Some(&again.value) == stored.as_ref().map(|it| &it.value);
@@ -56,14 +56,14 @@ pub async fn read<S: Store>(
                 intent.before()
             }
         };
-        // Whoever only reads need not be able to write.
+        // A client that only reads may lack the permission to write.
         let _ = calls.clear(key, &Found { since, ..found }, decision).await;
         return Ok(entry);
     }
 }
 
 impl<S: Store> Calls<'_, S> {
-    /// Clears an intent away whose transaction seems to have been given up.
+    /// Clears an intent whose transaction seems to be abandoned.
     async fn clear(
         &self,
         key: &[u8],

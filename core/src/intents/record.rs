@@ -1,15 +1,15 @@
-//! What transactions leave in the store for a while: values that are not meant for readers.
+//! Temporary records of transactions in the store: values that are not meant for readers.
 use crate::{Entry, Hlc};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use std::fmt;
 use std::num::NonZeroU64;
 
-/// What every record begins with: 16 bytes by chance. No value of an application does.
+/// Prefix of every record: 16 random bytes. No value of an application starts with them.
 const MAGIC: [u8; 16] = [
     0x9c, 0x51, 0xe3, 0x0f, 0xd8, 0x77, 0x4a, 0xb6, 0x83, 0x1d, 0xf4, 0x62, 0x2e, 0xc9, 0x05, 0xba,
 ];
 
-/// The format of what follows the magic.
+/// Format version of the bytes after the prefix.
 const FORMAT: u8 = 1;
 
 const INTENT: u8 = 1;
@@ -18,15 +18,15 @@ const COMMITTED: u8 = 3;
 const ABORTED: u8 = 4;
 const DONE: u8 = 5;
 
-/// What the keys of decision registers begin with. The rest is the transaction's number, in 32 hexadecimal digits.
+/// Prefix of the keys of decision registers. The rest of a key is the transaction's number in 32 hexadecimal digits.
 pub const REGISTERS: &[u8] = b"statestore/transactions/";
 
-/// The number of a transaction, which no other one has.
+/// The unique number of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TransactionId(pub u128);
 
 impl TransactionId {
-    /// The key at which is written what became of it.
+    /// Returns the key of the register that holds the decision.
     pub fn register(self) -> Bytes {
         let mut key = REGISTERS.to_vec();
         key.extend_from_slice(self.to_string().as_bytes());
@@ -46,52 +46,52 @@ impl fmt::Debug for TransactionId {
     }
 }
 
-/// A value that a transaction put in the place of another.
+/// A value that a transaction stored in the place of another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Record {
     /// A transaction is about to change the key.
     Intent(Intent),
     /// A transaction has deleted the key.
     Tombstone,
-    /// In a register: what became of the transaction.
+    /// In a register: the decision of the transaction.
     Decision(Decision),
 }
 
-/// What a transaction is going to make of a key.
+/// A planned change of a key by a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Intent {
-    /// Whose it is.
+    /// The transaction.
     pub id: TransactionId,
-    /// What the key holds if the transaction is not carried out, with its version; `None` if it is absent then.
+    /// Old value with its version, which stays if the transaction is aborted; `None` if the key is absent then.
     pub old: Option<(Bytes, Hlc)>,
-    /// What it holds if it is, and in how many milliseconds that expires; `None` if it is absent then.
+    /// New value with its expiry in milliseconds, if the transaction is committed; `None` if the key is absent then.
     pub new: Option<(Bytes, Option<NonZeroU64>)>,
 }
 
-/// What became of a transaction.
+/// Decision of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// It was carried out, though its intents may still stand at these keys.
+    /// The transaction is committed. Its intents may still exist at these keys.
     Committed(Vec<Bytes>),
-    /// It never will be.
+    /// The transaction is aborted and can never commit.
     Aborted,
-    /// It was carried out, and no intent is left.
+    /// The transaction is committed, and no intent is left.
     Done,
 }
 
-/// Whether a value begins as records do.
+/// Returns whether a value has the prefix of records.
 pub(crate) fn is_marked(value: &[u8]) -> bool {
     value.starts_with(&MAGIC)
 }
 
 impl Intent {
-    /// What the key holds for readers if the transaction is carried out. The version is that of the intent.
+    /// Returns the value for readers if the transaction is committed. The version is that of the intent.
     pub(super) fn after(&self, version: &Hlc) -> Option<Entry> {
         let (value, _) = self.new.as_ref()?;
         Some(Entry::new(value.clone(), version.clone()))
     }
 
-    /// What it holds if it is not.
+    /// Returns the value for readers if the transaction is aborted.
     pub(super) fn before(&self) -> Option<Entry> {
         let (value, version) = self.old.as_ref()?;
         Some(Entry::new(value.clone(), version.clone()))
@@ -99,7 +99,7 @@ impl Intent {
 }
 
 impl Record {
-    /// The record that a value is, if it is one. A value that only begins like one is a value.
+    /// Decodes a value. Returns `None` if it is not a record, even if it has the prefix of one.
     pub fn decode(value: &Bytes) -> Option<Self> {
         let mut rest = value
             .strip_prefix(&MAGIC)
@@ -118,7 +118,7 @@ impl Record {
         rest.0.is_empty().then_some(record)
     }
 
-    /// The value that stands for it in the store.
+    /// Encodes the record as a value.
     pub fn encode(&self) -> Bytes {
         let mut out = BytesMut::new();
         out.put_slice(&MAGIC);
@@ -162,7 +162,7 @@ fn put_bytes(out: &mut BytesMut, bytes: &[u8]) {
     out.put_slice(bytes);
 }
 
-/// What is not decoded yet.
+/// The bytes that are not decoded yet.
 struct Rest(Bytes);
 
 impl Rest {
@@ -250,7 +250,7 @@ mod tests {
             assert_eq!(Record::decode(&encoded), Some(record.clone()));
             for len in 0..encoded.len() {
                 let part = Record::decode(&encoded.slice(..len));
-                // A list of keys ends with any of them.
+                // A list of keys may end after any key.
                 let is_shorter_list =
                     matches!(part, Some(Record::Decision(Decision::Committed(_))));
                 assert!(part.is_none() || is_shorter_list, "{record:?} {len}");

@@ -1,4 +1,4 @@
-//! Waiting until a key holds no intent of somebody else.
+//! Waits until a key holds no intent of another transaction.
 use super::calls::{Calls, Found, backoff};
 use super::record::{Decision, Record, TransactionId};
 use super::{GRACE, PATIENCE, REMEMBERED, Set, Store};
@@ -7,16 +7,16 @@ use crate::{Condition, Entry};
 use bytes::Bytes;
 use std::time::Duration;
 
-/// What a key holds, and no transaction of somebody else is about to change.
+/// State of a key that no other transaction is about to change.
 #[derive(Debug, Clone)]
 pub struct Settled {
-    /// As it is stored: a value, a [tombstone](Record::Tombstone), nothing; or the intent of the transaction that asks.
+    /// The stored entry, if any: a value, a [tombstone](Record::Tombstone), or the intent of the calling transaction.
     pub stored: Option<Entry>,
     pub(super) since: Duration,
 }
 
 impl Settled {
-    /// What the key holds for readers.
+    /// Returns the value that readers see.
     pub fn entry(&self) -> Option<&Entry> {
         let entry = self.stored.as_ref()?;
         match Record::decode(&entry.value) {
@@ -25,7 +25,7 @@ impl Settled {
         }
     }
 
-    /// Whether a transaction has deleted the key, and the record of that is still there.
+    /// Returns whether the key holds the record of a deletion by a transaction.
     pub fn is_tombstone(&self) -> bool {
         let record = self
             .stored
@@ -35,20 +35,20 @@ impl Settled {
     }
 }
 
-/// Reads a key. If it holds an intent, waits for its transaction, aborts it if that takes too long, and puts in place what it
-/// decided.
+/// Reads a key. If the key holds an intent, waits for its transaction, aborts the transaction if that takes too long, and
+/// applies its decision.
 ///
-/// What is stored can be replaced by a [compare-and-set](crate::lock::CompareAndSet), be it a tombstone.
+/// The stored value, even a tombstone, can be replaced by a [compare-and-set](crate::lock::CompareAndSet).
 ///
 /// # Errors
-/// Those of the requests, and that it could not be had within the time.
+/// Returns the errors of the requests, or an error if the key is not settled within the time limit.
 pub async fn settle<S: Store>(store: &S, key: &[u8], timeout: Duration) -> Result<Settled, Error> {
     let calls = Calls::new(store, timeout);
     calls.settle(key, None).await
 }
 
 impl<S: Store> Calls<'_, S> {
-    /// The same for a transaction that may have an intent of its own there.
+    /// Like [`settle`], for a transaction that may have an intent of its own at the key.
     pub(super) async fn settle(
         &self,
         key: &[u8],
@@ -80,7 +80,7 @@ impl<S: Store> Calls<'_, S> {
                 Some(decision) if waited >= GRACE => {
                     self.put(key, &found, true).await?;
                     if let Decision::Committed(keys) = decision {
-                        // Whoever cannot do that leaves it to others.
+                        // If this client cannot finish, other clients do.
                         let _ = self.complete(id, &keys).await;
                     }
                 }
@@ -94,7 +94,7 @@ impl<S: Store> Calls<'_, S> {
         }
     }
 
-    /// Puts all values of somebody else's transaction in place, and notes that.
+    /// Puts all values of another transaction in place, and records that.
     pub(super) async fn complete(&self, id: TransactionId, keys: &[Bytes]) -> Result<(), Error> {
         for key in keys {
             let (stored, since) = self.get(key).await?;
@@ -107,7 +107,7 @@ impl<S: Store> Calls<'_, S> {
         self.note_done(id, REMEMBERED).await
     }
 
-    /// Finishes an intent, unless somebody else did that first.
+    /// Finishes an intent, unless another client did that first.
     pub(super) async fn put(
         &self,
         key: &[u8],
@@ -120,7 +120,7 @@ impl<S: Store> Calls<'_, S> {
         }
     }
 
-    /// Notes in its register that nothing is left of a transaction.
+    /// Records in the register of a transaction that no intent is left.
     pub(super) async fn note_done(
         &self,
         id: TransactionId,
@@ -138,7 +138,7 @@ impl<S: Store> Calls<'_, S> {
     }
 }
 
-/// The intent that was found, if it is one.
+/// Returns the intent, if the stored value is one.
 pub(super) fn intent(stored: Option<&Entry>, since: Duration) -> Option<Found> {
     let entry = stored?;
     match Record::decode(&entry.value) {

@@ -1,4 +1,4 @@
-//! A transaction, attempt after attempt.
+//! A transaction, as a series of attempts.
 use super::attempt::{Attempt, End};
 use super::calls::{Calls, backoff};
 use super::{LEAST_EXPIRY, LONGEST, MOST_OPERATIONS, REGISTERS, Store};
@@ -9,15 +9,18 @@ use statestore_protocol::TransactionOperation;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Carries out all operations of a transaction, or none.
+/// Executes all operations of a transaction, or none.
 ///
-/// An operation has no fencing token: it takes one of its own. Operations on one key get one version.
+/// Operations must not have a fencing token, since the transaction uses its own tokens. Operations on one key get one version.
 ///
-/// Dropping the future between two requests is as the end of the program: others abort or finish what it has begun.
+/// Dropping the future between two requests is like the end of the program: other clients abort or finish the transaction.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidArgument`] and [`ErrorKind::Unsupported`] for what cannot be done this way; those of the requests; and that it
-/// took too long. The outcome is [`Outcome::Unknown`] only if it is not known what the register says.
+/// - [`ErrorKind::InvalidArgument`] and [`ErrorKind::Unsupported`]: the transaction is not possible through intents.
+/// - The errors of the requests.
+/// - [`ErrorKind::TimedOut`]: the transaction took too long.
+///
+/// The outcome is [`Outcome::Unknown`] only if the content of the register is not known.
 pub async fn transact<S: Store>(
     store: &S,
     transaction: &Transaction,
@@ -44,7 +47,7 @@ pub async fn transact<S: Store>(
 
 const ACTION: &str = "a transaction through intents";
 
-/// The operations on each key, in their order. The keys have an order that all transactions share, so that no two wait for each
+/// Groups the operations by key, in their order. All transactions use the same order of keys, so that no two wait for each
 /// other.
 fn groups(operations: &[TransactionOperation]) -> Result<Vec<Vec<usize>>, Error> {
     if operations.is_empty() || operations.len() > MOST_OPERATIONS {

@@ -1,23 +1,25 @@
-//! Compare-and-set by a fence, as a sequence of requests without I/O.
+//! Compare-and-set by a fencing token, as a sequence of requests without I/O.
 use crate::error::Outcome;
 use crate::{Condition, Entry, Hlc};
 use bytes::Bytes;
 use statestore_protocol::hlc;
 
-/// Replaces a value that was read by one that was computed from it, unless somebody else did that first.
+/// A compare-and-set: replaces a value by one computed from it, unless another client changes the key first.
 ///
-/// [`Client::update`](crate::Client::update) does all of this; these are its steps for programs that bring their own
-/// transport, and for checking them against a model of the store. While [`request`](Self::request) gives a SET, it is to be
-/// sent, and its result to be handed to [`answered`](Self::answered).
+/// [`Client::update`](crate::Client::update) performs all steps. This type is for programs with a transport of their own, and
+/// for checks against a model of the store. While [`request`](Self::request) returns a SET, send it and pass its result to
+/// [`answered`](Self::answered).
 ///
-/// A value that is there is replaced in two steps. The first sets *the same value* with NEX and a fencing token just above
-/// the version that was read: it applies only while the value is unchanged, and from then on keeps everybody out who has
-/// read before. The second sets the new value with the same token: it is refused if somebody raised the fence higher in
-/// between. A value that is not there is created with NX, which is a compare-and-set by itself.
+/// An existing value is replaced in two steps:
 ///
-/// Somebody may have protected the key with a token that is higher than its version. Then an attempt ends with
-/// [`Progress::Outranked`], and the next one begins with [`outranking`](Self::outranking), whose token is also as high as the
-/// caller's clock.
+/// 1. A SET of *the same value* with NEX and a fencing token just above the version that was read. It applies only while the
+///    value is unchanged. From then on it excludes every client that read the key before.
+/// 2. A SET of the new value with the same token. The store rejects it if another client raised the fence in between.
+///
+/// An absent value is created with NX, which is a compare-and-set by itself.
+///
+/// The key may be protected with a token that is higher than its version. An attempt then ends with [`Progress::Outranked`].
+/// Start the next one with [`outranking`](Self::outranking), whose token is at least as high as the caller's clock.
 #[derive(Debug, Clone)]
 pub struct CompareAndSet {
     stage: Stage,
@@ -27,7 +29,7 @@ pub struct CompareAndSet {
 
 #[derive(Debug, Clone)]
 enum Stage {
-    /// Set the value again that was read.
+    /// Set the old value again, to raise the fence.
     Raise {
         old: Bytes,
     },
@@ -36,57 +38,57 @@ enum Stage {
     Done,
 }
 
-/// A SET to be sent.
+/// A SET that must be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     /// The value.
     pub value: Bytes,
-    /// When it applies.
+    /// Condition under which it applies.
     pub condition: Condition,
-    /// The fencing token to send with it.
+    /// Fencing token of the request.
     pub token: Hlc,
-    /// Whether it is the one that stores the new value.
+    /// Whether this SET stores the new value.
     pub is_write: bool,
 }
 
-/// What came of a SET.
+/// Result of a SET.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// It was applied, and the value has this version.
+    /// The SET was applied, and the value has this version.
     Applied(Hlc),
-    /// Its condition was not met.
+    /// The condition was not met.
     NotApplied,
-    /// The key is protected by a higher token.
+    /// A higher token protects the key.
     Refused,
-    /// There was no such answer.
+    /// No such response arrived.
     Failed {
-        /// Whether the SET may have been applied nevertheless.
+        /// Whether the SET may have been applied.
         outcome: Outcome,
-        /// Whether another attempt may have more luck.
+        /// Whether another attempt may succeed.
         may_pass: bool,
     },
 }
 
-/// What is known after an answer.
+/// State after a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// There is a next step.
+    /// A further step follows.
     Continue,
     /// The new value was stored with this version.
     Applied(Hlc),
-    /// Nothing was stored; read again.
+    /// No value was stored: read the key again.
     Conflict,
-    /// Nothing was stored, because the key is protected by a higher token; read again, and begin with
+    /// No value was stored, because a higher token protects the key. Read the key again, and start with
     /// [`CompareAndSet::outranking`].
     Outranked,
-    /// It cannot go on. If the outcome of the failed SET is unknown and it was [the one that
-    /// writes](Step::is_write), the new value may have been stored.
+    /// The attempt cannot continue. If the outcome of the failed SET is unknown and it was [the write](Step::is_write), the new
+    /// value may have been stored.
     Failed,
 }
 
 impl CompareAndSet {
-    /// Begins with what was read, the new value, and a timestamp of the caller whose node id nobody else uses and that was
-    /// not used for another attempt.
+    /// Starts with the entry that was read, the new value, and a timestamp of the caller. No other client may use its node id,
+    /// and no other attempt the timestamp.
     pub fn new(old: Option<Entry>, new: Bytes, timestamp: &Hlc) -> Self {
         let (stage, token) = match old {
             Some(Entry { value, version, .. }) => {
@@ -98,17 +100,17 @@ impl CompareAndSet {
         Self { stage, new, token }
     }
 
-    /// The same after an attempt was [outranked](Progress::Outranked): the token is not below `timestamp` either.
+    /// Starts after an attempt that was [outranked](Progress::Outranked), with a token that is at least `timestamp`.
     ///
-    /// That does not make it less safe. What keeps others out is that the store refuses lower tokens, and that no two attempts
-    /// have the same one; how high they are decides only who is refused.
+    /// A higher token is just as safe. The exclusion rests on two facts: the store rejects lower tokens, and no two attempts
+    /// have the same one. The height of the token only decides which attempt is rejected.
     pub fn outranking(old: Option<Entry>, new: Bytes, timestamp: &Hlc) -> Self {
         let mut this = Self::new(old, new, timestamp);
         this.token = this.token.max(timestamp.clone());
         this
     }
 
-    /// The same with the token of a lock's [`Guard`](crate::Guard), which must not be used for two attempts at a time.
+    /// Starts with the token of a lock's [`Guard`](crate::Guard), which must not be used for two attempts at a time.
     pub fn with_token(old: Option<Entry>, new: Bytes, token: Hlc) -> Self {
         let stage = match old {
             Some(Entry { value, .. }) => Stage::Raise { old: value },
@@ -117,7 +119,7 @@ impl CompareAndSet {
         Self { stage, new, token }
     }
 
-    /// The SET to be sent next; `None` at the end.
+    /// Returns the next SET; `None` at the end.
     pub fn request(&self) -> Option<Step> {
         let (value, condition, is_write) = match &self.stage {
             Stage::Raise { old } => (old, Condition::IfAbsentOrEqual, false),
@@ -133,7 +135,7 @@ impl CompareAndSet {
         })
     }
 
-    /// Takes the answer to the SET that [`request`](Self::request) gave.
+    /// Handles the response to the SET of [`request`](Self::request).
     pub fn answered(&mut self, answer: Answer) -> Progress {
         let stage = std::mem::replace(&mut self.stage, Stage::Done);
         match (stage, answer) {
@@ -144,7 +146,7 @@ impl CompareAndSet {
             (_, Answer::Applied(version)) => Progress::Applied(version),
             (_, Answer::NotApplied) => Progress::Conflict,
             (_, Answer::Refused) => Progress::Outranked,
-            // Raising a fence twice does no harm, storing a value twice may.
+            // Raising a fence twice is harmless; storing a value twice may not be.
             (stage, Answer::Failed { outcome, may_pass })
                 if may_pass
                     && (outcome == Outcome::NotDone || matches!(stage, Stage::Raise { .. })) =>
@@ -156,7 +158,7 @@ impl CompareAndSet {
     }
 }
 
-/// The token just above a version, made out to a name.
+/// Returns the token just above a version, with the node id of `name`.
 pub(crate) fn above(version: &Hlc, name: &Hlc) -> Hlc {
     let (wall_ms, counter) = hlc::next_after(0, Some((version.wall_ms(), version.counter())));
     name.at(wall_ms, counter)

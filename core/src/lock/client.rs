@@ -1,4 +1,4 @@
-//! What a client offers of leases, locks, elections and updates.
+//! Leases, locks, elections and updates of a client.
 use super::election::Election;
 use super::guard::Guard;
 use super::lease::Lease;
@@ -13,38 +13,40 @@ use crate::{Client, Entry};
 use bytes::Bytes;
 
 impl Client {
-    /// The lease of this name, which is a key of the store. Nothing is sent.
+    /// Returns the lease of this name, which is a key of the store. Sends no request.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] if the name is empty.
+    /// Returns [`ErrorKind::InvalidArgument`] if the name is empty.
     pub fn lease(&self, name: impl AsBytes) -> Result<Lease, Error> {
         self.lease_with(name, &LeaseOptions::default())
     }
 
-    /// The lease of this name. Nothing is sent.
+    /// Returns the lease of this name, with options. Sends no request.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] if the name is empty, or the options cannot work.
+    /// Returns [`ErrorKind::InvalidArgument`] if the name is empty or the options are invalid.
     pub fn lease_with(&self, name: impl AsBytes, options: &LeaseOptions) -> Result<Lease, Error> {
         Lease::new(self.clone(), name.as_ref(), options)
     }
 
-    /// Takes the lock of this name, which is a key of the store, and waits for it without a limit.
+    /// Takes the lock of this name, which is a key of the store. Waits for the lock without a time limit.
     ///
-    /// Dropping the future gives up: nothing stays held, nothing goes on renewing.
+    /// Dropping the future cancels the attempt: no lease stays held or renewed.
     pub async fn lock(&self, name: impl AsBytes) -> Result<Guard, Error> {
         self.lock_with(name, &LockOptions::default()).await
     }
 
-    /// Takes the lock of this name.
+    /// Takes the lock of this name, with options.
     ///
-    /// Dropping the future is as with [`lock`](Self::lock).
+    /// Dropping the future cancels the attempt, as with [`lock`](Self::lock).
     ///
     /// # Errors
-    /// [`ErrorKind::LockHeld`] if somebody else still has it when the time to wait is over, [`ErrorKind::NotALock`] if the
-    /// key holds something else than a lease, [`ErrorKind::InvalidArgument`] before anything is sent. A lost connection is
-    /// no error while there is time to wait; afterwards the error is that of the connection, or
-    /// [`ErrorKind::TimedOut`] if the store did not answer.
+    /// - [`ErrorKind::LockHeld`]: another client still holds the lock when the wait ends.
+    /// - [`ErrorKind::NotALock`]: the key holds something other than a lease.
+    /// - [`ErrorKind::InvalidArgument`]: the name or the options are invalid; no request is sent.
+    /// - [`ErrorKind::TimedOut`]: the store did not respond.
+    ///
+    /// A lost connection is no error while there is time to wait. Afterwards, the error is that of the connection.
     pub async fn lock_with(
         &self,
         name: impl AsBytes,
@@ -55,9 +57,9 @@ impl Client {
         lock::lock(self, &name, options).await
     }
 
-    /// Takes the lock, runs `work` and gives the lock back, which happens only after `work` has ended.
+    /// Takes the lock, runs `work` and releases the lock after `work` has ended.
     ///
-    /// `work` ends at its next `await` when the lock is lost, since its future is dropped.
+    /// If the lock is lost, `work` is dropped at its next `await`.
     ///
     /// ```no_run
     /// # async fn example(client: statestore::Client) -> Result<(), statestore::Error> {
@@ -74,9 +76,12 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// As [`lock_with`](Self::lock_with), if the lock could not be taken. The error of `work`, if it failed; nothing replaces
-    /// it. [`ErrorKind::LockLost`] with an unknown outcome if `work` succeeded, or was still running, and the lock was lost
-    /// before it was given back. That the lock could not be given back is no error: its lease ends by itself.
+    /// - The errors of [`lock_with`](Self::lock_with), if the lock could not be taken.
+    /// - The error of `work`, if it failed. No other error replaces it.
+    /// - [`ErrorKind::LockLost`] with an unknown outcome, if `work` succeeded or was still running, and the lock was lost
+    ///   before it was released.
+    ///
+    /// A failed release is no error: the lease expires.
     pub async fn with_lock<T, E: From<Error>>(
         &self,
         name: impl AsBytes,
@@ -86,7 +91,7 @@ impl Client {
         let guard = self.lock_with(name, options).await?;
         let done = tokio::select! {
             biased;
-            // First, so that the end of the work counts if both are there at once.
+            // First, so that the result of the work counts if the lock is lost at the same time.
             done = work(&guard) => done,
             _ = guard.lost() => {
                 return Err(guard.lost_error("working under the lock", Outcome::Unknown).into());
@@ -103,18 +108,18 @@ impl Client {
         }
     }
 
-    /// The election of this name, which is a key of the store. Nothing is sent.
+    /// Returns the election of this name, which is a key of the store. Sends no request.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] if the name is empty.
+    /// Returns [`ErrorKind::InvalidArgument`] if the name is empty.
     pub fn election(&self, name: impl AsBytes) -> Result<Election, Error> {
         self.election_with(name, &LockOptions::default())
     }
 
-    /// The election of this name. Nothing is sent.
+    /// Returns the election of this name, with options. Sends no request.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] if the name is empty, or the options cannot work.
+    /// Returns [`ErrorKind::InvalidArgument`] if the name is empty or the options are invalid.
     pub fn election_with(
         &self,
         name: impl AsBytes,
@@ -123,11 +128,11 @@ impl Client {
         Election::new(self.clone(), name.as_ref(), options)
     }
 
-    /// Changes a key by what it holds, without a lock: reads it, and writes it if it still has the version that was read.
+    /// Updates a key without a lock: reads it, and writes the new value if the key still has the version that was read.
     ///
-    /// `change` gets the entry, `None` if the key is absent, and returns the new value, or `None` for no change. It is
-    /// called again if another client changed the key in between, so it should do nothing but compute. The key keeps the time
-    /// that it has left, unless [`UpdateOptions::expires_in`] says otherwise.
+    /// `change` gets the entry, or `None` if the key is absent. It returns the new value, or `None` for no change. It is called
+    /// again if another client changed the key in between, so it should have no side effects. The key keeps its remaining time,
+    /// unless [`UpdateOptions::expires_in`] is set.
     ///
     /// ```no_run
     /// # async fn example(client: statestore::Client) -> Result<(), statestore::Error> {
@@ -141,19 +146,23 @@ impl Client {
     /// # }
     /// ```
     ///
-    /// A store without conditions on versions ([`Capabilities::conditions`](crate::Capabilities)) gets a fenced compare-and-set
-    /// instead. From the first update on, the key is fenced there: a SET or DEL without a token is refused, and all clients that
-    /// write the key should use `update`. See `docs/locks.md` for the limits.
+    /// On a store without conditions on versions ([`Capabilities::conditions`](crate::Capabilities)), the client uses a fenced
+    /// compare-and-set instead. The first update fences the key there: the store then rejects a SET or DEL without a token. So
+    /// all clients that write the key should use `update`. See `docs/locks.md` for the limits.
     ///
-    /// A key that a lock protects is updated with [`Guard::update`].
+    /// Use [`Guard::update`] for a key that a lock protects.
     ///
-    /// Dropping the future ends it between two steps; a write that has left may still be carried out.
+    /// Dropping the future ends the update between two steps; a write that was sent may still be executed.
     ///
     /// # Errors
-    /// As [`set`](Self::set) and [`get`](Self::get), also when the time is over and a request had failed for a reason that may
-    /// pass; [`ErrorKind::TimedOut`] if others changed the key each time; [`ErrorKind::FencingTokenRequired`] if the key is
-    /// fenced. On a store without conditions on versions, [`ErrorKind::FencingTokenLower`] if the key is protected with a token
-    /// that is ahead of the clock, which passes within a minute. If the outcome is unknown, the change may have been stored.
+    /// - The errors of [`set`](Self::set) and [`get`](Self::get). At the time-out, the error is that of the last request that
+    ///   failed for a transient reason.
+    /// - [`ErrorKind::TimedOut`]: other clients changed the key each time.
+    /// - [`ErrorKind::FencingTokenRequired`]: the key is fenced.
+    /// - [`ErrorKind::FencingTokenLower`]: on a store without conditions on versions, a token ahead of the clock protects the
+    ///   key. That ends within a minute.
+    ///
+    /// If the outcome is unknown, the change may have been stored.
     pub async fn update<V: AsBytes>(
         &self,
         key: impl AsBytes,
@@ -163,9 +172,9 @@ impl Client {
             .await
     }
 
-    /// Changes a key by what it holds.
+    /// Updates a key without a lock, with options.
     ///
-    /// Dropping the future ends it between two steps; a write that has left may still be carried out.
+    /// Dropping the future ends the update between two steps; a write that was sent may still be executed.
     pub async fn update_with<V: AsBytes>(
         &self,
         key: impl AsBytes,
@@ -176,12 +185,12 @@ impl Client {
         update::update(self, None, key.as_ref(), options, change).await
     }
 
-    /// Changes a key by what it holds, where the new value takes its time, as when another thread computes it.
+    /// Updates a key without a lock, with a future that computes the new value, for example on another thread.
     ///
-    /// The time that `change` takes counts as time of the update, and the longer it is, the likelier somebody else is
-    /// faster.
+    /// The time that `change` takes counts towards the time-out. The longer it takes, the more likely another client changes
+    /// the key first.
     ///
-    /// Dropping the future ends it between two steps; a write that has left may still be carried out.
+    /// Dropping the future ends the update between two steps; a write that was sent may still be executed.
     pub async fn update_async<V: AsBytes, F: Future<Output = Option<V>>>(
         &self,
         key: impl AsBytes,

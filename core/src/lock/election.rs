@@ -1,4 +1,4 @@
-//! Elections: a lock whose holder proclaims a value.
+//! Elections: a lock whose holder publishes a value.
 use super::guard::{Guard, Release};
 use super::holder::Holder;
 use super::lease::{self, Holding};
@@ -11,14 +11,14 @@ use crate::{Client, DelOptions, SetOutcome};
 use bytes::{BufMut, Bytes, BytesMut};
 use std::time::Duration;
 
-/// What follows the name of an election in the key of its leader's record.
+/// Suffix of the election's name that forms the key of the leader's record.
 const RECORD: &[u8] = b"/leader";
 
-/// An election by its name.
+/// An election, identified by its name.
 ///
-/// The name is the key of a lock, and whoever holds the lock is the leader. The key `{name}/leader` holds what the leader
-/// proclaims: the name of the holder, a line feed, and the value. It is written under the fence of the lock, and whoever
-/// reads it compares the holder's name with the one in the lock, so that the record of a former leader counts for nothing.
+/// The name is the key of a lock, and the holder of the lock is the leader. The key `{name}/leader` holds the leader's record:
+/// the name of the holder, a line feed, and the value. The record is written under the fence of the lock. A reader compares the
+/// holder's name with that in the lock, and so ignores the record of a former leader.
 #[derive(Debug, Clone)]
 pub struct Election {
     pub(super) client: Client,
@@ -27,13 +27,13 @@ pub struct Election {
     options: LockOptions,
 }
 
-/// Who leads.
+/// The leader of an election.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leader {
     /// The holder of the lock.
     pub holder: Holder,
-    /// What it proclaims; `None` if it did not do so yet.
+    /// Value published by the leader; `None` if it has not published one yet.
     pub value: Option<Bytes>,
 }
 
@@ -48,12 +48,12 @@ impl Election {
         })
     }
 
-    /// Waits until it is elected, and proclaims a value.
+    /// Waits until this client is elected, and publishes a value.
     ///
-    /// Dropping the future gives up.
+    /// Dropping the future ends the candidacy.
     ///
     /// # Errors
-    /// As [`Client::lock_with`]. If the value cannot be proclaimed, the lead is given back.
+    /// Returns the errors of [`Client::lock_with`]. If the value cannot be published, the leadership is released.
     pub async fn campaign(&self, value: impl AsBytes) -> Result<Leadership, Error> {
         let guard = lock::lock(&self.client, &self.name, &self.options).await?;
         let leadership = Leadership {
@@ -64,9 +64,9 @@ impl Election {
         Ok(leadership)
     }
 
-    /// Who leads now.
+    /// Returns the current leader.
     ///
-    /// Dropping the future takes the request back; nothing is changed by it.
+    /// Dropping the future withdraws the request, which changes nothing.
     pub async fn leader(&self) -> Result<Option<Leader>, Error> {
         let lease = &self.options.lease;
         let Some(holding) = lease::holding(&self.client, &self.name, lease).await? else {
@@ -79,15 +79,15 @@ impl Election {
     }
 }
 
-/// What a record proclaims, if it is of this holder.
+/// Returns the value of a record, if this holder wrote it.
 fn proclaimed(record: &Bytes, holder: &Holder) -> Option<Bytes> {
     let end = record.iter().position(|&byte| byte == b'\n')?;
     (record[..end] == holder.name()[..]).then(|| record.slice(end + 1..))
 }
 
-/// Leads, for as long as its guard is valid.
+/// The leadership of an election, for as long as its guard is valid.
 ///
-/// Dropping it gives the lead back in the background, as dropping a [`Guard`] does.
+/// Dropping it releases the leadership in the background, as dropping a [`Guard`] does.
 #[derive(Debug)]
 pub struct Leadership {
     guard: Guard,
@@ -95,17 +95,17 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// The guard of the lock, with its token, for writing in the name of the leader.
+    /// Returns the guard of the lock, with its token, for writes on behalf of the leader.
     pub fn guard(&self) -> &Guard {
         &self.guard
     }
 
-    /// Replaces the proclaimed value.
+    /// Replaces the published value.
     ///
-    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
+    /// Dropping the future withdraws the request if it was not sent; otherwise it may still be executed.
     ///
     /// # Errors
-    /// As [`Guard::set`].
+    /// Returns the errors of [`Guard::set`].
     pub async fn proclaim(&self, value: impl AsBytes) -> Result<SetOutcome, Error> {
         let (holder, value) = (self.guard.holder().name(), value.as_ref());
         let mut record = BytesMut::with_capacity(holder.len() + 1 + value.len());
@@ -115,41 +115,42 @@ impl Leadership {
         self.guard.set(&self.record, record).await
     }
 
-    /// Withdraws the proclaimed value and gives the lead back.
+    /// Withdraws the published value and releases the leadership.
     ///
-    /// Returns at the latest when the lead is not certain any more. Dropping the future gives the lead back in the background.
+    /// Returns at the latest when the leadership is no longer certain. Dropping the future releases the leadership in the
+    /// background.
     ///
     /// # Errors
-    /// The lead could not be given back: it ends when its lease is over. A value that could not be withdrawn does not
-    /// count any more without its holder, and the next leader replaces it.
+    /// Returns an error if the leadership could not be released: it ends when its lease expires. A value that could not be
+    /// withdrawn is ignored without its holder, and the next leader replaces it.
     pub async fn resign(self) -> Result<Release, Error> {
         self.resign_within(Duration::MAX).await
     }
 
-    /// As [`resign`](Self::resign), and waits at most so long. Giving the lead back goes on in the background then.
+    /// Resigns as [`resign`](Self::resign) does, and waits for `timeout` at most. The release then continues in the background.
     ///
     /// # Errors
-    /// As [`resign`](Self::resign); [`ErrorKind::TimedOut`] with an unknown outcome if the time is over.
+    /// Returns the errors of [`resign`](Self::resign), or [`ErrorKind::TimedOut`] with an unknown outcome at the time-out.
     pub async fn resign_within(self, timeout: Duration) -> Result<Release, Error> {
         let deadline = Deadline::after(timeout);
         self.withdraw(&deadline).await;
         self.guard.release_within(deadline.left()).await
     }
 
-    /// Resigns at the end of work that succeeded, as [`Guard::finish`] gives a lease back.
+    /// Resigns at the end of work that succeeded, as [`Guard::finish`] releases a lease.
     ///
-    /// Dropping the future gives the lead back in the background.
+    /// Dropping the future releases the leadership in the background.
     ///
     /// # Errors
-    /// As there.
+    /// Returns the errors of [`Guard::finish`].
     pub async fn finish(self) -> Result<(), Error> {
         self.finish_within(Duration::MAX).await
     }
 
-    /// As [`finish`](Self::finish), and waits at most so long. Giving the lead back goes on in the background then.
+    /// Resigns as [`finish`](Self::finish) does, and waits for `timeout` at most. The release then continues in the background.
     ///
     /// # Errors
-    /// As there.
+    /// Returns the errors of [`Guard::finish`].
     pub async fn finish_within(self, timeout: Duration) -> Result<(), Error> {
         if let Some(loss) = self.guard.loss() {
             return Err(loss);
@@ -159,7 +160,7 @@ impl Leadership {
         if self.guard.is_valid() {
             return self.guard.finish_within(deadline.left()).await;
         }
-        // It was led until the work was over.
+        // The leadership lasted until the work had ended.
         tracing::warn!("a lead could not be given back in its time");
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! A lease that is held.
+//! A held lease.
 use super::action;
 use super::holder::Holder;
 use super::keeper::Command;
@@ -14,24 +14,24 @@ use tokio::time::Instant;
 
 const WORKING: &str = "working under the lock";
 
-/// What giving a lease back found.
+/// Result of a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Release {
     /// The lease was held, and is free now.
     Released,
-    /// It was not held any more: it had ended, or somebody else has it.
+    /// The lease was no longer held: it had expired, or another client holds it.
     NotHeld,
 }
 
-/// Holds a lease, and knows when it does not hold it any more.
+/// A held lease, which detects when it is lost.
 ///
-/// It renews the lease as [`LeaseOptions::renewal`](super::LeaseOptions::renewal) says. Dropping it stops that and gives
-/// the lease back in the background; the log is told if that was not possible. [`release`](Self::release) does the same
-/// and waits for it.
+/// The guard renews the lease according to [`LeaseOptions::renewal`](super::LeaseOptions::renewal). Dropping it stops the
+/// renewal and releases the lease in the background; a failure is logged. [`release`](Self::release) does the same and waits
+/// for the result.
 ///
-/// What is done between [`is_valid`](Self::is_valid) and its effect on the world can still come too late: the process
-/// may be stopped for minutes in between. Writes to the store that are made with the guard are safe nevertheless, since
-/// the store itself refuses them once a newer holder has written.
+/// An action after a check of [`is_valid`](Self::is_valid) can still come too late: the process may be stopped for minutes in
+/// between. Writes to the store through the guard are safe: the store rejects them once a newer holder has written the same
+/// key.
 #[derive(Debug)]
 pub struct Guard {
     client: Client,
@@ -40,9 +40,9 @@ pub struct Guard {
     token: Hlc,
     validity: Arc<Validity>,
     keeper: mpsc::Sender<Command>,
-    /// Somebody else wanted the lock as well.
+    /// Present if other clients wanted the lock.
     turn: Option<Turn>,
-    /// Held by the update that runs, on a store without conditions on versions.
+    /// Held by the running update, on a store without conditions on versions.
     updates: Mutex<()>,
 }
 
@@ -72,62 +72,61 @@ impl Guard {
         self
     }
 
-    /// The key of the lease.
+    /// Returns the key of the lease.
     pub fn name(&self) -> &[u8] {
         &self.name
     }
 
-    /// The name under which it is held.
+    /// Returns the name under which the lease is held.
     pub fn holder(&self) -> &Holder {
         &self.holder
     }
 
-    /// The fencing token: the version that the lease got when it was taken. Each later holder gets a higher one.
+    /// Returns the fencing token: the version of the lease when it was taken. Each later holder gets a higher one.
     ///
-    /// It stays the same through all renewals, although each of them gives the key of the lease a new version. So it can
-    /// be handed to others who write on behalf of the holder, in any order.
+    /// The token stays the same through all renewals, although each of them gives the key of the lease a new version. You can
+    /// pass it to other writers that act on behalf of the holder, in any order.
     pub fn token(&self) -> &Hlc {
         &self.token
     }
 
-    /// Whether the lease is certainly still held. Once this was `false` it stays so.
+    /// Returns whether the lease is certainly still held. Once it returns `false`, it always does.
     pub fn is_valid(&self) -> bool {
         self.validity.is_valid()
     }
 
-    /// Until when the lease is certainly held, if it is not renewed before.
+    /// Returns the time until which the lease is certainly held, unless it is renewed before.
     pub fn valid_until(&self) -> Instant {
         self.validity.until()
     }
 
-    /// Refuses with [`ErrorKind::LockLost`] if the lease may not be held any more.
+    /// Returns [`ErrorKind::LockLost`] if the lease may no longer be held.
     pub fn check(&self) -> Result<(), Error> {
         self.left("holding the lease").map(drop)
     }
 
-    /// Ready as soon as the lease is not certainly held any more, with the reason. The future keeps nothing alive and can
-    /// be awaited in any task; it is also ready once the guard was released or dropped.
+    /// Waits until the lease is no longer certainly held, and returns the reason. The future keeps nothing alive and can be
+    /// awaited in any task. It also completes when the guard is released or dropped.
     pub fn lost(&self) -> impl Future<Output = LostReason> + Send + 'static + use<> {
         self.validity.over()
     }
 
-    /// Why the lease is not certainly held any more; `None` while the guard is valid.
+    /// Returns the reason why the lease is no longer certainly held; `None` while the guard is valid.
     pub fn lost_reason(&self) -> Option<LostReason> {
         self.validity.lost_reason()
     }
 
-    /// Why the last renewal failed or the lease was lost, in detail, if that is so and there is more to say than that its
-    /// time was over.
+    /// Returns the error behind the loss of the lease, or that of the last renewal if it failed; `None` if the lease only expired.
     pub fn reason(&self) -> Option<Error> {
         self.validity.reason()
     }
 
-    /// Renews the lease now, besides what the guard does by itself, and gives the version of its key.
+    /// Renews the lease now, in addition to the automatic renewals, and returns the version of its key.
     ///
-    /// Dropping the future does not take the renewal back.
+    /// Dropping the future does not cancel the renewal.
     ///
     /// # Errors
-    /// The request failed, which does not mean that the lease is lost; or it is lost ([`ErrorKind::LockLost`]).
+    /// Returns the error of the request, which does not mean that the lease is lost, or [`ErrorKind::LockLost`] if it is.
     pub async fn renew(&self) -> Result<Hlc, Error> {
         let (reply, renewed) = oneshot::channel();
         if self.keeper.send(Command::Renew(reply)).await.is_ok()
@@ -138,24 +137,24 @@ impl Guard {
         Err(self.lost_error("renewing the lease", Outcome::NotDone))
     }
 
-    /// Stops renewing and gives the lease back.
+    /// Stops the renewal and releases the lease.
     ///
-    /// Returns at the latest when the lease is not certain any more. Giving it back goes on if the future is dropped, and is retried until
-    /// the lease must have ended by itself.
+    /// Returns at the latest when the lease is no longer certain. The release continues if the future is dropped. It is retried
+    /// until the lease must have expired.
     ///
     /// # Errors
-    /// As [`release_within`](Self::release_within).
+    /// Returns the errors of [`release_within`](Self::release_within).
     pub async fn release(self) -> Result<Release, Error> {
         self.release_within(Duration::MAX).await
     }
 
-    /// Stops renewing and gives the lease back, and waits for that at most so long.
+    /// Stops the renewal and releases the lease, and waits for `timeout` at most.
     ///
     /// # Errors
-    /// The store refused; [`ErrorKind::TimedOut`] with an unknown outcome if the time is over. Giving the lease back goes on in the
-    /// background then, and the lease ends when its time is over.
+    /// Returns the error of the store, or [`ErrorKind::TimedOut`] with an unknown outcome at the time-out. The release then
+    /// continues in the background, and the lease expires at the latest.
     pub async fn release_within(self, timeout: Duration) -> Result<Release, Error> {
-        // A lease that was lost is given back in the background.
+        // A lost lease is released in the background.
         let Some(left) = self.validity.left() else {
             return Ok(Release::NotHeld);
         };
@@ -188,35 +187,35 @@ impl Guard {
         }
     }
 
-    /// What work under the lease ends with although it succeeded: [`ErrorKind::LockLost`] with an unknown outcome, if the
-    /// lease is not certainly held any more.
+    /// Returns the error of work that succeeded after the lease was lost; `None` while the lease is certainly held. The error
+    /// is [`ErrorKind::LockLost`] with an unknown outcome.
     pub fn loss(&self) -> Option<Error> {
         (!self.is_valid()).then(|| self.lost_error(WORKING, Outcome::Unknown))
     }
 
-    /// Gives the lease back at the end of work that succeeded. An answer that the lease could not be given back is no
-    /// error: the log is told, and it ends by itself.
+    /// Releases the lease at the end of work that succeeded. A failed release is no error: it is logged, and the lease expires.
     ///
-    /// Returns at the latest when the lease is not certain any more. Giving it back goes on if the future is dropped.
+    /// Returns at the latest when the lease is no longer certain. The release continues if the future is dropped.
     ///
     /// # Errors
-    /// [`ErrorKind::LockLost`] with an unknown outcome if the lease was lost before, so that the work, or a part of it, was
-    /// done without its protection.
+    /// Returns [`ErrorKind::LockLost`] with an unknown outcome if the lease was lost before, so that at least a part of the
+    /// work was not protected.
     pub async fn finish(self) -> Result<(), Error> {
         self.finish_within(Duration::MAX).await
     }
 
-    /// As [`finish`](Self::finish), and waits at most so long. Giving the lease back goes on in the background then.
+    /// Releases the lease as [`finish`](Self::finish) does, and waits for `timeout` at most. The release then continues in the
+    /// background.
     ///
     /// # Errors
-    /// As [`finish`](Self::finish).
+    /// Returns the errors of [`finish`](Self::finish).
     pub async fn finish_within(self, timeout: Duration) -> Result<(), Error> {
         if let Some(loss) = self.loss() {
             return Err(loss);
         }
         let (name, until) = (self.name.clone(), self.valid_until());
         match self.release_within(timeout).await {
-            // What is found gone before it can have ended by itself was taken away.
+            // A lease that is gone before it can have expired was taken by another client.
             Ok(Release::NotHeld) if Instant::now() < until => {
                 let reason = "the lease is lost: it was found gone when it was to be given back";
                 let action = action(WORKING, &name);
@@ -231,15 +230,15 @@ impl Guard {
         Ok(())
     }
 
-    /// Stops renewing and leaves the lease to its time, or to somebody who knows the holder's name and renews it.
+    /// Stops the renewal and keeps the lease until it expires, or until a program with the holder's name renews it.
     ///
-    /// Dropping the future before it has ended gives the lease back, as dropping the guard does.
+    /// Dropping the future before it completes releases the lease, as dropping the guard does.
     pub async fn leave(self) {
-        // If nobody takes the command, there is nothing to stop.
+        // If no task receives the command, there is nothing to stop.
         let _ = self.keeper.send(Command::Leave).await;
     }
 
-    /// The client with which it was taken.
+    /// Returns the client that took the lease.
     pub fn client(&self) -> &Client {
         &self.client
     }
@@ -248,7 +247,7 @@ impl Guard {
         &self.updates
     }
 
-    /// What is left of the time for which the lease is certainly held.
+    /// Returns the time for which the lease is certainly held.
     pub(super) fn left(&self, verb: &str) -> Result<Duration, Error> {
         self.validity
             .left()

@@ -1,9 +1,8 @@
-//! Writes in the name of a lease.
+//! Writes on behalf of a lease.
 //!
-//! Each of them carries the guard's fencing token, is refused without being sent when the lease is not certainly held
-//! any more, and does not wait for its answer longer than the lease was certain to be held when it began. A message that
-//! is on its way nevertheless when the lease ends meets the fence: the store refuses it as soon as a newer holder has
-//! written the same key.
+//! Each write carries the guard's fencing token. It is rejected without being sent if the lease is no longer certainly held. It
+//! waits for its response only as long as the lease was certain to be held when it began. A message may still be on its way
+//! when the lease ends. The store rejects it by the fence once a newer holder has written the same key.
 use super::Guard;
 use super::update::{self, UpdateOptions, UpdateOutcome};
 use crate::AsBytes;
@@ -14,20 +13,21 @@ use std::time::Duration;
 pub(super) const WRITING: &str = "writing under the lease";
 
 impl Guard {
-    /// Stores a value, whatever was there before, and protects the key: from now on it is written and deleted only with
-    /// this guard's token or a higher one.
+    /// Stores a value unconditionally, and protects the key. From then on, the key can be written and deleted only with this
+    /// guard's token or a higher one.
     ///
-    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
+    /// Dropping the future withdraws the request if it was not sent; otherwise it may still be executed.
     ///
     /// # Errors
-    /// As [`Client::set`](crate::Client::set); [`ErrorKind::LockLost`] if the lease is not certainly held any more.
+    /// Returns the errors of [`Client::set`](crate::Client::set), or [`ErrorKind::LockLost`] if the lease is no longer
+    /// certainly held.
     pub async fn set(&self, key: impl AsBytes, value: impl AsBytes) -> Result<SetOutcome, Error> {
         self.set_with(key, value, &SetOptions::default()).await
     }
 
-    /// Stores a value under conditions; the options must not have a fencing token.
+    /// Stores a value, with options, which must not contain a fencing token.
     ///
-    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
+    /// Dropping the future withdraws the request if it was not sent; otherwise it may still be executed.
     pub async fn set_with(
         &self,
         key: impl AsBytes,
@@ -44,16 +44,16 @@ impl Guard {
         result.map_err(|error| self.explain(error))
     }
 
-    /// Deletes a key, and with it its protection.
+    /// Deletes a key together with its protection.
     ///
-    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
+    /// Dropping the future withdraws the request if it was not sent; otherwise it may still be executed.
     pub async fn del(&self, key: impl AsBytes) -> Result<DelOutcome, Error> {
         self.del_with(key, &DelOptions::default()).await
     }
 
-    /// Deletes a key; the options must not have a fencing token.
+    /// Deletes a key, with options, which must not contain a fencing token.
     ///
-    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
+    /// Dropping the future withdraws the request if it was not sent; otherwise it may still be executed.
     pub async fn del_with(
         &self,
         key: impl AsBytes,
@@ -64,16 +64,16 @@ impl Guard {
         result.map_err(|error| self.explain(error))
     }
 
-    /// Deletes a key if it holds this value, and with it its protection.
+    /// Deletes a key together with its protection, if it holds this value.
     ///
-    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
+    /// Dropping the future withdraws the request if it was not sent; otherwise it may still be executed.
     pub async fn vdel(&self, key: impl AsBytes, value: impl AsBytes) -> Result<VdelOutcome, Error> {
         self.vdel_with(key, value, &DelOptions::default()).await
     }
 
-    /// Deletes a key if it holds this value; the options must not have a fencing token.
+    /// Deletes a key if it holds this value, with options, which must not contain a fencing token.
     ///
-    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
+    /// Dropping the future withdraws the request if it was not sent; otherwise it may still be executed.
     pub async fn vdel_with(
         &self,
         key: impl AsBytes,
@@ -85,13 +85,14 @@ impl Guard {
         result.map_err(|error| self.explain(error))
     }
 
-    /// Changes a key by what it holds, as [`Client::update`](crate::Client::update) does, and protects it with this guard's token.
+    /// Updates a key as [`Client::update`](crate::Client::update) does, and protects it with this guard's token.
     ///
-    /// Dropping the future ends it between two requests; a write that has left may still be carried out.
+    /// Dropping the future ends the update between two requests; a write that was sent may still be executed.
     ///
     /// # Errors
-    /// As there; [`ErrorKind::LockLost`] if the lease is not certainly held any more;
-    /// [`ErrorKind::FencingTokenLower`] if a newer holder has written the key.
+    /// - The errors of [`Client::update`](crate::Client::update).
+    /// - [`ErrorKind::LockLost`]: the lease is no longer certainly held.
+    /// - [`ErrorKind::FencingTokenLower`]: a newer holder has written the key.
     pub async fn update<V: AsBytes>(
         &self,
         key: impl AsBytes,
@@ -101,9 +102,9 @@ impl Guard {
             .await
     }
 
-    /// Changes a key by what it holds, and protects it with this guard's token.
+    /// Updates a key, with options, and protects it with this guard's token.
     ///
-    /// Dropping the future ends it between two requests; a write that has left may still be carried out.
+    /// Dropping the future ends the update between two requests; a write that was sent may still be executed.
     pub async fn update_with<V: AsBytes>(
         &self,
         key: impl AsBytes,
@@ -114,10 +115,9 @@ impl Guard {
         self.update_async(key, options, change).await
     }
 
-    /// Changes a key by what it holds, as [`Client::update_async`](crate::Client::update_async) does, and protects it with this
-    /// guard's token.
+    /// Updates a key as [`Client::update_async`](crate::Client::update_async) does, and protects it with this guard's token.
     ///
-    /// Dropping the future ends it between two requests; a write that has left may still be carried out.
+    /// Dropping the future ends the update between two requests; a write that was sent may still be executed.
     pub async fn update_async<V: AsBytes, F: Future<Output = Option<V>>>(
         &self,
         key: impl AsBytes,
@@ -138,7 +138,7 @@ impl Guard {
         })
     }
 
-    /// The token and the time that a write gets now.
+    /// Returns the token and the time limit of a write that starts now.
     fn permit(
         &self,
         given: Option<&Hlc>,
@@ -153,7 +153,7 @@ impl Guard {
         Ok((self.token().clone(), timeout.min(left)))
     }
 
-    /// A write that ended with the lease says so.
+    /// Adds to the error of a write that timed out that the lease ended.
     fn explain(&self, error: Error) -> Error {
         if error.kind() != ErrorKind::TimedOut || self.is_valid() {
             return error;

@@ -1,27 +1,31 @@
-//! Who holds a lock: the value of its key.
+//! The holder of a lock, which is the value of its key.
 use bytes::Bytes;
 use std::fmt;
 use std::time::Duration;
 
-/// The longest client id that MQTT can express, in bytes; no holder of any client library has a longer name.
+/// Maximum length of a client id in MQTT, in bytes. No client library uses longer holder names.
 const LONGEST: usize = 65_535;
 
-/// The name under which a lock is held.
+/// Name under which a lock is held.
 ///
-/// This library makes names of the form `{name}/{session}/{number}/{lease in ms}`: the name that
-/// [`LeaseOptions::holder`](super::LeaseOptions::holder) gives, or the client id; 16 hexadecimal digits that no other session has; and a
-/// number that each attempt has for itself. Waiting clients learn from it how long the lease can last at most. Other libraries use the
-/// client id alone, or what their caller says.
+/// This library creates names of the form `{name}/{session}/{number}/{lease in ms}`:
+///
+/// - the name of [`LeaseOptions::holder`](super::LeaseOptions::holder), or the client id;
+/// - 16 hexadecimal digits that no other session has;
+/// - a number that no other attempt of the session has;
+/// - the duration of the lease, from which waiting clients derive when it ends at the latest.
+///
+/// Other libraries use the client id alone, or a name from their caller.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Holder {
     name: Bytes,
 }
 
 impl Holder {
-    /// A name that no other attempt has.
+    /// Creates a name that no other attempt has.
     pub(super) fn unique(name: &str, session: &str, number: u64, lease: Duration) -> Self {
         let lease_ms = lease.as_nanos().div_ceil(1_000_000);
-        // A client id may have control characters, the name of a holder has none.
+        // A client id may contain control characters; the name of a holder contains none.
         let name = name.replace(char::is_control, "_");
         Self {
             name: format!("{name}/{session}/{number}/{lease_ms}").into(),
@@ -32,17 +36,17 @@ impl Holder {
         Self { name }
     }
 
-    /// The name, as it stands in the store.
+    /// Returns the name as it is stored.
     pub fn name(&self) -> &Bytes {
         &self.name
     }
 
-    /// The name that the holder gave itself, or its MQTT client id, if it is of this library.
+    /// Returns the name chosen by the holder, or its MQTT client id, if this library created the name.
     pub fn client_id(&self) -> Option<&str> {
         self.parts().map(|(client_id, _)| client_id)
     }
 
-    /// How long its lease lasts after each renewal, if it is of this library.
+    /// Returns the duration of the lease after each renewal, if this library created the name.
     pub(super) fn lease(&self) -> Option<Duration> {
         self.parts().map(|(_, lease)| lease)
     }
@@ -61,11 +65,11 @@ impl Holder {
     }
 }
 
-/// The longest suffix that makes a name unique, in bytes.
+/// Maximum length of the suffix that makes a name unique, in bytes.
 const SUFFIX_MAX: usize = "/0123456789abcdef/18446744073709551615/86400000".len();
 
-/// Whether a name can be that of a holder: as it is, or with a suffix. Every client library uses the MQTT client id, or a text that
-/// contains it.
+/// Returns whether a name can be that of a holder: unchanged, or with a suffix. Every client library uses the MQTT client id,
+/// or a text that contains it.
 pub(super) fn is_possible(name: &[u8], as_it_is: bool) -> bool {
     let suffix = if as_it_is { 0 } else { SUFFIX_MAX };
     !name.is_empty()
@@ -74,7 +78,7 @@ pub(super) fn is_possible(name: &[u8], as_it_is: bool) -> bool {
 }
 
 impl fmt::Display for Holder {
-    /// Escaped, and shortened if it is long.
+    /// Writes the name escaped, and shortened if it is long.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 128;
         let dots = if self.name.len() > SHOWN { "…" } else { "" };

@@ -1,4 +1,4 @@
-//! SET under the condition of a version, on stores that have no such condition.
+//! SET with a condition on the version, for stores without such conditions.
 use super::cas::{CompareAndSet, Progress};
 use super::invalid;
 use super::options::certain;
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 const SETTING: &str = "SET";
 
-/// Replaces what the key held when it had this version, by the steps of [`CompareAndSet`].
+/// Replaces the value that the key had at this version, by the steps of [`CompareAndSet`].
 pub(crate) async fn set_if_version(
     client: &Client,
     key: &[u8],
@@ -63,18 +63,18 @@ struct Set<'a> {
     deadline: &'a Deadline,
 }
 
-/// What the key holds.
+/// The value that was read.
 enum Found {
-    /// What it held when it had the version.
+    /// The entry with the requested version.
     Same(Entry),
-    /// Something of another version, or nothing.
+    /// An entry with another version, or none.
     Other(Option<Hlc>),
 }
 
-/// What came of one attempt.
+/// Result of one attempt.
 enum Attempt {
     Ended(SetOutcome),
-    /// The key is protected by a higher token, which this error says.
+    /// A higher token protects the key, as this error reports.
     Outranked(Error),
 }
 
@@ -83,7 +83,7 @@ impl Set<'_> {
         if let Attempt::Ended(outcome) = self.attempt(CompareAndSet::new).await? {
             return Ok(outcome);
         }
-        // Somebody gave the token by hand, or is replacing the same version, which that makes another one.
+        // A caller chose the token, or another client replaces the same version, which then gets a new version.
         match self.attempt(CompareAndSet::outranking).await? {
             Attempt::Ended(outcome) => Ok(outcome),
             Attempt::Outranked(error) => match self.read().await? {
@@ -163,7 +163,7 @@ impl Set<'_> {
     }
 }
 
-/// The new value certainly was not stored.
+/// Marks an error with a known outcome: the new value was not stored.
 fn not_done(error: Error) -> Error {
     error.with_outcome(Outcome::NotDone)
 }

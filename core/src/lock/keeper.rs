@@ -1,7 +1,7 @@
-//! The task behind a lease: it takes it, renews it and gives it back, one request at a time and in this order.
+//! The task of a lease: it takes, renews and releases the lease, with one request at a time.
 //!
-//! Because one task does all three, no renewal is under way when the lease is given back, and whatever becomes of the
-//! caller (it gives up waiting, drops the guard, panics) the task sees it and cleans up.
+//! Because one task does all three, no renewal is under way when the lease is released. The caller may give up waiting, drop
+//! the guard or panic: the task notices and cleans up.
 use super::guard::{Guard, Release};
 use super::holder::Holder;
 use super::options::LeaseOptions;
@@ -21,25 +21,25 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// The bounds of the delay between attempts to give a lease back.
+/// Bounds of the delay between attempts to release a lease.
 const GIVE_BACK_DELAY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
-/// The bounds of the delay after a renewal that failed, as parts of the interval between renewals.
+/// Bounds of the delay after a failed renewal, as divisors of the renewal interval.
 const RETRY_PARTS: (u32, u32) = (32, 4);
 
-/// What the guard asks for. That nobody can ask any more means: give the lease back.
+/// A command of the guard. A closed channel means: release the lease.
 #[derive(Debug)]
 pub(super) enum Command {
     /// Renew now.
     Renew(oneshot::Sender<Result<Hlc, Error>>),
-    /// Stop renewing, give the lease back.
+    /// Stop renewing, release the lease.
     Release(oneshot::Sender<Result<Release, Error>>),
-    /// Stop renewing, leave the lease as it is.
+    /// Stop renewing, keep the lease as it is.
     Leave,
 }
 
-/// Makes one attempt to take a lease; `None` if somebody else has it.
+/// Makes one attempt to take a lease. Returns `None` if another client holds it.
 ///
-/// Dropping the future undoes what it did.
+/// Dropping the future releases a lease that was taken.
 pub(super) async fn acquire(
     client: &Client,
     name: &Bytes,
@@ -77,7 +77,7 @@ pub(super) async fn acquire(
         .timers
         .spawn(shared.platform(), Box::pin(keeper.run(result)));
     match taken.await {
-        // Nobody takes a lease with a token.
+        // No client takes a lease with a token.
         Ok(Err(error)) if error.kind() == ErrorKind::FencingTokenRequired => {
             let reason =
                 "its key is protected by a fencing token, as only data is; it is left alone";
@@ -94,19 +94,19 @@ struct Keeper {
     name: Bytes,
     holder: Holder,
     options: LeaseOptions,
-    /// Closing waits for it.
+    /// Registration that the close of the client waits for.
     entry: Entry,
-    /// A SET was sent whose end is not known: the session may deliver it whenever the connection comes back.
+    /// Whether a SET with an unknown outcome was sent, which the session may deliver when the connection is restored.
     is_unsettled: bool,
 }
 
-/// What became of a renewal.
+/// Result of a renewal.
 enum Renewed {
-    /// The lease has this version now.
+    /// The lease was renewed and has this version now.
     Yes(Hlc),
-    /// Nobody knows, or certainly not; it can be tried again.
+    /// The renewal failed or its outcome is unknown. It can be retried.
     Failed(Error),
-    /// Somebody else has the lease, or the store will never renew it.
+    /// Another client holds the lease, or the store will never renew it.
     Never(LostReason, Error),
 }
 
@@ -117,7 +117,7 @@ impl Keeper {
         let outcome = tokio::select! {
             biased;
             outcome = self.set(self.options.validity()) => outcome,
-            // Dropping the request does not call it back, but what follows is behind it on the same connection.
+            // Dropping the request does not withdraw it, but the release follows it on the same connection.
             () = result.closed() => return self.give_back_in_background().await,
             () = closing => return self.give_back_in_background().await,
         };
@@ -129,7 +129,7 @@ impl Keeper {
                         ErrorKind::TimedOut,
                         "the lease was over before the answer came",
                     );
-                    // Nobody is there to be told if the caller gave up.
+                    // The receiver is gone if the caller gave up.
                     let _ = result.send(Err(late));
                     return self.give_back_in_background().await;
                 }
@@ -143,7 +143,7 @@ impl Keeper {
                     validity.clone(),
                     sender,
                 );
-                // A guard that cannot be handed over is dropped, which is seen below.
+                // A guard that cannot be delivered is dropped, which `keep` notices.
                 let _ = result.send(Ok(Some(guard)));
                 self.keep(&validity, commands, sent).await;
             }
@@ -160,7 +160,7 @@ impl Keeper {
         }
     }
 
-    /// Renews the lease until the guard is gone or the lease is lost.
+    /// Renews the lease until the guard is dropped or the lease is lost.
     async fn keep(
         mut self,
         validity: &Validity,
@@ -188,7 +188,7 @@ impl Keeper {
                         let released = self.error(ErrorKind::LockLost, "it was released");
                         validity.end(LostReason::Released, Some(released));
                         let released = self.give_back().await;
-                        // Nobody is there to be told if the caller gave up.
+                        // The receiver is gone if the caller gave up.
                         let _ = reply.send(released);
                         return self.give_back_after_reconnect().await;
                     }
@@ -243,7 +243,7 @@ impl Keeper {
         let Some(left) = validity.left() else {
             return Renewed::Failed(self.error(ErrorKind::LockLost, "its time is over"));
         };
-        // A second attempt has its time too before the lease ends.
+        // Leaves time for a second attempt before the lease ends.
         let timeout = left.min(interval.unwrap_or(left));
         match self.set(timeout).await {
             Ok(SetOutcome::Applied { version }) => {
@@ -258,7 +258,7 @@ impl Keeper {
                 LostReason::Taken,
                 self.error(ErrorKind::LockLost, "somebody else holds it"),
             ),
-            // Even a refusal may pass: that of a clock that was set wrong, or of a right that was taken away by mistake.
+            // Even a rejection may be transient: a wrong clock, or a permission that was revoked by mistake.
             Err(error) if error.kind() != ErrorKind::Closed => Renewed::Failed(error),
             Err(error) => {
                 let lost_reason = self.client.shared().lost_reason();
@@ -267,7 +267,7 @@ impl Keeper {
         }
     }
 
-    /// Takes or renews the lease.
+    /// Sends the SET that takes or renews the lease.
     async fn set(&mut self, most: Duration) -> Result<SetOutcome, Error> {
         let timeout = self
             .options
@@ -280,21 +280,21 @@ impl Keeper {
             waits_out_outages: true,
             ..SetOptions::default()
         };
-        // So it is if this future is dropped.
+        // Stays set if this future is dropped.
         let was_unsettled = std::mem::replace(&mut self.is_unsettled, true);
         let result = self
             .client
             .set_with(&self.name, self.holder.name(), &options)
             .await;
         self.is_unsettled = match &result {
-            // Those before it were delivered before it, or never will be.
+            // Earlier requests were delivered before this one, or never will be.
             Ok(_) => false,
             Err(error) => was_unsettled || error.outcome() == Outcome::Unknown,
         };
         result
     }
 
-    /// Gives the lease back when nobody waits for the outcome; the log is told of a failure.
+    /// Releases the lease when no caller waits for the outcome. A failure is logged.
     async fn give_back_in_background(mut self) {
         let given = self.give_back().await;
         if self.is_unsettled {
@@ -305,12 +305,12 @@ impl Keeper {
         }
     }
 
-    /// A request to take the lease that waits for a lost connection to come back would take it then. What is sent after
-    /// that goes out behind it.
+    /// Releases the lease after a reconnect. A pending request would take the lease when the connection is restored; a request
+    /// that is sent afterwards follows it.
     async fn give_back_after_reconnect(mut self) {
         while self.is_unsettled {
             let mut state = self.client.state();
-            // While nothing can be given back anyway, this does not keep a client that its users dropped.
+            // Without a connection, the task keeps no reference to a client that its users dropped.
             let Keeper {
                 client,
                 name,
@@ -352,7 +352,7 @@ impl Keeper {
         );
     }
 
-    /// Deletes the key if it still holds our name, again and again until the lease must have ended by itself.
+    /// Deletes the key if it still holds our name. Retries until the lease must have expired.
     async fn give_back(&mut self) -> Result<Release, Error> {
         let deadline = Instant::now() + self.options.duration;
         let mut may_be_given_back = false;
@@ -373,7 +373,7 @@ impl Keeper {
                     self.is_unsettled = false;
                     return Ok(match deleted {
                         VdelOutcome::Deleted { .. } => Release::Released,
-                        // It was there when an attempt was made whose answer was lost, as far as anybody knows.
+                        // The key was there at an earlier attempt whose response was lost, as far as is known.
                         _ if may_be_given_back => Release::Released,
                         VdelOutcome::Absent | VdelOutcome::Mismatch { .. } => Release::NotHeld,
                     });
@@ -390,7 +390,7 @@ impl Keeper {
     }
 
     fn random(&self) -> u64 {
-        // Without chance the delay is the longest one.
+        // Without random numbers, the delay is the maximum.
         self.client.shared().platform().random().unwrap_or(u64::MAX)
     }
 
@@ -404,14 +404,14 @@ impl Keeper {
     }
 }
 
-/// Ready when the connection is over for good: why.
+/// Waits until the client is closed, and returns the reason.
 async fn over(mut state: watch::Receiver<ConnectionState>) -> (LostReason, Error) {
     loop {
         if let ConnectionState::Closed { lost_reason, error } = &*state.borrow_and_update() {
             return (*lost_reason, error.clone());
         }
         if state.changed().await.is_err() {
-            // Whoever keeps the sender says first that the connection is over.
+            // The owner of the sender reports the end of the connection before it drops the sender.
             return std::future::pending().await;
         }
     }

@@ -1,4 +1,4 @@
-//! Leases: one attempt to take, and who has it.
+//! Leases: single attempts to take one, and queries of the holder.
 use super::guard::Guard;
 use super::holder::{self, Holder};
 use super::keeper;
@@ -10,7 +10,7 @@ use crate::{DelOptions, Entry, Hlc};
 use bytes::Bytes;
 use std::time::Duration;
 
-/// A lease by its name, which is a key of the store.
+/// A lease, identified by its name, which is a key of the store.
 #[derive(Debug, Clone)]
 pub struct Lease {
     pub(super) client: Client,
@@ -18,27 +18,27 @@ pub struct Lease {
     options: LeaseOptions,
 }
 
-/// Who holds a lease.
+/// The current holder of a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holding {
     /// The holder.
     pub holder: Holder,
-    /// The version of the lease, from when it was taken or last renewed.
+    /// Version of the lease, from when it was taken or last renewed.
     pub version: Hlc,
 }
 
-/// What an attempt to take a lease brought.
+/// Result of an attempt to take a lease.
 #[derive(Debug)]
 pub enum Acquisition {
-    /// It is ours.
+    /// This client holds the lease.
     Acquired(Guard),
-    /// Somebody else has it; `None` if he gave it back before he could be named.
+    /// Another client holds the lease; `None` if it released the lease before its name could be read.
     Held(Option<Holding>),
 }
 
 impl Acquisition {
-    /// The guard, if the lease was taken.
+    /// Returns the guard, if the lease was taken.
     pub fn guard(self) -> Option<Guard> {
         match self {
             Self::Acquired(guard) => Some(guard),
@@ -57,17 +57,19 @@ impl Lease {
         })
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &[u8] {
         &self.name
     }
 
     /// Makes one attempt to take the lease (SET NEX PX).
     ///
-    /// Dropping the future, or an unknown outcome, gives back in the background what may have been taken.
+    /// Dropping the future releases a lease that may have been taken, in the background. The same happens if the outcome is
+    /// unknown.
     ///
     /// # Errors
-    /// The request failed; or the key holds something else than a lease ([`NotALock`](crate::ErrorKind::NotALock)), which is left alone.
+    /// Returns the error of the request, or [`NotALock`](crate::ErrorKind::NotALock) if the key holds something other than a
+    /// lease. That key is not changed.
     pub async fn acquire(&self) -> Result<Acquisition, Error> {
         self.client
             .shared()
@@ -78,13 +80,14 @@ impl Lease {
         }
     }
 
-    /// Gives back what is held under the [resumed](LeaseOptions::resume) holder's name (VDEL), whichever program took it; for leases that
-    /// were left with [`Guard::leave`]. A guard gives its lease back by itself. Takes no longer than an attempt to take the lease may.
+    /// Releases a lease held under the [resumed](LeaseOptions::resume) holder's name (VDEL), regardless of the program that
+    /// took it. Use it for leases that were left with [`Guard::leave`]; a guard releases its own lease. The time limit is that
+    /// of an attempt to take the lease.
     ///
-    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
+    /// Dropping the future withdraws the request if it was not sent; otherwise it may still be executed.
     ///
     /// # Errors
-    /// The request failed, or the options do not [resume](LeaseOptions::resume) a holder.
+    /// Returns the error of the request, or an error if the options do not [resume](LeaseOptions::resume) a holder.
     pub async fn release(&self) -> Result<super::Release, Error> {
         let resumed = self.options.holder.as_ref().filter(|_| self.options.resume);
         let Some(holder) = resumed else {
@@ -99,18 +102,19 @@ impl Lease {
         })
     }
 
-    /// Who holds the lease (GET).
+    /// Returns the holder of the lease (GET).
     ///
-    /// Dropping the future takes the request back; nothing is changed by it.
+    /// Dropping the future withdraws the request, which changes nothing.
     ///
     /// # Errors
-    /// The request failed; or the key holds something else than a lease ([`NotALock`](crate::ErrorKind::NotALock)).
+    /// Returns the error of the request, or [`NotALock`](crate::ErrorKind::NotALock) if the key holds something other than a
+    /// lease.
     pub async fn holder(&self) -> Result<Option<Holding>, Error> {
         holding(&self.client, &self.name, &self.options).await
     }
 }
 
-/// Who holds a lease, read from the store.
+/// Reads the holder of a lease from the store.
 pub(super) async fn holding(
     client: &Client,
     name: &Bytes,
@@ -122,7 +126,7 @@ pub(super) async fn holding(
     }
 }
 
-/// Tells a lease from ordinary data: see `docs/locks.md`, "What a lock key may hold".
+/// Distinguishes a lease from ordinary data; see `docs/locks.md`, "What a lock key may hold".
 pub(super) fn understand(
     client: &Client,
     name: &Bytes,

@@ -1,4 +1,4 @@
-//! Waiting for a lease.
+//! Waits for a lease.
 use super::guard::Guard;
 use super::lease::{self, Holding};
 use super::options::LockOptions;
@@ -11,21 +11,20 @@ use bytes::Bytes;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a waiter that lost no round yet holds back when the lock becomes free, so that those who wait longer come
-/// first.
+/// Delay of a waiter that has lost no round yet, after the lock becomes free. Clients that have waited longer ask first.
 const HOLD_BACK: Duration = Duration::from_millis(16);
-/// After how many lost rounds that is half as long.
+/// Number of lost rounds after which the delay is halved.
 const PATIENCE: u32 = 4;
-/// The most that is added by chance, so that not all ask at once.
+/// Maximum random addition to the delay, so that not all waiters ask at once.
 const CHANCE: Duration = Duration::from_millis(4);
-/// The bounds of the delay after a request that failed.
+/// Bounds of the delay after a failed request.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
-/// After the end of a lease on the waiter's own clock: the store counts whole milliseconds.
+/// Delay after the end of a lease by the waiter's own clock: the store counts whole milliseconds.
 const AFTER_END: Duration = Duration::from_millis(2);
-/// The longest time without an attempt, if it is not known when the lease of the holder ends.
+/// Upper bound of the mean time between attempts, if the end of the holder's lease is unknown.
 const POLL_MAX: Duration = Duration::from_secs(30);
 
-/// Takes a lock, waiting for it as long as the options say.
+/// Takes a lock, and waits for it as long as the options allow.
 pub(super) async fn lock(
     client: &Client,
     name: &Bytes,
@@ -48,7 +47,7 @@ pub(super) async fn lock(
         Some(Duration::ZERO) => contender.try_once().await,
         Some(wait) => {
             let now = Instant::now();
-            // What cannot be counted is waited for as long as without a deadline.
+            // A deadline that is too far in the future for an `Instant` counts as none.
             let Some(deadline) = now.checked_add(wait) else {
                 return contender.contend().await;
             };
@@ -65,19 +64,18 @@ struct Contender<'a> {
     client: &'a Client,
     name: &'a Bytes,
     options: &'a LockOptions,
-    /// It had the lock a moment ago, and others wanted it.
+    /// Whether this client held the lock a moment ago and other clients wanted it.
     lets_others_ask: bool,
-    /// How often somebody else was faster.
+    /// Number of times that another client was faster.
     lost_rounds: u32,
-    /// Who had the lock when somebody was last seen.
+    /// The last holder that was seen.
     holding: Option<Holding>,
-    /// Why the last request failed, unless a later one succeeded.
+    /// Error of the last request, unless a later one succeeded.
     error: Option<Error>,
 }
 
 impl Contender<'_> {
-    /// One attempt, which takes no longer than the options of the lease allow it, and which is not made without a
-    /// connection.
+    /// Makes one attempt, within the time limit of the lease's options. Makes none while the connection is lost.
     async fn try_once(&mut self) -> Result<Guard, Error> {
         if let Some(error) = self.disconnected(Duration::ZERO) {
             return Err(error);
@@ -87,7 +85,7 @@ impl Contender<'_> {
         if let Some(guard) = keeper::acquire(self.client, self.name, &self.options.lease).await? {
             return Ok(guard);
         }
-        // Somebody has it, even if it does not become known who.
+        // Another client holds the lock, even if its name stays unknown.
         let holding = lease::holding(self.client, self.name, &self.options.lease);
         let timers = &self.client.shared().timers;
         match timers.timeout_at(deadline, holding).await {
@@ -98,7 +96,7 @@ impl Contender<'_> {
         Err(self.held(Duration::ZERO))
     }
 
-    /// Tries until it has the lock. Dropping the future leaves nothing behind.
+    /// Tries until the lock is taken. Dropping the future leaves no lease behind.
     async fn contend(&mut self) -> Result<Guard, Error> {
         let mut backoff = Backoff::new(RETRY.0, RETRY.1);
         let mut observer = None;
@@ -129,10 +127,10 @@ impl Contender<'_> {
         }
     }
 
-    /// One attempt, and the wait until there is reason for the next one.
+    /// Makes one attempt, and waits until there is a reason for the next one.
     ///
-    /// The first wait comes after an attempt, or a look, that was made while the key was already observed, so that an end
-    /// of the lease between the attempt and the wait is noticed.
+    /// The first wait follows an attempt, or a read, that was made while the key was already observed. So an end of the lease
+    /// between the attempt and the wait is noticed.
     async fn round(&mut self, observer: &mut Option<Observer>) -> Result<Option<Guard>, Error> {
         let lease = &self.options.lease;
         let asks_first = !std::mem::take(&mut self.lets_others_ask);
@@ -160,7 +158,7 @@ impl Contender<'_> {
         Ok(None)
     }
 
-    /// Somebody has the lock.
+    /// Records the holder that was seen.
     fn saw(&mut self, holding: Holding) {
         let known = self.holding.as_ref().map(|known| &known.holder);
         if known != Some(&holding.holder) {
@@ -169,9 +167,9 @@ impl Contender<'_> {
         self.holding = Some(holding);
     }
 
-    /// Waits until it is time to ask again: the lock was free, be it deleted or expired, for as long as this waiter holds
-    /// back; or its lease must be over on our clock, since the notification of that can be lost. Whether the key is still
-    /// observed.
+    /// Waits until it is time for the next attempt. That is when the lock has been free for the delay of this waiter. It is
+    /// also when the lease must have ended by the local clock, since its notification can be lost. Returns whether the key is
+    /// still observed.
     async fn wait(&mut self, changes: &mut Observer, is_held: bool) -> Result<bool, Error> {
         let mut ask_at = (!is_held).then(|| Instant::now() + self.hold_back());
         loop {
@@ -182,7 +180,7 @@ impl Contender<'_> {
                 () = self.client.shared().timers.sleep_until(end) => return Ok(true),
             };
             match observation {
-                // Renewed, or somebody else was faster.
+                // The lease was renewed, or another client was faster.
                 Some(Observation::Set { value, version }) => {
                     let entry = Entry::new(value, version);
                     let lease = &self.options.lease;
@@ -198,8 +196,8 @@ impl Contender<'_> {
         }
     }
 
-    /// When to try again if nothing is heard: when the lease must be over, if its holder tells how long it lasts; or
-    /// about as often as our own lease would have to be taken anew.
+    /// Returns the time until the next attempt without a notification. It is the end of the lease if the holder's name contains
+    /// its duration. Otherwise it is random, with the duration of our own lease as its mean, limited by [`POLL_MAX`].
     fn until_end(&self) -> Duration {
         let known = self
             .holding
@@ -212,12 +210,13 @@ impl Contender<'_> {
         period / 2 + self.part_of(period)
     }
 
-    /// How long to let others go first: the shorter, the more rounds were lost, so that who waits longest comes first.
+    /// Returns the delay that lets other clients go first. It decreases with each lost round, so that the longest waiter comes
+    /// first.
     fn hold_back(&self) -> Duration {
         HOLD_BACK * PATIENCE / self.lost_rounds.saturating_add(PATIENCE) + self.part_of(CHANCE)
     }
 
-    /// A random part of a time.
+    /// Returns a random part of a duration.
     fn part_of(&self, whole: Duration) -> Duration {
         let nanos = (u128::from(self.random()) * whole.as_nanos()) >> 64;
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
@@ -227,7 +226,7 @@ impl Contender<'_> {
         self.client.shared().platform().random().unwrap_or(u64::MAX)
     }
 
-    /// The time to wait is over.
+    /// Returns the error for the end of the wait.
     fn too_late(&self, wait: Duration) -> Error {
         if let Some(error) = &self.error {
             return self.failed(wait, error);
@@ -243,7 +242,7 @@ impl Contender<'_> {
         Error::new(ErrorKind::TimedOut, Outcome::NotDone, action, reason)
     }
 
-    /// There is no connection, so that nobody knows whether somebody has the lock.
+    /// Returns the error of a lost connection, which hides whether the lock is held.
     fn disconnected(&self, wait: Duration) -> Option<Error> {
         match &*self.client.state().borrow() {
             ConnectionState::Reconnecting(error) | ConnectionState::Closed { error, .. } => {
@@ -259,7 +258,7 @@ impl Contender<'_> {
         Error::new(error.kind(), Outcome::NotDone, action, reason).with_source(error.clone())
     }
 
-    /// Somebody else has it.
+    /// Returns the error for a lock that another client holds.
     fn held(&self, wait: Duration) -> Error {
         let reason = match &self.holding {
             Some(Holding { holder, version }) => {

@@ -1,9 +1,9 @@
-//! Leases, locks and elections that know when they are lost, and compare-and-set by version ("Locking and fencing tokens").
+//! Leases, locks and elections that detect their loss, and compare-and-set by version ("Locking and fencing tokens").
 //!
-//! A [`Lease`] is taken in one attempt, a lock is [waited for](crate::Client::lock); both give a [`Guard`]. The guard
-//! renews the lease by itself, ends *before* the store can give the lease to somebody else, and sends its fencing token
-//! with every write, so that the store refuses a write that comes too late nevertheless. An [`Election`] is a lock whose
-//! holder proclaims a value. [`Client::update`](crate::Client::update) changes one key without any lock.
+//! A [`Lease`] is taken in one attempt, a lock is [waited for](crate::Client::lock); both return a [`Guard`]. The guard renews
+//! the lease automatically, and ends *before* the store can give the lease to another client. It sends its fencing token with
+//! every write, so that the store rejects a write that arrives too late. An [`Election`] is a lock whose holder publishes a
+//! value. [`Client::update`](crate::Client::update) changes one key without any lock.
 //!
 //! ```no_run
 //! # async fn example(client: statestore::Client) -> Result<(), statestore::Error> {
@@ -21,12 +21,12 @@
 //!
 //! # How long a guard is valid
 //!
-//! From the moment before the request that took or last renewed the lease was sent, for the time of the lease less a
-//! [safety margin](LeaseOptions::validity). The store begins to count when the request arrives, which is later, so its
-//! count ends later. Time is counted on the monotonic clock; a wall clock that jumps changes nothing. An answer that
-//! arrives when that time is over does not bring the guard back.
+//! The validity starts just before the request that took or last renewed the lease is sent. It lasts for the duration of the
+//! lease less a [safety margin](LeaseOptions::validity). The store starts to count when the request arrives, which is later, so
+//! its lease ends later. Time is measured on the monotonic clock, so jumps of the wall clock have no effect. A response that
+//! arrives after the end does not make the guard valid again.
 //!
-//! `docs/locks.md` has the reasoning and the limits.
+//! See `docs/locks.md` for the reasoning and the limits.
 
 mod cas;
 mod client;
@@ -61,7 +61,7 @@ pub use update::{UpdateOptions, UpdateOutcome};
 
 use crate::error::{Error, ErrorKind, Outcome};
 
-/// What is done with a lock, as people read it, a long name shortened.
+/// Describes an action on a lock for messages, with a long name shortened.
 fn action(verb: &str, name: &[u8]) -> String {
     const SHOWN: usize = 64;
     let dots = if name.len() > SHOWN { "…" } else { "" };
@@ -78,7 +78,7 @@ fn invalid(verb: &str, name: &[u8], reason: impl Into<String>) -> Error {
     )
 }
 
-/// The key of a lease holds ordinary data.
+/// Returns the error for a lease whose key holds ordinary data.
 fn not_a_lock(name: &[u8], reason: impl Into<String>) -> Error {
     Error::new(
         ErrorKind::NotALock,
@@ -88,7 +88,7 @@ fn not_a_lock(name: &[u8], reason: impl Into<String>) -> Error {
     )
 }
 
-/// Whether the same request may succeed later, so that somebody who waits goes on waiting.
+/// Returns whether the same request may succeed later, so that a waiting caller continues to wait.
 pub(crate) fn is_passing(error: &Error) -> bool {
     error.is_retryable()
         || error.outcome() == Outcome::Unknown

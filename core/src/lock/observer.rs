@@ -1,4 +1,4 @@
-//! Following who holds a lease, or who leads.
+//! Observation of the holder of a lease, or the leader of an election.
 use super::election::{Election, Leader};
 use super::holder::Holder;
 use super::lease::{Holding, Lease};
@@ -11,12 +11,12 @@ use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
-/// Follows who leads.
+/// An observer of the leader of an election.
 pub type LeaderObserver = HolderObserver<Election>;
 
-/// What has a holder that can be followed: a [`Lease`], an [`Election`], and nothing else.
+/// A type whose holder can be observed: [`Lease`] or [`Election`]. The trait is sealed.
 pub trait Followed: sealed::Sealed + Clone + Debug + Send + Sync + 'static {
-    /// What is told of the holder.
+    /// The reported holder.
     type Holding: Clone + Debug + Send + Sync + 'static;
 
     #[doc(hidden)]
@@ -25,7 +25,7 @@ pub trait Followed: sealed::Sealed + Clone + Debug + Send + Sync + 'static {
     #[doc(hidden)]
     fn holder(holding: &Self::Holding) -> &Holder;
 
-    /// Whether somebody who knows the one is to be told the other.
+    /// Returns whether `found` must be reported after `known`.
     #[doc(hidden)]
     fn is_news(known: &Self::Holding, found: &Self::Holding) -> bool;
 }
@@ -47,7 +47,7 @@ impl Followed for Lease {
         &holding.holder
     }
 
-    /// Renewals are none.
+    /// Returns whether the holder changed. Renewals are not reported.
     fn is_news(known: &Holding, found: &Holding) -> bool {
         known.holder != found.holder
     }
@@ -70,7 +70,7 @@ impl Followed for Election {
 }
 
 impl Lease {
-    /// Follows who holds the lease, from now on.
+    /// Observes the holder of the lease, from now on.
     ///
     /// Dropping the future leaves no observer behind.
     pub async fn observe(&self) -> Result<HolderObserver, Error> {
@@ -80,7 +80,7 @@ impl Lease {
 }
 
 impl Election {
-    /// Follows who leads, from now on.
+    /// Observes the leader, from now on.
     ///
     /// Dropping the future leaves no observer behind.
     pub async fn observe(&self) -> Result<LeaderObserver, Error> {
@@ -90,24 +90,24 @@ impl Election {
     }
 }
 
-/// Follows who holds a [`Lease`], or who leads in an [`Election`].
+/// An observer of the holder of a [`Lease`], or of the leader of an [`Election`].
 #[derive(Debug)]
 pub struct HolderObserver<S: Followed = Lease> {
     of: S,
     lock: Observer,
-    /// What the leader of an election proclaims.
+    /// Observer of the leader's record, for an election.
     record: Option<Observer>,
-    /// What was told last.
+    /// Last reported holder.
     known: Option<S::Holding>,
-    /// One of the keys may have changed since they were read.
+    /// Whether a key may have changed since the last read.
     is_due: bool,
-    /// The keys are being read.
+    /// The read that is under way.
     asking: Option<Asking<S>>,
-    /// Nothing was told yet, or an error.
+    /// Whether no holder was reported yet, or an error was reported last.
     is_new: bool,
-    /// The client is closed.
+    /// Whether the client is closed.
     is_over: bool,
-    /// What is to be told next.
+    /// The next report.
     told: Option<Result<Option<S::Holding>, Error>>,
 }
 
@@ -126,34 +126,33 @@ impl<S: Followed> HolderObserver<S> {
         }
     }
 
-    /// Who holds the lease or leads: at first who does now, then each time when it is somebody else, or nobody, or when the
-    /// leader proclaims another value. `None` when it is over: [`lost_reason`](Self::lost_reason) says why.
+    /// Returns the next holder or leader: first the current one, then each change of the holder, of its absence, or of the
+    /// leader's value. Returns `None` at the end; [`lost_reason`](Self::lost_reason) gives the reason.
     ///
-    /// A holder that has the lease for a very short time may not be seen. Renewals are not told. A new leader is often told
-    /// twice, before and after it proclaims its value. Dropping the future loses nothing: what it did not return is still to
-    /// come.
+    /// A holder that has the lease for a very short time may be missed. Renewals are not reported. A new leader is often
+    /// reported twice, before and after it publishes its value. Dropping the future loses no report.
     ///
     /// # Errors
-    /// The store could not be asked; the next call asks again. Or the key holds something else than a lease.
+    /// Returns an error if the store could not be read, and reads again at the next call. Also returns an error if the key
+    /// holds something other than a lease.
     pub async fn next(&mut self) -> Option<Result<Option<S::Holding>, Error>> {
         self.ready().await;
         self.try_next()
     }
 
-    /// The next holder, if it is known already. `None` is the end if [`lost_reason`](Self::lost_reason) says so.
+    /// Returns the next holder if it is available. `None` means the end if [`lost_reason`](Self::lost_reason) returns a reason.
     pub fn try_next(&mut self) -> Option<Result<Option<S::Holding>, Error>> {
         self.told.take()
     }
 
-    /// Waits until [`try_next`](Self::try_next) has something to give, or nothing will come any more; see
-    /// [`Observer::ready`].
+    /// Waits until [`try_next`](Self::try_next) has a report, or the observer has ended; see [`Observer::ready`].
     ///
-    /// Dropping the future loses nothing.
+    /// Dropping the future loses no report.
     pub async fn ready(&mut self) {
         poll_fn(|context| self.poll_ready(context)).await;
     }
 
-    /// [`ready`](Self::ready), for futures and streams that are written by hand.
+    /// Polls [`ready`](Self::ready), for futures and streams that are written by hand.
     pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
         while self.told.is_none() {
             if !self.is_due && self.asking.is_none() {
@@ -196,8 +195,8 @@ impl<S: Followed> HolderObserver<S> {
         Poll::Ready(())
     }
 
-    /// Waits for a change of a key; whether somebody else may hold the lease since, or the leader proclaim something else.
-    /// `None` at the end.
+    /// Waits for a change of a key. Returns whether the holder or the leader's value may have changed since, or `None` at the
+    /// end.
     fn poll_changed(&mut self, context: &mut Context<'_>) -> Poll<Option<bool>> {
         let is_of_lock = self.lock.poll_ready(context).is_ready();
         let change = match &mut self.record {
@@ -221,20 +220,20 @@ impl<S: Followed> HolderObserver<S> {
         }))
     }
 
-    /// Why there will be no further holder, as [`Observer::lost_reason`].
+    /// Returns the reason why the observer ended, as [`Observer::lost_reason`] does.
     pub fn lost_reason(&self) -> Option<LostReason> {
         let record = self.record.as_ref().and_then(Observer::lost_reason);
         self.lock.lost_reason().or(record)
     }
 
-    /// What ended it, in detail, as [`Observer::error`].
+    /// Returns the error that ended the observer, as [`Observer::error`] does.
     pub fn error(&self) -> Option<Error> {
         let record = self.record.as_ref().and_then(Observer::error);
         self.lock.error().or(record)
     }
 }
 
-/// The holders of [`next`](HolderObserver::next), and its end.
+/// Yields the holders of [`next`](HolderObserver::next), and ends with them.
 impl<S: Followed> Stream for HolderObserver<S> {
     type Item = Result<Option<S::Holding>, Error>;
 
@@ -244,14 +243,14 @@ impl<S: Followed> Stream for HolderObserver<S> {
     }
 }
 
-/// Nothing in it is pinned.
+/// No field is pinned.
 impl<S: Followed> Unpin for HolderObserver<S> {}
 
 type Answer<S> = Result<Option<<S as Followed>::Holding>, Error>;
 
-/// The keys are being read. It goes on when nobody waits for it any more: what it brings is still to come then.
+/// A read of the keys. It continues when its caller stops waiting, and its result is reported later.
 struct Asking<S: Followed>(
-    // Which is never locked: it makes the observer one that threads may share.
+    // The lock is never contended: it makes the observer `Sync`.
     Mutex<Pin<Box<dyn Future<Output = Answer<S>> + Send>>>,
 );
 
@@ -273,7 +272,7 @@ impl<S: Followed> Debug for Asking<S> {
     }
 }
 
-/// Ready when an observer of a client that is closed has ended.
+/// Waits until an observer of a closed client has ended.
 fn poll_ended(changes: &mut Observer, context: &mut Context<'_>) -> Poll<()> {
     loop {
         ready!(changes.poll_ready(context));

@@ -1,39 +1,39 @@
-//! What can be chosen about leases and locks.
+//! Options of leases and locks.
 use super::{holder, invalid};
 use crate::Client;
 use crate::error::Error;
 use bytes::Bytes;
 use std::time::Duration;
 
-/// The shortest lease.
+/// Minimum duration of a lease.
 const SHORTEST: Duration = Duration::from_millis(100);
-/// The longest lease: one that needs to be longer should be renewed.
+/// Maximum duration of a lease; renew it if you need it for longer.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
-/// The part of the safety margin that does not depend on the lease: the store counts whole milliseconds, and a write
-/// takes its time to leave the process.
+/// Fixed part of the safety margin: the store counts whole milliseconds, and a write takes time to leave the process.
 const FIXED_MARGIN: Duration = Duration::from_millis(10);
-/// The part of the lease by which the clocks of client and store may drift apart.
+/// Divisor of the lease for the maximum drift between the clocks of client and store.
 const DRIFT: u32 = 100;
-/// The shortest time between renewals.
+/// Minimum time between renewals.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
-/// For how long after a request was sent a key that expires `after` so much is certainly there.
+/// Returns the time for which a key that expires `after` this duration certainly exists, counted from when its request was
+/// sent.
 pub(super) fn certain(after: Duration) -> Duration {
     after
         .saturating_sub(after / DRIFT)
         .saturating_sub(FIXED_MARGIN)
 }
 
-/// When a guard renews its lease.
+/// Times at which a guard renews its lease.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Renewal {
-    /// By itself, each time a third of the lease is over.
+    /// Automatically, after each third of the lease.
     #[default]
     Third,
-    /// By itself, each time so much is over.
+    /// Automatically, at this interval.
     Every(Duration),
-    /// Only when [`Guard::renew`](super::Guard::renew) is called.
+    /// Manually, by calls of [`Guard::renew`](super::Guard::renew).
     Manual,
 }
 
@@ -49,29 +49,29 @@ pub enum Renewal {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaseOptions {
-    /// How long the lease lasts at the store after it was taken or renewed: 100 ms to a day, whole milliseconds, rounded
-    /// up (default: 10 s).
+    /// Duration of the lease at the store after it was taken or renewed (default: 10 s). The range is 100 ms to a day, rounded
+    /// up to whole milliseconds.
     pub duration: Duration,
-    /// When the guard renews it.
+    /// Times at which the guard renews the lease.
     pub renewal: Renewal,
-    /// The name of the holder, the client id unless given. Each attempt makes it unique by a suffix, so that two clients, or two tasks
-    /// of one, with the same name exclude each other. [`Holder`](super::Holder) shows both.
+    /// Name of the holder; the client id by default. Each attempt adds a unique suffix, so that two clients, or two tasks of
+    /// one client, with the same name exclude each other. [`Holder`](super::Holder) contains both.
     pub holder: Option<Bytes>,
-    /// Holds the lease under exactly the [`holder`](Self::holder)'s name, without a suffix. An attempt also succeeds if the lease is held
-    /// under this name already, so that a restarted program resumes its lease.
+    /// Whether to hold the lease under exactly the [`holder`](Self::holder)'s name, without a suffix. An attempt also succeeds
+    /// if the lease is already held under this name, so that a restarted program resumes its lease.
     ///
     /// Two running clients that resume one name *both* hold the lease. Use a name that only one program has at a time.
     pub resume: bool,
-    /// How long an attempt may take; [`Settings::request_timeout`](crate::Settings::request_timeout) unless given, and
-    /// never longer than [`validity`](Self::validity).
+    /// Time limit of an attempt; [`Settings::request_timeout`](crate::Settings::request_timeout) by default, and never longer
+    /// than [`validity`](Self::validity).
     pub timeout: Option<Duration>,
-    /// How old a value of the key that this library did not write may become and still count as somebody's lease
-    /// (default: 1 hour). Renewal makes it new; ordinary data stays as old as it is.
+    /// Maximum age of a value that this library did not write, to count as a lease (default: 1 hour). A renewal resets the age
+    /// of a lease; ordinary data grows older.
     pub foreign_lease_max: Duration,
 }
 
 impl LeaseOptions {
-    /// The defaults.
+    /// Returns the default options.
     pub fn new() -> Self {
         Self::default()
     }
@@ -133,19 +133,19 @@ impl Default for LeaseOptions {
 }
 
 impl LeaseOptions {
-    /// How long a guard is valid after the request that took or renewed the lease was sent: the
-    /// [`duration`](Self::duration) less a hundredth of it, by which clocks may drift apart, and less 10 ms.
+    /// Returns how long a guard is valid after the request that took or renewed the lease was sent. It is the
+    /// [`duration`](Self::duration) less 1 %, by which clocks may drift apart, and less 10 ms.
     pub fn validity(&self) -> Duration {
         certain(self.duration)
     }
 
-    /// How long one attempt to take the lease may take.
+    /// Returns the time limit of one attempt to take the lease.
     pub(super) fn attempt(&self, client: &Client) -> Duration {
         let timeout = self.timeout.unwrap_or(client.shared().request_timeout());
         timeout.min(self.validity())
     }
 
-    /// After what time the lease is renewed, unless that is left to the caller.
+    /// Returns the renewal interval; `None` for manual renewal.
     pub(super) fn renewal_interval(&self) -> Option<Duration> {
         match self.renewal {
             Renewal::Third => Some(self.duration / 3),
@@ -154,7 +154,7 @@ impl LeaseOptions {
         }
     }
 
-    /// Refuses what cannot work before anything is sent.
+    /// Rejects invalid options before any request is sent.
     pub(super) fn check(&self, verb: &str, name: &[u8]) -> Result<(), Error> {
         let refuse = |reason: String| Err(invalid(verb, name, reason));
         if name.is_empty() {
@@ -197,15 +197,15 @@ impl LeaseOptions {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockOptions {
-    /// The lease that is behind the lock.
+    /// Options of the lease behind the lock.
     pub lease: LeaseOptions,
-    /// How long to wait for the lock; without it, for ever. With zero there is one attempt, which takes no longer than the
-    /// [`timeout`](LeaseOptions::timeout) of the lease's options, and is not made while there is no connection.
+    /// Maximum time to wait for the lock; unlimited if `None`. With zero, there is a single attempt within the
+    /// [`timeout`](LeaseOptions::timeout) of the lease's options, and none while the connection is lost.
     pub wait: Option<Duration>,
 }
 
 impl LockOptions {
-    /// The defaults.
+    /// Returns the default options.
     pub fn new() -> Self {
         Self::default()
     }

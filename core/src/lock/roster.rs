@@ -1,8 +1,8 @@
-//! The leases of one client, so that closing can give them back.
+//! The leases of one client, which a close releases.
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// Counts the tasks that hold leases or give them back.
+/// Counter of the tasks that hold or release leases.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Roster {
     state: Arc<watch::Sender<State>>,
@@ -14,14 +14,14 @@ struct State {
     is_closing: bool,
 }
 
-/// One task that holds a lease or gives it back.
+/// Registration of one task that holds or releases a lease.
 #[derive(Debug)]
 pub(super) struct Entry {
     state: Arc<watch::Sender<State>>,
 }
 
 impl Roster {
-    /// Enters a task; `None` once the client is being closed.
+    /// Registers a task. Returns `None` once the client is closing.
     pub(super) fn enter(&self) -> Option<Entry> {
         let entered = self.state.send_if_modified(|state| {
             state.keepers += usize::from(!state.is_closing);
@@ -32,7 +32,7 @@ impl Roster {
         })
     }
 
-    /// Has every lease given back, and lets none be taken any more; returns when all tasks have ended.
+    /// Requests the release of every lease and rejects new ones. Waits until all tasks have ended.
     pub(crate) async fn close(&self) {
         self.state.send_modify(|state| state.is_closing = true);
         let mut state = self.state.subscribe();
@@ -42,7 +42,7 @@ impl Roster {
 }
 
 impl Entry {
-    /// Ready when the lease is to be given back because its client is being closed.
+    /// Waits until the client is closing and the lease must be released.
     pub(super) fn closing(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut state = self.state.subscribe();
         async move {

@@ -1,21 +1,21 @@
-//! Letting others go first after having had a contended lock.
+//! Fairness after holding a contended lock: other clients go first.
 use crate::Client;
 use bytes::Bytes;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// For how long a client remembers that others wanted a lock.
+/// Time for which a client remembers that other clients wanted a lock.
 const MOMENT: Duration = Duration::from_secs(1);
 
-/// The contended locks that a client gave back a moment ago.
+/// The contended locks that a client released a moment ago.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     ended: Mutex<Vec<(Bytes, Instant)>>,
 }
 
 impl Turns {
-    /// Whether this client gave the lock back a moment ago, and others wanted it.
+    /// Returns whether this client released the lock a moment ago while other clients wanted it.
     pub(super) fn was_ours(&self, name: &Bytes) -> bool {
         let now = Instant::now();
         let ended = self.ended();
@@ -35,7 +35,7 @@ impl Turns {
     }
 }
 
-/// That a client has a contended lock; dropped when it does not have it any more.
+/// Marker of a held lock that other clients want; dropped with the guard.
 #[derive(Debug)]
 pub(super) struct Turn {
     pub(super) client: Client,

@@ -1,4 +1,4 @@
-//! Changing a key by what it holds.
+//! Updates of a key without a lock.
 use super::cas::{Answer, CompareAndSet, Progress};
 use super::guard::Guard;
 use super::guarded::WRITING;
@@ -15,27 +15,26 @@ use std::time::Duration;
 use tokio::sync::MutexGuard;
 use tokio::time::Instant;
 
-/// The bounds of the delay after a conflict.
+/// Bounds of the delay after a conflict.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(250));
-/// The longest part of a GET's duration that counts as travel time. A longer one was spent waiting for a connection.
+/// Maximum part of a GET's duration that counts as travel time. The rest was spent waiting for a connection.
 const TRAVEL_MAX: Duration = Duration::from_secs(1);
 
 /// Options of [`Client::update_with`](crate::Client::update_with) and [`Guard::update_with`].
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct UpdateOptions {
-    /// Time after which the key expires, at least 100 ms; [`Duration::MAX`] for never. Without it the key keeps the time that it
-    /// has left. A store that cannot report that time ([`Capabilities`](crate::Capabilities)) has no expiry for the key then.
+    /// Time after which the key expires, at least 100 ms; [`Duration::MAX`] for never. By default, the key keeps its remaining
+    /// time. On a store that cannot report that time ([`Capabilities`](crate::Capabilities)), the key then does not expire.
     pub expires_in: Option<Duration>,
-    /// Asks the store to keep the key on disk.
+    /// Whether the store is asked to keep the key on disk.
     pub persist: bool,
-    /// How long all attempts together may take;
-    /// [`Settings::request_timeout`](crate::Settings::request_timeout) unless given.
+    /// Time limit of all attempts together; [`Settings::request_timeout`](crate::Settings::request_timeout) by default.
     pub timeout: Option<Duration>,
 }
 
 impl UpdateOptions {
-    /// The defaults.
+    /// Returns the default options.
     pub fn new() -> Self {
         Self::default()
     }
@@ -62,15 +61,15 @@ impl UpdateOptions {
     }
 }
 
-/// What an update did.
+/// Result of an update.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UpdateOutcome {
     /// The new value is stored.
     Applied {
-        /// Its version.
+        /// Version of the new value.
         version: Hlc,
     },
-    /// The caller wanted no change, or no change of what is there.
+    /// The caller requested no change.
     Unchanged,
 }
 
@@ -106,33 +105,33 @@ pub(super) async fn update<V: AsBytes, F: Future<Output = Option<V>>>(
     update.run(change).await
 }
 
-/// Why nothing was stored so far.
+/// Reason why no value was stored so far.
 enum Why {
-    /// Nothing was in the way but time.
+    /// The time limit alone.
     Slow,
-    /// Others changed the key.
+    /// Other clients changed the key.
     Changed,
     Failed(Error),
 }
 
-/// What came of one attempt.
+/// Result of one attempt.
 enum Attempt {
     Applied(Hlc),
-    /// Another one may have more luck.
+    /// No value was stored; another attempt may succeed.
     Again(Why),
-    /// The key is protected by a higher token, which this error says.
+    /// A higher token protects the key, as this error reports.
     Outranked(Error),
 }
 
-/// The key as an attempt read it.
+/// The key as read by an attempt.
 enum Read<'a> {
-    /// From a store with conditions on versions.
+    /// Read from a store with conditions on versions.
     Versioned {
         found: Option<Entry>,
-        /// When the store executed the GET, less the travel time of a SET.
+        /// Time at which the store executed the GET, less the travel time of a SET.
         since: Instant,
     },
-    /// From a store without them.
+    /// Read from a store without conditions on versions.
     Settled {
         settled: Settled,
         /// Two updates of one guard have the same token, so only one runs at a time.
@@ -151,11 +150,11 @@ impl Read<'_> {
 
 struct Update<'a> {
     client: &'a Client,
-    /// Guard whose token goes with each write, and whose lease bounds each request.
+    /// Guard whose token is sent with each write, and whose lease limits each request.
     guard: Option<&'a Guard>,
     key: &'a [u8],
     options: &'a UpdateOptions,
-    /// None if it is too far away to be counted.
+    /// The deadline; `None` if it is too far in the future for an `Instant`.
     deadline: Option<Instant>,
     timeout: Duration,
 }
@@ -194,7 +193,7 @@ impl Update<'_> {
                         Attempt::Again(why) => why,
                         // A newer holder of the lock has written the key.
                         Attempt::Outranked(error) if self.guard.is_some() => return Err(error),
-                        // A token that is even ahead of the clock was not made by another update.
+                        // A token that is ahead even of the clock does not come from another update.
                         Attempt::Outranked(error) if is_outranked => Why::Failed(error),
                         Attempt::Outranked(_) => {
                             is_outranked = true;
@@ -225,7 +224,7 @@ impl Update<'_> {
             let found = shared.get_stored(self.key, deadline.left(), true, remaining);
             let found = found.await.map_err(not_done);
             let found = found.inspect_err(|error| self.forget_other_store(error))?;
-            // A record of a transaction by intents is replaced as on the stores that need such records.
+            // A record of a transaction through intents is replaced by the steps for stores that need such records.
             if !found.as_ref().is_some_and(|found| is_marked(&found.value)) {
                 let now = Instant::now();
                 let travel = now.duration_since(sent).min(TRAVEL_MAX);
@@ -254,7 +253,7 @@ impl Update<'_> {
         })
     }
 
-    /// The connection leads to another store, which does not know such requests.
+    /// Discards the known capabilities if the store rejected the form of a request: the connection leads to another store.
     fn forget_other_store(&self, error: &Error) {
         if is_unknown_form(error) {
             self.client.forget_capabilities();
@@ -304,7 +303,7 @@ impl Update<'_> {
         }
     }
 
-    /// The steps of one attempt on a store without conditions on versions.
+    /// Returns the steps of one attempt on a store without conditions on versions.
     fn steps(&self, old: Option<Entry>, new: Bytes, is_outranked: bool) -> CompareAndSet {
         if let Some(guard) = self.guard {
             return CompareAndSet::with_token(old, new, guard.token().clone());
@@ -317,14 +316,14 @@ impl Update<'_> {
         }
     }
 
-    /// The expiry that the options ask for; `None` for none.
+    /// Returns the expiry of the options; `None` for no expiry.
     fn expires_in(&self) -> Option<Duration> {
         self.options
             .expires_in
             .filter(|&time| time != Duration::MAX)
     }
 
-    /// Makes one attempt on a store without conditions on versions. `why` is why those before it did not store anything.
+    /// Makes one attempt on a store without conditions on versions. `why` is the reason why earlier attempts stored no value.
     async fn replace(
         &self,
         mut steps: CompareAndSet,
@@ -366,7 +365,7 @@ impl Update<'_> {
         Ok(Attempt::Again(why))
     }
 
-    /// How long the next SET may take; `None` if the fence may have expired, so that it keeps nobody out any more.
+    /// Returns the time limit of the next SET; `None` if the fence may have expired and no longer excludes other clients.
     fn time_to_write(
         &self,
         fence_ends: Option<Instant>,
@@ -381,7 +380,7 @@ impl Update<'_> {
         })
     }
 
-    /// How long the next request may take.
+    /// Returns the time limit of the next request.
     fn left(&self, why: &Why) -> Result<Duration, Error> {
         let held = match self.guard {
             Some(guard) => guard.left(WRITING)?,
@@ -415,7 +414,7 @@ impl Update<'_> {
     }
 }
 
-/// The whole milliseconds that are left of a time that began to run at an instant, at least one.
+/// Returns the remaining time in whole milliseconds, at least one. `since` is when the time started to run.
 fn left_since(time: Duration, since: Instant) -> Duration {
     let left = time.saturating_sub(since.elapsed());
     let ms = (left + Duration::from_micros(500)).as_millis().max(1);

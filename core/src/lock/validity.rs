@@ -1,4 +1,4 @@
-//! How long a guard may believe that it holds its lease.
+//! Validity of a guard.
 use crate::LostReason;
 use crate::client::Timers;
 use crate::error::Error;
@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// Until when a lease is held for certain, shared by the guard and the task that renews it.
+/// Time until which a lease is certainly held, shared by the guard and the renewal task.
 ///
-/// Once it has been over at any moment it stays over, whoever looked first.
+/// Once the validity has ended, it stays ended, whichever task noticed first.
 #[derive(Debug)]
 pub(super) struct Validity {
     state: watch::Sender<State>,
@@ -18,9 +18,9 @@ pub(super) struct Validity {
 #[derive(Debug, Clone)]
 struct State {
     until: Instant,
-    /// Nobody may rely on it any more, for this reason.
+    /// Reason for the loss, if the validity was ended.
     lost_reason: Option<LostReason>,
-    /// What happened, or would have if it ended now.
+    /// Error behind the loss, or behind a loss that would occur now.
     reason: Option<Error>,
 }
 
@@ -55,14 +55,14 @@ impl Validity {
         self.state.borrow().until
     }
 
-    /// What is left of it; `None` if it is over.
+    /// Returns the remaining time; `None` if the validity has ended.
     pub(super) fn left(&self) -> Option<Duration> {
         let state = self.state.borrow();
         let left = state.until.saturating_duration_since(Instant::now());
         (state.lost_reason.is_none() && !left.is_zero()).then_some(left)
     }
 
-    /// The lease was renewed. Whether that came in time.
+    /// Extends the validity after a renewal. Returns whether the renewal came in time.
     pub(super) fn extend(&self, until: Instant) -> bool {
         self.state.send_if_modified(|state| {
             let is_valid = state.is_valid();
@@ -76,7 +76,7 @@ impl Validity {
         })
     }
 
-    /// What is going to be the reason if it ends by its time.
+    /// Sets the error to report if the validity expires.
     pub(super) fn in_danger(&self, reason: Error) {
         self.state.send_modify(|state| {
             if state.lost_reason.is_none() {
@@ -85,7 +85,7 @@ impl Validity {
         });
     }
 
-    /// Ends it at once, if its time is not over already.
+    /// Ends the validity at once, unless it has expired.
     pub(super) fn end(&self, lost_reason: LostReason, reason: Option<Error>) {
         self.state.send_modify(|state| {
             let lost_reason = state.lost_reason().unwrap_or(lost_reason);
@@ -98,12 +98,12 @@ impl Validity {
         self.state.borrow().reason.clone()
     }
 
-    /// Why it is over, if it is.
+    /// Returns the reason for the loss, if the validity has ended.
     pub(super) fn lost_reason(&self) -> Option<LostReason> {
         self.state.borrow().lost_reason()
     }
 
-    /// Ready when it is over: why that is so.
+    /// Waits until the validity has ended, and returns the reason.
     pub(super) fn over(&self) -> impl Future<Output = LostReason> + Send + 'static + use<> {
         let (mut state, timers) = (self.state.subscribe(), self.timers.clone());
         async move {
@@ -117,7 +117,7 @@ impl Validity {
                 };
                 tokio::select! {
                     () = timers.sleep_until(until) => {}
-                    // Its task says why it is over before it goes, unless its runtime is shut down.
+                    // The task sets the reason before it drops the sender, unless its runtime is shut down.
                     changed = state.changed() => if changed.is_err() {
                         return state.borrow().lost_reason().unwrap_or(LostReason::Closed);
                     },

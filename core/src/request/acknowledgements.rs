@@ -1,39 +1,39 @@
-//! When the PUBACKs of responses leave: with the next request, if one comes soon.
+//! Delayed PUBACKs of responses: they are sent with the next request, if one follows soon.
 //!
-//! By itself a PUBACK costs both sides as much as a request: a call to send, a wake-up, a call to receive. The caller that got a
-//! response often asks again at once, but from another thread, or when somebody else has asked it.
+//! A separate PUBACK costs both sides as much as a request: a system call to send, a wake-up, and a system call to receive. A
+//! caller that got a response often sends the next request at once, but from another thread, or on behalf of another caller.
 
-/// How long PUBACKs wait for a request at most, in milliseconds.
+/// Maximum time that PUBACKs wait for a request, in milliseconds.
 pub(crate) const PATIENCE_MS: u64 = 10;
 
-/// Whether the PUBACKs that are to be sent may wait.
+/// Delay of the pending PUBACKs.
 #[derive(Debug, Default)]
 pub(super) struct Acknowledgements {
-    /// Until when; 0 if they may not.
+    /// Time until which they may wait; 0 if they must not wait.
     until_ms: u64,
 }
 
 impl Acknowledgements {
-    /// Packets have come. Some of what is to be sent is there already, or nothing yet.
+    /// Starts the delay before a batch of received packets is handled, unless output is pending already.
     pub(super) fn begin(&mut self, has_output: bool, now_ms: u64) {
         if !has_output {
             self.until_ms = now_ms + PATIENCE_MS;
         }
     }
 
-    /// One is to be sent for which the broker may be waiting with the next message.
+    /// Ends the delay, because a PUBACK is due that the broker may need before it sends the next message.
     pub(super) fn owe_at_once(&mut self) {
         self.until_ms = 0;
     }
 
-    /// Time has passed.
+    /// Ends the delay once its time has passed.
     pub(super) fn advance(&mut self, now_ms: u64) {
         if now_ms >= self.until_ms {
             self.until_ms = 0;
         }
     }
 
-    /// Until when they may wait, if they may.
+    /// Returns the time until which PUBACKs may wait, if they may.
     pub(super) fn until_ms(&self) -> Option<u64> {
         (self.until_ms > 0).then_some(self.until_ms)
     }

@@ -1,20 +1,22 @@
-//! Of which keys a SET waits for a connection that a newer one may replace.
+//! The keys with a waiting SET that a newer one may replace.
 use super::RequestId;
 use std::collections::HashMap;
 
-/// Requests that ended since, or were sent, are not taken out one by one: the [`Ledger`](super::Ledger) knows.
+/// The newest waiting request of each key. Requests that ended or were sent are not removed one by one; the
+/// [`Ledger`](super::Ledger) knows their state.
 #[derive(Debug, Default)]
 pub(super) struct Coalesced {
     newest: HashMap<Box<[u8]>, RequestId>,
 }
 
 impl Coalesced {
-    /// The newest request for a key, as far as it may still wait.
+    /// Returns the newest request for a key, which may have stopped waiting.
     pub(super) fn newest(&self, key: &[u8]) -> Option<RequestId> {
         self.newest.get(key).copied()
     }
 
-    /// A request for a key waits. `waits` says it of any, of which there are `queued`.
+    /// Records a waiting request for a key. `waits` is whether a request still waits, and `queued` is the number of queued
+    /// requests.
     pub(super) fn insert(
         &mut self,
         key: &[u8],
@@ -28,10 +30,10 @@ impl Coalesced {
         self.newest.insert(key.into(), id);
     }
 
-    /// No request waits any more.
+    /// Removes all requests, because the queue is empty.
     pub(super) fn clear(&mut self) {
         if !self.newest.is_empty() {
-            // With its memory: this was an outage, and may not come again.
+            // Frees the memory: it served an outage that may not recur.
             self.newest = HashMap::new();
         }
     }

@@ -1,4 +1,4 @@
-//! Requests over a session: bytes, requests and times in; bytes, responses and messages out.
+//! Requests over a session. Input: bytes, requests and times. Output: bytes, responses and messages.
 use super::acknowledgements::Acknowledgements;
 use super::coalesced::Coalesced;
 use super::{
@@ -18,7 +18,7 @@ use std::task::{Poll, Waker};
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) publish: Publish,
-    /// Its topic, if a topic alias stands for it.
+    /// The topic, if the message has a topic alias in its place.
     alias_topic: Option<Arc<str>>,
 }
 
@@ -28,36 +28,36 @@ impl Message {
     }
 }
 
-/// What one batch of received packets brought, besides responses.
+/// Result of one batch of received packets, besides responses.
 #[derive(Debug, Default)]
 pub(crate) struct Received {
-    /// Tasks to wake, outside of any lock.
+    /// Tasks to wake after all locks are released.
     pub(crate) wakers: Vec<Waker>,
     /// Messages that are not responses.
     pub(crate) messages: Vec<Message>,
-    /// The session became ready on this connection; whether it is the one from before.
+    /// Set when the session became ready on this connection; `true` if it is the previous session.
     pub(crate) ready: Option<bool>,
 }
 
-/// A session with its requests.
+/// A session together with its requests.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(super) session: Session<RequestId>,
     pub(super) ledger: Ledger,
-    /// Of the lost session, in their order: what certainly did not reach the broker.
+    /// Requests of the lost session that certainly did not reach the broker, in their order.
     unsent: Vec<(RequestId, Box<Packed>)>,
     pub(super) coalesced: Coalesced,
     acknowledgements: Acknowledgements,
     response_topic: String,
     /// The properties that all requests share.
     pub(super) common: EncodedProperties,
-    /// That of the request at hand.
+    /// Encoded timestamp of the current request.
     pub(super) timestamp: EncodedTimestamp,
     pub(super) max_buffered_bytes: usize,
     pub(crate) counters: Counters,
 }
 
-/// What a request takes besides its payload, roughly.
+/// Approximate size of a request besides its payload, in bytes.
 const OVERHEAD: usize = 512;
 
 impl Exchange {
@@ -100,8 +100,8 @@ impl Exchange {
         self.ledger.poll_idle(waker)
     }
 
-    /// Enters a request, and sends it if it has its turn. Otherwise it is sent as soon as it has, whether or not its caller
-    /// looks after it.
+    /// Adds a request, and sends it if it is its turn. Otherwise it is sent as soon as it is, whether or not its caller polls
+    /// it.
     pub(crate) fn submit(
         &mut self,
         request: &Outgoing<'_>,
@@ -160,8 +160,8 @@ impl Exchange {
         Ok(id)
     }
 
-    /// A newer request is to take the place of one that waits for a connection. With a connection the queue gets shorter by itself,
-    /// and what waits in it keeps its turn: a key that changes often would never have one.
+    /// Ends the waiting request that a newer one of the key replaces, while the connection is lost. With a connection, the
+    /// queue drains anyway, and waiting requests keep their position: otherwise a key that changes often would never be sent.
     fn supersede(&mut self, key: &[u8], wakers: &mut Vec<Waker>) {
         if !self.session.is_ready()
             && let Some(older) = self.coalesced.newest(key)
@@ -171,7 +171,7 @@ impl Exchange {
         }
     }
 
-    /// What became of a request. `pack` makes it anew, if its session was lost and with it what was to be sent.
+    /// Polls the result of a request. `pack` encodes the request again if its encoding was lost with its session.
     pub(crate) fn poll(
         &mut self,
         id: RequestId,
@@ -191,13 +191,12 @@ impl Exchange {
         }
     }
 
-    /// How often a request was sent. What the session delivers again does not count.
+    /// Returns how often a request was sent. Redeliveries by the session do not count.
     pub(crate) fn attempts(&self, id: RequestId) -> u32 {
         self.ledger.attempts(id)
     }
 
-    /// The caller does not wait any more.
-    /// Whether it may be, or was, carried out.
+    /// Drops a request whose caller no longer waits. Returns whether it may be, or was, executed.
     pub(crate) fn forget(
         &mut self,
         id: RequestId,
@@ -213,23 +212,23 @@ impl Exchange {
         outcome
     }
 
-    /// A transport is there.
+    /// Starts the session on a new transport.
     pub(crate) fn connect(&mut self, now_ms: u64) -> Result<(), SessionError> {
-        // Of requests that may be sent to any session, none is lost.
+        // No request would be lost: all of them may be sent in another session.
         if self.session.would_do_harm(now_ms) && !self.ledger.needs_session() {
             self.session.renew();
         }
         self.session.connect(now_ms)
     }
 
-    /// The transport may have taken some of the output.
+    /// Sends queued requests after the transport has taken output.
     pub(crate) fn written(&mut self, now_ms: u64, wakers: &mut Vec<Waker>) {
         if self.ledger.queued() > 0 {
             self.grant(now_ms, wakers);
         }
     }
 
-    /// Takes up to `budget` packets from `stream`; whether there may be more of them.
+    /// Handles up to `budget` packets from `stream`. Returns whether there may be more of them.
     pub(crate) fn receive(
         &mut self,
         stream: &mut BytesMut,
@@ -260,7 +259,7 @@ impl Exchange {
                 if !is_response {
                     acknowledgements.owe_at_once();
                     if received.ready.is_none() {
-                        // Nobody asked a new session for it before its subscriptions were made.
+                        // No request asked for this message: the session is new and its subscriptions are not complete.
                         return;
                     }
                     received.messages.push(Message {
@@ -269,7 +268,7 @@ impl Exchange {
                     });
                     return;
                 }
-                // A copy, because the response moves into the ledger with what it was found by.
+                // A copy, because the response moves into the ledger together with its correlation data.
                 let mut correlation = [0; 16];
                 match publish.correlation_data() {
                     Some(data) if data.len() == correlation.len() => {
@@ -340,12 +339,12 @@ impl Exchange {
         result
     }
 
-    /// The transport is gone.
+    /// Ends the session's use of the transport.
     pub(crate) fn connection_lost(&mut self) {
         self.session.connection_lost();
     }
 
-    /// Time has passed.
+    /// Handles deadlines that have passed.
     pub(crate) fn advance(
         &mut self,
         now_ms: u64,
@@ -366,7 +365,7 @@ impl Exchange {
         self.session.poll(self.ledger.in_flight() > 0, now_ms)
     }
 
-    /// When [`advance`](Self::advance) is to be called.
+    /// Returns the time of the next call of [`advance`](Self::advance).
     pub(crate) fn wake_at_ms(&self) -> Option<u64> {
         let session = self.session.wake_at_ms(self.ledger.in_flight() > 0);
         let patience = self
@@ -379,8 +378,8 @@ impl Exchange {
             .min()
     }
 
-    /// Whether there is something to be written now. PUBACKs of responses alone may wait a little for the next request, as long
-    /// as no response is awaited: a broker that sends only so many at a time would keep the next one back.
+    /// Returns whether there is output to write now. PUBACKs of responses may wait a little for the next request, but not while
+    /// another response is awaited. A broker with a send limit might delay that response.
     pub(crate) fn has_output(&self) -> bool {
         let may_wait = self.acknowledgements.until_ms().is_some()
             && self.ledger.in_flight() == 0
@@ -388,7 +387,7 @@ impl Exchange {
         self.session.has_output() && !may_wait
     }
 
-    /// Ends all requests and refuses new ones.
+    /// Ends all requests and rejects new ones.
     pub(crate) fn close(&mut self, reason: &str, wakers: &mut Vec<Waker>) {
         let session = &mut self.session;
         self.ledger
@@ -397,7 +396,7 @@ impl Exchange {
             });
     }
 
-    /// Makes what depends on the client id, which the broker may have assigned.
+    /// Creates the data that depends on the client id, which the broker may have assigned.
     fn name(&mut self) {
         let client_id = self.session.client_id();
         let response_topic = topic::response(client_id);
@@ -407,7 +406,7 @@ impl Exchange {
             user_properties: &property::client_pairs(client_id),
             ..PublishHeader::default()
         });
-        // The only failure is a client id that the settings refuse.
+        // Fails only for a client id that the settings reject.
         self.common = common.unwrap_or_default();
         self.response_topic = response_topic;
     }

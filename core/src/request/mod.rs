@@ -1,7 +1,7 @@
-//! Requests and their responses: correlation, deadlines, the queue, and what became of each.
+//! Requests and their responses: correlation, deadlines, queue and outcomes.
 //!
-//! Nothing in here does input or output. The [`Exchange`] joins an MQTT
-//! [`Session`](statestore_protocol::mqtt::session::Session) with the [`Ledger`] of requests; every request ends exactly once.
+//! This module performs no I/O. The [`Exchange`] joins an MQTT [`Session`](statestore_protocol::mqtt::session::Session) with
+//! the [`Ledger`] of requests. Every request ends exactly once.
 
 mod acknowledgements;
 mod coalesced;
@@ -21,7 +21,7 @@ use crate::error::{ErrorKind, Outcome};
 use statestore_protocol::mqtt::ReasonCode;
 use std::borrow::Cow;
 
-/// Why a request has no response.
+/// Reason why a request has no response.
 #[derive(Debug, Clone)]
 pub(crate) struct Failure {
     pub(crate) kind: ErrorKind,

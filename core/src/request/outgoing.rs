@@ -1,9 +1,9 @@
-//! A request as its caller gives it.
+//! A request as passed by its caller.
 use super::Again;
 use crate::client::Retry;
 use statestore_protocol::CommandRef;
 
-/// A request as it is sent.
+/// A request to send.
 #[derive(Debug, Clone, Copy)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -16,16 +16,16 @@ pub(crate) struct Outgoing<'a> {
     /// `aio-persistence`
     pub(crate) persist: bool,
     pub(crate) retry: Retry,
-    /// It may wait for its turn to be sent.
+    /// Whether the request may wait for its turn.
     pub(crate) waits: bool,
-    /// It waits for a lost connection in spite of the setting `fail_fast`.
+    /// Whether the request waits for a lost connection in spite of the setting `fail_fast`.
     pub(crate) waits_out_outages: bool,
-    /// While there is no connection, a newer one of the same key may take its place.
+    /// Whether a newer request of the same key may replace this one while the connection is lost.
     pub(crate) coalesce: bool,
 }
 
 impl<'a> Outgoing<'a> {
-    /// A command without any options.
+    /// Creates a request without options.
     pub(crate) fn new(command: CommandRef<'a>) -> Self {
         Self {
             command,
@@ -38,7 +38,7 @@ impl<'a> Outgoing<'a> {
         }
     }
 
-    /// The key, if it may wait, and only the newest request of that key is to be sent once there is a connection again.
+    /// Returns the key, if the request may wait and a newer request of that key may replace it during an outage.
     pub(super) fn coalesced_key(&self) -> Option<&'a [u8]> {
         match self.command {
             CommandRef::Set { key, .. } if self.coalesce && self.waits => Some(key),
@@ -46,7 +46,7 @@ impl<'a> Outgoing<'a> {
         }
     }
 
-    /// Whether it is sent a second time, as another request; see [`Retry`].
+    /// Returns whether the request is sent again as a new one; see [`Retry`].
     pub(super) fn again(&self) -> Again {
         match self.retry {
             Retry::Never => Again::No,
@@ -56,7 +56,7 @@ impl<'a> Outgoing<'a> {
         }
     }
 
-    /// Whether it does no harm to be executed twice, or late.
+    /// Returns whether it is harmless to execute the request twice, or late.
     pub(crate) fn is_harmless(&self) -> bool {
         match self.command {
             CommandRef::Get { .. }

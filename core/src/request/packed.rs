@@ -1,17 +1,17 @@
-//! A request that waits to be sent, with all that it needs for that.
+//! A waiting request in encoded form.
 use super::Outgoing;
 use bytes::BytesMut;
 use statestore_protocol::Hlc;
 use statestore_protocol::mqtt::Publish;
 use statestore_protocol::property::{self, RequestPairs};
 
-/// A request without its caller, who need not be asked when its turn comes.
+/// An encoded request, which can be sent without its caller.
 #[derive(Debug)]
 pub(crate) struct Packed {
-    /// The timestamp, the fencing token and the payload, one after the other.
+    /// The timestamp, the fencing token and the payload, concatenated.
     bytes: Box<[u8]>,
     timestamp_len: usize,
-    /// Of the fencing token, if there is one.
+    /// Length of the fencing token, if there is one.
     token_len: Option<usize>,
     persist: bool,
     pub(super) is_harmless: bool,
@@ -35,7 +35,7 @@ impl Packed {
         }
     }
 
-    /// What was to be sent in a session that is lost.
+    /// Restores a request that was not sent before its session was lost.
     pub(super) fn again(publish: &Publish, is_harmless: bool) -> Self {
         let user = |name: &str| {
             let mut pairs = publish.user_properties();
@@ -60,7 +60,7 @@ impl Packed {
 
     pub(super) fn pairs(&self) -> RequestPairs<'_> {
         let (timestamp, rest) = self.bytes.split_at(self.timestamp_len);
-        // Both were texts.
+        // Both were valid text when they were encoded.
         let text = |bytes| std::str::from_utf8(bytes).unwrap_or_default();
         RequestPairs {
             timestamp: text(timestamp),

@@ -1,4 +1,4 @@
-//! Requests on their way into the session: at once, or when they have their turn.
+//! Transfer of requests to the session, at once or at their turn.
 use super::{Completion, Exchange, Failure, RequestId, Room};
 use crate::error::ErrorKind;
 use bytes::BytesMut;
@@ -8,12 +8,12 @@ use statestore_protocol::property::{MOST_REQUEST_PAIRS, RequestPairs};
 use statestore_protocol::{Hlc, topic};
 use std::task::Waker;
 
-/// While the transport has left so many bytes untaken, further requests wait in the queue: what is not encoded yet can still be
-/// dropped when its time is up, and counts the time that it has left from when it goes out.
+/// Number of bytes not yet taken by the transport at which further requests wait in the queue. A request that is not encoded
+/// yet can still time out without being sent, and its remaining time is computed when it is sent.
 const MAX_UNSENT_BYTES: usize = 1024 * 1024;
 
 impl Exchange {
-    /// Sends a request that has its turn, and no user property of its own but the timestamp.
+    /// Sends a request at its turn whose only own user property is the timestamp.
     pub(super) fn send_usual(
         &mut self,
         timestamp: &Hlc,
@@ -28,7 +28,7 @@ impl Exchange {
             message_expiry: Some(seconds_left(terms.deadline_ms, now_ms)),
             correlation_data: Some(&correlation),
             encoded: Some(&self.common),
-            // The node id is 16 characters long.
+            // Succeeds, because the node id is 16 characters long.
             encoded_last: self.timestamp.encode(timestamp).ok(),
             ..PublishHeader::default()
         };
@@ -38,7 +38,7 @@ impl Exchange {
         self.published(terms.tag, published)
     }
 
-    /// Sends a request that has its turn.
+    /// Sends a request at its turn.
     pub(super) fn send(
         &mut self,
         pairs: &RequestPairs<'_>,
@@ -92,7 +92,7 @@ impl Exchange {
         }
     }
 
-    /// Sends queued requests, as far as there is room.
+    /// Sends queued requests while there is capacity.
     pub(super) fn grant(&mut self, now_ms: u64, wakers: &mut Vec<Waker>) {
         while let Some((id, packed, deadline_ms)) = self.ledger.next_turn(self.room()) {
             let terms = Terms {
@@ -101,7 +101,7 @@ impl Exchange {
                 is_harmless: packed.is_harmless,
             };
             if now_ms >= deadline_ms {
-                // What nobody waits for any more must not be carried out either.
+                // A request that timed out must not be executed.
                 let outcome = self.ledger.unsent_outcome(id);
                 let reason = "its turn to be sent came too late";
                 let failure = Failure::new(ErrorKind::TimedOut, outcome, reason);

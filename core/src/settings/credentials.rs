@@ -1,4 +1,4 @@
-//! What the client shows the broker inside of MQTT: a user name and password, or a Kubernetes service account token.
+//! Credentials sent over MQTT: a user name and password, or a Kubernetes service account token.
 use super::{Endpoint, Settings};
 use crate::transport::{TransportError, file};
 use bytes::Bytes;
@@ -6,13 +6,13 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-/// The authentication method of a service account token (MQTT 5, section 4.12; the token is the authentication data).
+/// Authentication method of a service account token (MQTT 5, section 4.12; the token is the authentication data).
 pub(crate) const SAT_METHOD: &str = "K8S-SAT";
 
-/// MQTT has no longer binary data.
+/// Maximum length of binary data in MQTT, in bytes.
 const MAX_BYTES: usize = 65_535;
 
-/// Where the credentials come from.
+/// Sources of the credentials.
 #[derive(Clone, Default)]
 pub(crate) struct CredentialSources {
     pub(crate) user_name: Option<String>,
@@ -31,36 +31,36 @@ pub(crate) struct Credentials {
 }
 
 impl Settings {
-    /// The user name.
+    /// Sets the user name.
     #[must_use]
     pub fn user_name(mut self, user_name: impl Into<String>) -> Self {
         self.credentials.user_name = Some(user_name.into());
         self
     }
 
-    /// The password: any bytes.
+    /// Sets the password, which may be any bytes.
     #[must_use]
     pub fn password(mut self, password: impl Into<Bytes>) -> Self {
         self.credentials.password = Some(password.into());
         self
     }
 
-    /// A file that holds the password. It is read anew for each connection. One line end at its end does not belong to
-    /// the password; everything else does.
+    /// Sets a file that contains the password. The file is read for each connection. One line end at its end is not part of the
+    /// password; all other bytes are.
     #[must_use]
     pub fn password_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.credentials.password_file = Some(path.into());
         self
     }
 
-    /// A file that holds a Kubernetes service account token: the client authenticates with the method `K8S-SAT`
-    /// (MQTT 5, section 4.12) and the token, without one line end at its end, as data. It excludes a user name and a
-    /// password.
+    /// Sets a file that contains a Kubernetes service account token. The client authenticates with the method `K8S-SAT` (MQTT
+    /// 5, section 4.12), and with the token, without one line end at its end, as the data. The setting excludes a user name and
+    /// a password.
     ///
-    /// The file is read anew for each connection, and watched: when the token changes, the client authenticates again
-    /// over the connection that it has. Linux tells of a change at once; elsewhere it is noticed within 30 seconds.
+    /// The file is read for each connection, and watched. When the token changes, the client reauthenticates over the open
+    /// connection. On Linux, a change is noticed at once; elsewhere, within 30 seconds.
     ///
-    /// The token is for TLS and Unix domain sockets; over plain TCP the client refuses to connect, unless
+    /// The token requires TLS or a Unix domain socket. Over plain TCP the client refuses to connect, unless
     /// [`allow_plaintext_credentials`](Self::allow_plaintext_credentials) is set.
     #[must_use]
     pub fn sat_file(mut self, path: impl Into<PathBuf>) -> Self {
@@ -68,15 +68,15 @@ impl Settings {
         self
     }
 
-    /// Whether credentials may be sent over plain TCP, where everybody on the way can read them (default: no). Without it,
-    /// a service account token is refused there, and a password for another machine is sent with a warning in the log.
+    /// Sets whether credentials may be sent over plain TCP, where they can be read on the network (default: no). Without it, a
+    /// service account token is rejected there, and a password for another machine is sent with a warning in the log.
     #[must_use]
     pub fn allow_plaintext_credentials(mut self, allow: bool) -> Self {
         self.allow_plaintext_credentials = allow;
         self
     }
 
-    /// Refuses to show a token to everybody on the way.
+    /// Rejects settings that would send a token in plain text.
     pub(super) fn check_secrecy(&self) -> Result<(), &'static str> {
         if self.credentials.sat_file.is_some() && self.unprotected().next().is_some() {
             return Err(
@@ -87,7 +87,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Warns of a password that others than the broker can read.
+    /// Logs a warning for a password that would be sent in plain text to another machine.
     pub(crate) fn warn_of_exposure(&self) {
         if !self.credentials.has_password() {
             return;
@@ -101,7 +101,7 @@ impl Settings {
         }
     }
 
-    /// The brokers, with their hosts, to which credentials would go in clear, unless that is allowed.
+    /// Returns the brokers, with their hosts, that would receive credentials in plain text, unless that is allowed.
     fn unprotected(&self) -> impl Iterator<Item = (&Endpoint, &str)> {
         let is_allowed = self.tls_enabled || self.allow_plaintext_credentials;
         let hosts = self.endpoints.iter().filter_map(|endpoint| match endpoint {
@@ -112,7 +112,7 @@ impl Settings {
     }
 }
 
-/// Whether what is sent to this host stays on the machine.
+/// Returns whether packets to this host stay on the machine.
 fn is_this_machine(host: &str) -> bool {
     if let Ok(address) = host.parse::<IpAddr>() {
         return address.to_canonical().is_loopback();
@@ -123,7 +123,7 @@ fn is_this_machine(host: &str) -> bool {
 }
 
 impl CredentialSources {
-    /// Whether the sources go together.
+    /// Checks that the sources do not exclude each other.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         if self.password.is_some() && self.password_file.is_some() {
             return Err("there is a password and a password file; give one of them");
@@ -140,12 +140,12 @@ impl CredentialSources {
         self.password.is_some() || self.password_file.is_some()
     }
 
-    /// Whether [`read`](Self::read) reads files.
+    /// Returns whether [`read`](Self::read) reads files.
     pub(crate) fn has_files(&self) -> bool {
         self.password_file.is_some() || self.sat_file.is_some()
     }
 
-    /// The credentials as they are now. This blocks if they are in files.
+    /// Returns the current credentials. Blocks if they are in files.
     pub(crate) fn read(&self) -> Result<Credentials, TransportError> {
         let password = match &self.password_file {
             Some(path) => {
@@ -166,14 +166,14 @@ impl CredentialSources {
     }
 }
 
-/// Reads a service account token. This blocks.
+/// Reads a service account token. Blocks.
 pub(crate) fn read_token(path: &Path) -> Result<Bytes, TransportError> {
     let token = file::read_secret("service account token file", path, MAX_BYTES)?;
     Ok(Bytes::from_owner(token))
 }
 
 impl fmt::Debug for CredentialSources {
-    /// Without the password.
+    /// Omits the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CredentialSources")
             .field("user_name", &self.user_name)
@@ -185,7 +185,7 @@ impl fmt::Debug for CredentialSources {
 }
 
 impl fmt::Debug for Credentials {
-    /// Without the password and the token.
+    /// Omits the password and the token.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Credentials")
             .field("user_name", &self.user_name)

@@ -1,4 +1,4 @@
-//! Where the broker is.
+//! The address of a broker.
 use std::fmt;
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ pub(crate) enum Endpoint {
 }
 
 impl Endpoint {
-    /// Whether it can be connected to.
+    /// Checks that the client can connect to the address.
     pub(super) fn check(&self, tls: bool) -> Result<(), &'static str> {
         match self {
             Self::Tcp { host, .. } if host.is_empty() => Err("the host name is empty"),
@@ -24,7 +24,8 @@ impl Endpoint {
         }
     }
 
-    /// Whether it can be connected to over WebSocket. Host and path go into an HTTP request as they are.
+    /// Checks that the client can connect to the address over WebSocket. Host and path are copied into an HTTP request
+    /// unchanged.
     pub(super) fn check_websocket(&self, path: &str) -> Result<(), &'static str> {
         let is_graphic = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
         match self {
@@ -43,7 +44,7 @@ impl Endpoint {
     }
 }
 
-/// The host without the zone of a link-local address, which has a meaning on this machine alone.
+/// Returns the host without the zone of a link-local address, which is valid only on this machine.
 pub(crate) fn without_zone(host: &str) -> &str {
     match host.split_once('%') {
         Some((address, _)) if address.parse::<Ipv6Addr>().is_ok() => address,

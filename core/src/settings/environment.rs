@@ -1,4 +1,4 @@
-//! Settings from the environment variables that pods of Azure IoT Operations have.
+//! Settings from the environment variables of pods of Azure IoT Operations.
 use super::{Settings, text};
 use crate::error::{Error, ErrorKind, Outcome};
 use std::env;
@@ -23,7 +23,7 @@ const SAT_FILE: &str = "AIO_SAT_FILE";
 const DEFAULT_PORT: u16 = 8883;
 
 impl Settings {
-    /// Reads the environment variables that pods of Azure IoT Operations have:
+    /// Reads the environment variables of pods of Azure IoT Operations:
     ///
     /// | variable | default | meaning |
     /// |---|---|---|
@@ -32,22 +32,22 @@ impl Settings {
     /// | `AIO_MQTT_USE_TLS` | `true` | whether the connection is TLS |
     /// | `AIO_MQTT_CLIENT_ID` | random | client id |
     /// | `AIO_MQTT_CLEAN_START` | `false` | whether the first connection ends an older session |
-    /// | `AIO_MQTT_KEEP_ALIVE` | `60` | seconds; 0 is never |
+    /// | `AIO_MQTT_KEEP_ALIVE` | `60` | seconds; 0 disables it |
     /// | `AIO_MQTT_SESSION_EXPIRY` | `3600` | seconds |
     /// | `AIO_MQTT_USERNAME`, `AIO_MQTT_PASSWORD_FILE` | none | credentials |
-    /// | `AIO_SAT_FILE` | none | service account token; excludes the two before |
-    /// | `AIO_TLS_CA_FILE` | the system's authorities | whom to trust |
+    /// | `AIO_SAT_FILE` | none | service account token; excludes the previous two |
+    /// | `AIO_TLS_CA_FILE` | the system's authorities | trusted authorities |
     /// | `AIO_TLS_CERT_FILE`, `AIO_TLS_KEY_FILE` | none | client certificate and its key |
     /// | `AIO_TLS_KEY_PASSWORD_FILE` | none | password of the key |
     ///
-    /// A variable with an empty value counts as absent, and the `AIO_TLS_` variables count only while TLS is on, which a
-    /// warning in the log says. The files are not read here but at each connect, because they may be replaced at any time.
+    /// A variable with an empty value counts as absent. The `AIO_TLS_` variables apply only while TLS is on; otherwise a
+    /// warning is logged. The files are read at each connect, because they may be replaced at any time.
     ///
-    /// Without `AIO_MQTT_CLIENT_ID` nobody could continue the session, so `AIO_MQTT_CLEAN_START` does not count then
-    /// either, see [`clean_start`](Self::clean_start).
+    /// Without `AIO_MQTT_CLIENT_ID`, no client could resume the session, so `AIO_MQTT_CLEAN_START` has no effect; see
+    /// [`clean_start`](Self::clean_start).
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidSettings`], which names the variable and says what is wrong with its value.
+    /// Returns [`ErrorKind::InvalidSettings`], which names the variable and the problem with its value.
     pub fn from_environment() -> Result<Self, Error> {
         from_lookup(|name| env::var_os(name))
     }

@@ -1,4 +1,4 @@
-//! What is logged, for tests.
+//! Capture of log output, for tests.
 use std::io;
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +15,7 @@ impl io::Write for Log {
     }
 }
 
-/// What a function logs on its thread.
+/// Returns the log output of a function on its thread.
 pub(super) fn logged(function: impl FnOnce()) -> String {
     let log = Log::default();
     let writer = log.clone();

@@ -1,4 +1,4 @@
-//! How to reach the broker, and how the client behaves.
+//! Settings of a client.
 mod credentials;
 mod endpoint;
 mod environment;
@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Everything that can be set about a [`Client`](crate::Client).
+/// Settings of a [`Client`](crate::Client).
 ///
 /// ```
 /// use statestore::Settings;
@@ -39,9 +39,9 @@ use std::time::Duration;
     reason = "each is an option of its own"
 )]
 pub struct Settings {
-    /// At least one; each is a way to the same state store.
+    /// Addresses of brokers of the same state store; at least one.
     pub(crate) endpoints: Vec<Endpoint>,
-    /// The path at which the broker speaks MQTT over WebSocket, if it is to.
+    /// Path of the broker's WebSocket, if MQTT runs over WebSocket.
     pub(crate) websocket: Option<String>,
     pub(crate) tls_enabled: bool,
     pub(crate) tls: TlsSettings,
@@ -68,7 +68,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// A plain TCP connection to `host` (a name or an address) and `port`, everything else by default.
+    /// Creates settings for a plain TCP connection to `host` (a name or an address) and `port`, with defaults otherwise.
     pub fn new(host: impl Into<String>, port: u16) -> Self {
         let host = host.into();
         Self::at(Endpoint::Tcp { host, port })
@@ -103,39 +103,39 @@ impl Settings {
         }
     }
 
-    /// Reads one of
+    /// Parses a URL of one of these forms:
     /// - `mqtt://[user[:password]@]host[:port]`, by default port 1883,
     /// - `mqtts://[user[:password]@]host[:port]`, TLS, by default port 8883,
     /// - `ws://[user[:password]@]host[:port][/path]` and `wss://`, MQTT over WebSocket, by default ports 80 and 443 and the path
     ///   `/mqtt`; see [`websocket`](Self::websocket),
     /// - `unix://[user[:password]@]/path`, a Unix domain socket.
     ///
-    /// `host[:port]` may stand there several times, with `,` between them, as in `mqtt://one,two:1884,[::1]`: see
-    /// [`also`](Self::also). A link-local IPv6 address has its network interface behind `%25`, as in `mqtt://[fe80::1%25eth0]`.
+    /// `host[:port]` may be repeated with `,` as the separator, as in `mqtt://one,two:1884,[::1]`; see [`also`](Self::also). A
+    /// link-local IPv6 address has its network interface after `%25`, as in `mqtt://[fe80::1%25eth0]`.
     ///
-    /// They are followed by `?` and parameters `name=value` with `&` between them. They have the names of the methods here:
-    /// `ca_file`, `cert_file`, `key_file`, `key_password_file`, `server_name`, `password_file`, `sat_file`,
-    /// `client_id`, `keep_alive` and `session_expiry` (in seconds), `clean_start`, `fail_fast` and
-    /// `allow_plaintext_credentials` (`true` or `false`). Special characters are percent-encoded.
+    /// `?` starts the parameters `name=value`, separated by `&`. Their names are those of the methods of this type: `ca_file`,
+    /// `cert_file`, `key_file`, `key_password_file`, `server_name`, `password_file`, `sat_file`, `client_id`, `keep_alive` and
+    /// `session_expiry` (in seconds), `clean_start`, `fail_fast` and `allow_plaintext_credentials` (`true` or `false`). Special
+    /// characters are percent-encoded.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidSettings`], which says what is wrong with the URL.
+    /// Returns [`ErrorKind::InvalidSettings`] with the problem of the URL.
     pub fn from_url(url: &str) -> Result<Self, Error> {
         url::parse(url)
     }
 
-    /// A Unix domain socket, everything else by default.
+    /// Creates settings for a Unix domain socket, with defaults otherwise.
     pub fn unix(path: impl Into<PathBuf>) -> Self {
         Self::at(Endpoint::Unix(path.into()))
     }
 
-    /// A further way to the same state store: another broker of the cluster, or another address of the broker.
+    /// Adds another address of the same state store: another broker of the cluster, or another address of the broker.
     ///
-    /// Connecting begins with the broker that was connected last, at first with the one that was named first, and goes on with the
-    /// next at each failure; only when all have failed, the client waits, see [`reconnect_delay`](Self::reconnect_delay). All
-    /// other settings are for all brokers.
+    /// The client first tries the broker that was connected last, initially the first one, and tries the next one at each
+    /// failure. Only after all have failed does it wait; see [`reconnect_delay`](Self::reconnect_delay). All other settings
+    /// apply to all brokers.
     ///
-    /// Name no broker that has a store of its own: a lock that one store has given away is free in the other.
+    /// Do not add a broker with a store of its own: a lock that is held in one store is free in the other.
     #[must_use]
     pub fn also(mut self, host: impl Into<String>, port: u16) -> Self {
         let host = host.into();
@@ -143,71 +143,75 @@ impl Settings {
         self
     }
 
-    /// MQTT over WebSocket, at this path of the broker (usually `/mqtt`), for networks that let only HTTP through. User name and
-    /// password are MQTT's, not those of HTTP. It needs the feature `ws` of this crate, which is not on by default.
+    /// Sets MQTT over WebSocket at this path of the broker (usually `/mqtt`), for networks that allow only HTTP. User name and
+    /// password are sent over MQTT, not over HTTP. Requires the feature `ws` of this crate, which is not on by default.
     #[must_use]
     pub fn websocket(mut self, path: impl Into<String>) -> Self {
         self.websocket = Some(path.into());
         self
     }
 
-    /// The broker as `host:port`, or the path of its socket. Several have `,` between them.
+    /// Returns the broker as `host:port`, or the path of its socket. Several addresses are separated by `,`.
     pub fn address(&self) -> String {
         let addresses: Vec<_> = self.endpoints.iter().map(Endpoint::to_string).collect();
         addresses.join(",")
     }
 
-    /// The MQTT client id. Without one, a random one is made; an empty one asks the broker for one.
+    /// Sets the MQTT client id. Without one, the client uses a random one. An empty one requests one from the broker.
     #[must_use]
     pub fn client_id(mut self, client_id: impl Into<String>) -> Self {
         self.client_id = Some(client_id.into());
         self
     }
 
-    /// Whether the first connection asks at once for a new session (default: yes). Later connections continue it.
+    /// Sets whether the first connection requests a new session (default: yes). Later connections resume it.
     ///
-    /// With `false`, a session that the broker still has for this client id is ended all the same, by a second connection: a
-    /// client that knows nothing of a session must not continue it, [MQTT-3.2.2-4]. `false` also leaves the session to the
-    /// broker when the client is closed. It needs a [`client_id`](Self::client_id): nobody could come back under a random
-    /// name, or under one that the broker has made up, so without one it counts as `true`.
+    /// With `false`, the first connection checks whether the broker still has a session for this client id. If it has, the
+    /// client ends that session by a second connection. A client without the state of a session must not resume it
+    /// [MQTT-3.2.2-4]. `false` also leaves the session at the broker when the client is closed. It requires a
+    /// [`client_id`](Self::client_id), since no client can resume a session under a random or assigned client id. Without one,
+    /// the setting counts as `true`.
     #[must_use]
     pub fn clean_start(mut self, clean_start: bool) -> Self {
         self.clean_start = clean_start;
         self
     }
 
-    /// How long the broker keeps the session while the client is away; whole seconds, rounded up (default: one hour).
+    /// Sets how long the broker keeps the session while the client is disconnected; whole seconds, rounded up (default: one
+    /// hour).
     #[must_use]
     pub fn session_expiry(mut self, expiry: Duration) -> Self {
         self.session_expiry_s = u32::try_from(seconds_up(expiry)).unwrap_or(u32::MAX);
         self
     }
 
-    /// After how much silence the connection is checked, while requests wait after two seconds at most; whole seconds, rounded
-    /// up; zero switches that off (default: 60 s). The broker may demand another value.
+    /// Sets the keep-alive time; whole seconds, rounded up (default: 60 s). The connection is checked when nothing was sent, or
+    /// nothing received, for this time. While requests wait, it is checked when nothing was received for two seconds. Zero
+    /// disables the checks. The broker may require another value.
     #[must_use]
     pub fn keep_alive(mut self, interval: Duration) -> Self {
         self.keep_alive_s = u16::try_from(seconds_up(interval)).unwrap_or(u16::MAX);
         self
     }
 
-    /// How long the broker may take to answer such a check, and to take bytes that wait to be written, before the connection
-    /// counts as lost (default: 10 s). While requests wait, an answer is expected within 2.5 seconds if that is less, and as
-    /// much later as a link of 1 Mbit/s needs for what was just sent.
+    /// Sets the time limit for the response to such a check, and for a blocked write (default: 10 s). When it has passed, the
+    /// connection counts as lost. While requests wait, the limit is 2.5 seconds if that is less. It is extended by the time
+    /// that a link of 1 Mbit/s needs for the bytes that were just sent.
     #[must_use]
     pub fn ping_timeout(mut self, timeout: Duration) -> Self {
         self.ping_timeout = timeout;
         self
     }
 
-    /// How long one attempt to connect to one broker may take, from the name lookup to the broker's consent (default: 10 s).
+    /// Sets the time limit of one attempt to connect to one broker, from the name lookup to the accepted subscriptions
+    /// (default: 10 s).
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// How long a request may take where its options do not say otherwise (default: 10 s).
+    /// Sets the default time limit of requests (default: 10 s).
     #[must_use]
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = timeout;
@@ -215,58 +219,58 @@ impl Settings {
     }
 
     /// Sets whether a call that begins while the connection is lost fails at once with [`ErrorKind::Unreachable`] (default:
-    /// `false`, it waits for the connection until its time-out).
+    /// `false`). By default, it waits for the connection until its time-out.
     ///
-    /// Such a call is not executed, and its source is the error that ended the connection. A call that was under way when the
-    /// connection was lost goes on to its time-out. Held leases are renewed, and observers resume, in either case. Giving a lease
-    /// back is not affected.
+    /// A call that fails this way is not executed, and its source is the error that ended the connection. A call that was under
+    /// way when the connection was lost continues to its time-out. Held leases are renewed, and observers resume, in either
+    /// case. The release of a lease is not affected.
     #[must_use]
     pub fn fail_fast(mut self, fail_fast: bool) -> Self {
         self.fail_fast = fail_fast;
         self
     }
 
-    /// Most requests that may be sent and not yet answered; further ones queue (default: 65,536). The broker's Receive
-    /// Maximum can be a lower limit.
+    /// Sets the maximum number of requests that are sent and not yet answered; further ones queue (default: 65,536). The
+    /// broker's Receive Maximum can be a lower limit.
     #[must_use]
     pub fn max_in_flight(mut self, requests: u32) -> Self {
         self.max_in_flight = requests.max(1);
         self
     }
 
-    /// Most requests that may queue; further ones fail with [`ErrorKind::QueueFull`] (default: 65,536). Each keeps a copy of
-    /// what it sends, values included.
+    /// Sets the maximum number of queued requests; further ones fail with [`ErrorKind::QueueFull`] (default: 65,536). Each
+    /// keeps a copy of its message, including the value.
     #[must_use]
     pub fn max_queued(mut self, requests: u32) -> Self {
         self.max_queued = requests;
         self
     }
 
-    /// Most bytes of requests that are kept until the broker has acknowledged them; further requests queue
-    /// (default: 64 MiB). One request may exceed it if nothing else is kept.
+    /// Sets the maximum size of the requests that are kept until the broker has acknowledged them; further requests queue
+    /// (default: 64 MiB). A single request may exceed it if no other is kept.
     #[must_use]
     pub fn max_buffered_bytes(mut self, bytes: usize) -> Self {
         self.max_buffered_bytes = bytes;
         self
     }
 
-    /// The largest packet that the broker may send, in bytes (default: what MQTT can express, 256 MiB).
+    /// Sets the maximum size of a packet from the broker, in bytes (default: the maximum of MQTT, 256 MiB).
     #[must_use]
     pub fn max_packet_bytes(mut self, bytes: u32) -> Self {
         self.max_packet_bytes = bytes.clamp(1024, Limits::MAX_PACKET_BYTES);
         self
     }
 
-    /// The longest value that is sent, in bytes; a longer one fails with [`ErrorKind::TooLarge`] before it waits for
-    /// anything (default: what MQTT can express, 256 MiB). Besides, the broker's Maximum Packet Size counts.
+    /// Sets the maximum size of a value in a request, in bytes (default: the maximum of MQTT, 256 MiB). A longer value fails at
+    /// once with [`ErrorKind::TooLarge`]. The broker's Maximum Packet Size applies in addition.
     #[must_use]
     pub fn max_value_bytes(mut self, bytes: usize) -> Self {
         self.max_value_bytes = bytes;
         self
     }
 
-    /// The bounds of the delay between attempts to reconnect (default: 100 ms and 30 s). The first attempt is
-    /// immediate; then the bound doubles from `min` to `max`, and each delay is random between zero and the bound.
+    /// Sets the bounds of the delay between attempts to reconnect (default: 100 ms and 30 s). The first attempt is immediate.
+    /// Then the bound doubles from `min` to `max`, and each delay is random between zero and the bound.
     #[must_use]
     pub fn reconnect_delay(mut self, min: Duration, max: Duration) -> Self {
         self.reconnect_delay_min = min.max(Duration::from_millis(1));
@@ -274,39 +278,39 @@ impl Settings {
         self
     }
 
-    /// How long connecting is tried again before there was any connection (default: not at all, so that a wrong password is
-    /// seen at once; [`Duration::MAX`] for ever), with the delays of [`reconnect_delay`](Self::reconnect_delay). So a
-    /// machine that starts before its network, its clock or its broker connects when they are there: whatever failed is
-    /// tried again, but for [`ErrorKind::InvalidSettings`]. Each failure is logged as a warning.
+    /// Sets how long the first connection is retried, with the delays of [`reconnect_delay`](Self::reconnect_delay). By default
+    /// it is not retried, so that a wrong password is reported at once; [`Duration::MAX`] retries forever. With a limit, a
+    /// machine that starts before its network, its clock or its broker connects as soon as they are available. All failures are
+    /// retried except [`ErrorKind::InvalidSettings`]. Each failure is logged as a warning.
     #[must_use]
     pub fn connect_limit(mut self, limit: Duration) -> Self {
         self.connect_limit = limit;
         self
     }
 
-    /// How long after a lost connection the client tries to connect again (default: for ever). Then it gives up for good:
-    /// its [state](crate::Client::state) becomes [`Closed`](crate::ConnectionState::Closed) with the reason of the last
-    /// failure, and every request fails with [`ErrorKind::Closed`].
+    /// Sets how long the client tries to reconnect after a lost connection (default: forever). Then the client ends: its
+    /// [state](crate::Client::state) becomes [`Closed`](crate::ConnectionState::Closed) with the reason of the last failure,
+    /// and every request fails with [`ErrorKind::Closed`].
     #[must_use]
     pub fn reconnect_limit(mut self, limit: Duration) -> Self {
         self.reconnect_limit = Some(limit);
         self
     }
 
-    /// Replaces the machine that the client runs on (default: [`System`]), as for a simulation, or for a transport of
-    /// another kind. What [`Platform::connect`] gives is used as it is: the address and TLS of these settings do not apply.
+    /// Replaces the platform that the client runs on (default: [`System`]), for a simulation or another kind of transport. The
+    /// stream of [`Platform::connect`] is used unchanged: the address and TLS of these settings do not apply.
     #[must_use]
     pub fn platform(mut self, platform: impl Platform + 'static) -> Self {
         self.platform = Arc::new(platform);
         self
     }
 
-    /// Whether the client begins and ends with a session of its own, instead of one that outlives it.
+    /// Returns whether the client starts and ends with a session of its own, instead of one that outlives it.
     pub(crate) fn has_own_session(&self) -> bool {
         self.clean_start || self.client_id.as_deref().is_none_or(str::is_empty)
     }
 
-    /// Refuses what cannot work before anything is tried.
+    /// Rejects invalid settings before the client connects.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let invalid = |reason: &str| {
             let action = format!("connecting to {}", self.address());
@@ -335,9 +339,9 @@ impl Settings {
     }
 }
 
-/// Whether a client id can stand in the topics of the state store.
+/// Checks that a client id can be part of the topics of the state store.
 pub(crate) fn check_client_id(id: &str) -> Result<(), &'static str> {
-    // The notification topic holds the client id as hex, and a key of some length.
+    // The notification topic contains the client id in hexadecimal, and a key of any length.
     const MAX_BYTES: usize = 16_384;
     if id.contains(['+', '#', '\0']) {
         Err("the client id contains `+`, `#` or U+0000, which cannot stand in its response topic")
@@ -355,7 +359,7 @@ fn seconds_up(duration: Duration) -> u64 {
     duration.as_secs().saturating_add(started)
 }
 
-/// As [`from_url`](Settings::from_url).
+/// Parses a URL as [`from_url`](Settings::from_url) does.
 impl std::str::FromStr for Settings {
     type Err = Error;
 
@@ -365,7 +369,7 @@ impl std::str::FromStr for Settings {
 }
 
 impl fmt::Debug for Settings {
-    /// Without the password.
+    /// Omits the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")
             .field("address", &self.address())

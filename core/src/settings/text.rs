@@ -1,4 +1,4 @@
-//! Values of settings that are written as text. Each error begins with "which" and completes a sentence about the value.
+//! Parsers for settings that are written as text. Each error begins with "which" and completes a sentence about the value.
 use std::time::Duration;
 
 pub(super) fn boolean(text: &str) -> Result<bool, &'static str> {

@@ -1,4 +1,4 @@
-//! Whom to trust, and who the client is, in TLS.
+//! TLS settings: the trusted authorities and the identity of the client.
 use super::Settings;
 #[cfg(feature = "tls")]
 use rustls::ClientConfig;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[cfg(feature = "tls")]
 use std::sync::Arc;
 
-/// What TLS needs besides the broker's address. The files are PEM and are read anew for each connection.
+/// TLS settings besides the broker's address. The files are PEM and are read for each connection.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TlsSettings {
     pub(crate) ca_file: Option<PathBuf>,
@@ -19,27 +19,27 @@ pub(crate) struct TlsSettings {
 }
 
 impl Settings {
-    /// Whether the connection is TLS (default: no; yes with `mqtts` URLs and from the environment). It needs the
-    /// feature `tls` of this crate, which comes with `ring` by default.
+    /// Sets whether the connection uses TLS (default: no; yes with `mqtts` URLs and from the environment). Requires the feature
+    /// `tls` of this crate, which the default feature `ring` includes.
     ///
-    /// The cryptography is that of the [`CryptoProvider`](rustls::crypto::CryptoProvider) which the program has installed as the
-    /// default of its process; if there is none, `ring`'s, with the feature of that name. Without either, connecting fails
-    /// with [`ErrorKind::InvalidSettings`](crate::ErrorKind::InvalidSettings).
+    /// The cryptography is the [`CryptoProvider`](rustls::crypto::CryptoProvider) that the program has installed as the default
+    /// of its process. Without one, it is that of `ring`, with the feature of that name. Without either, connecting fails with
+    /// [`ErrorKind::InvalidSettings`](crate::ErrorKind::InvalidSettings).
     #[must_use]
     pub fn tls(mut self, tls: bool) -> Self {
         self.tls_enabled = tls;
         self
     }
 
-    /// The certificates of the authorities that may have signed the broker's certificate (default: those of the
-    /// operating system).
+    /// Sets the file with the authorities that are trusted to sign the broker's certificate (default: those of the operating
+    /// system).
     #[must_use]
     pub fn ca_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.tls.ca_file = Some(path.into());
         self
     }
 
-    /// The client's certificate, followed by the intermediate ones, if there are any. It needs a
+    /// Sets the file with the client's certificate, followed by intermediate certificates, if any. Requires a
     /// [`key_file`](Self::key_file).
     #[must_use]
     pub fn cert_file(mut self, path: impl Into<PathBuf>) -> Self {
@@ -47,22 +47,22 @@ impl Settings {
         self
     }
 
-    /// The private key of the client's certificate: RSA, ECDSA or Ed25519, as PKCS#8, PKCS#1 or SEC1.
+    /// Sets the file with the private key of the client's certificate: RSA, ECDSA or Ed25519, as PKCS#8, PKCS#1 or SEC1.
     #[must_use]
     pub fn key_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.tls.key_file = Some(path.into());
         self
     }
 
-    /// A file that holds the password of an encrypted PKCS#8 key. One line end at its end does not belong to the
-    /// password. A key that is not encrypted does not need it.
+    /// Sets the file with the password of an encrypted PKCS#8 key. One line end at its end is not part of the password. A key
+    /// that is not encrypted does not need it.
     #[must_use]
     pub fn key_password_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.tls.key_password_file = Some(path.into());
         self
     }
 
-    /// The name or address to which the broker's certificate must be made out (default: the host name).
+    /// Sets the name or address that the broker's certificate must contain (default: the host name).
     #[must_use]
     pub fn server_name(mut self, name: impl Into<String>) -> Self {
         self.tls.server_name = Some(name.into());
@@ -72,9 +72,9 @@ impl Settings {
 
 #[cfg(feature = "tls")]
 impl Settings {
-    /// TLS exactly as this configuration says, for keys in hardware, a verifier of the program's own, or certain algorithms.
-    /// Trust and the client's certificate are the configuration's affair then: it excludes the files of these settings. The
-    /// [`server_name`](Self::server_name) still counts.
+    /// Sets the complete TLS configuration, for keys in hardware, a custom verifier, or certain algorithms. The configuration
+    /// then determines the trusted authorities and the client's certificate, so it excludes the files of these settings. The
+    /// [`server_name`](Self::server_name) still applies.
     ///
     /// ```
     /// use statestore::{Settings, rustls};
@@ -98,7 +98,7 @@ impl Settings {
 }
 
 impl TlsSettings {
-    /// Whether the settings go together.
+    /// Checks that the settings do not contradict each other.
     pub(super) fn check(&self, enabled: bool) -> Result<(), String> {
         if !enabled {
             return match self.first_given() {

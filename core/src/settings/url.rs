@@ -1,7 +1,7 @@
 //! Connection URLs.
 //!
-//! No error shows any text of the URL. In a URL that is not well-formed, a password can be anywhere: one with a `/` in it
-//! ends the host early, and goes on in the path or in the name of a parameter.
+//! Errors contain no text of the URL. In a malformed URL, a password can be anywhere. A `/` in it ends the host early, and the
+//! rest becomes part of the path or of a parameter name.
 use super::{Endpoint, Settings, text};
 use crate::error::{Error, ErrorKind, Outcome};
 use bytes::Bytes;
@@ -24,10 +24,10 @@ const NO_ZONE: &str =
     "the zone of an IPv6 address stands behind `%25`, as in mqtt://[fe80::1%25eth0]";
 const NO_PATH: &str = "it names no absolute path of a socket; write unix:///path";
 
-/// Changes the settings; the error completes the sentence "`name` has a value ...".
+/// Function that applies a parameter; its error completes the sentence "`name` has a value ...".
 type Apply = fn(Settings, String) -> Result<Settings, &'static str>;
 
-/// What may stand behind the `?`. The names are those of the methods of [`Settings`].
+/// The parameters after the `?`. Their names are those of the methods of [`Settings`].
 const PARAMETERS: [(&str, Apply); 13] = [
     ("allow_plaintext_credentials", |settings, value| {
         Ok(settings.allow_plaintext_credentials(text::boolean(&value)?))
@@ -60,7 +60,7 @@ const PARAMETERS: [(&str, Apply); 13] = [
     }),
 ];
 
-/// Reads a connection URL. Its parts are percent-encoded UTF-8.
+/// Parses a connection URL. Its parts are percent-encoded UTF-8.
 pub(super) fn parse(text: &str) -> Result<Settings, Error> {
     let has_scheme = text.contains("://");
     let (text, others) = first_and_others(text);
@@ -112,7 +112,7 @@ pub(super) fn parse(text: &str) -> Result<Settings, Error> {
             Some(value) => decoded(name, value)?,
             None => return Err(invalid(format!("`{name}` has no value"))),
         };
-        // An empty client id asks the broker for one.
+        // An empty client id requests one from the broker.
         if value.is_empty() && *name != "client_id" {
             return Err(invalid(format!("`{name}` has no value")));
         }
@@ -122,13 +122,13 @@ pub(super) fn parse(text: &str) -> Result<Settings, Error> {
     Ok(settings)
 }
 
-/// The URL with the first broker alone, and the other brokers.
+/// Splits a URL into one with only the first broker, and the other brokers.
 fn first_and_others(text: &str) -> (Cow<'_, str>, Vec<&str>) {
     let brokers = || {
         let begin = text.find("://")? + 3;
         let end = text[begin..].find(['/', '?', '#']);
         let end = end.map_or(text.len(), |end| begin + end);
-        // A password may have a comma as well.
+        // A password may contain a comma as well.
         let begin = text[begin..end]
             .rfind('@')
             .map_or(begin, |at| begin + at + 1);
@@ -144,14 +144,14 @@ fn first_and_others(text: &str) -> (Cow<'_, str>, Vec<&str>) {
     }
 }
 
-/// The text without the zone of its first IPv6 address (`[fe80::1%25eth0]`, RFC 6874), which generic URLs do not have, and that zone
-/// as it is written.
+/// Splits off the zone of the first IPv6 address (`[fe80::1%25eth0]`, RFC 6874), which generic URLs do not support. The zone is
+/// returned as it is written.
 fn without_zone(text: Cow<'_, str>) -> Result<(Cow<'_, str>, Option<String>), Error> {
     let address = || {
         let begin = text.find("//")? + 2;
         let end = text[begin..].find(['/', '?', '#']);
         let end = end.map_or(text.len(), |end| begin + end);
-        // A user name or a password may have brackets.
+        // A user name or a password may contain brackets.
         let begin = text[begin..end]
             .rfind('@')
             .map_or(begin, |at| begin + at + 1);
@@ -172,7 +172,7 @@ fn without_zone(text: Cow<'_, str>) -> Result<(Cow<'_, str>, Option<String>), Er
     Ok((text.into(), Some(zone)))
 }
 
-/// `//[user[:password]@]host[:port][,host[:port]]...`
+/// Parses `//[user[:password]@]host[:port][,host[:port]]...`.
 fn brokers(
     uri: &Uri<&str>,
     zone: Option<&str>,
@@ -205,7 +205,7 @@ fn no_path(uri: &Uri<&str>, settings: Settings) -> Result<Settings, Error> {
     Ok(settings)
 }
 
-/// MQTT over WebSocket, at the path as it is written.
+/// Sets MQTT over WebSocket, at the path as it is written.
 fn with_path(uri: &Uri<&str>, settings: Settings) -> Result<Settings, Error> {
     match uri.path().as_str() {
         "" => Ok(settings.websocket(DEFAULT_PATH)),
@@ -239,7 +239,7 @@ fn host_and_port(
     Ok((host, port.unwrap_or(default_port)))
 }
 
-/// `//[user[:password]@]/path`
+/// Parses `//[user[:password]@]/path`.
 fn socket(uri: &Uri<&str>) -> Result<Settings, Error> {
     let no_path = || invalid(NO_PATH);
     let authority = uri.authority().ok_or_else(no_path)?;
@@ -270,7 +270,7 @@ fn user(mut settings: Settings, authority: &Authority<'_>) -> Result<Settings, E
     Ok(settings)
 }
 
-/// Takes percent-encoding away.
+/// Decodes percent-encoded text.
 fn decoded<E: Encoder>(what: &str, text: &EStr<E>) -> Result<String, Error> {
     match text.decode().to_string() {
         Ok(text) => Ok(text.into_owned()),

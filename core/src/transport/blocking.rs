@@ -1,4 +1,4 @@
-//! Work that blocks, on threads of its own.
+//! Blocking work on separate threads.
 use crate::platform::Platform;
 use std::fmt;
 use std::io;
@@ -8,24 +8,24 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// Time for which a result is used although its caller has given up: longer than the delay before the next attempt to connect.
+/// Time for which a result is used although its caller has given up: longer than the delay before the next connection attempt.
 const FRESH: Duration = Duration::from_secs(30);
 
-/// A place for one piece of work that blocks.
+/// A slot for one piece of blocking work.
 ///
-/// A caller that gives up waiting leaves the work under way, and the next caller waits for that. So a resolver or a file system that
-/// hangs costs one thread, however often the work is tried again. An old result is dropped: a file, or the
-/// addresses of a name, may have changed since.
+/// If a caller gives up, the work continues, and the next caller waits for its result. So a resolver or a file system that
+/// hangs blocks only one thread, however often the work is retried. An old result is discarded: a file, or the addresses of a
+/// name, may have changed since.
 pub(crate) struct BlockingSlot<T>(Mutex<Option<Pending<T>>>);
 
-/// A result that comes with the time at which it was complete.
+/// Receiver of a result and the time at which it was complete.
 type Pending<T> = oneshot::Receiver<(T, Instant)>;
 
 impl<T: Send + 'static> BlockingSlot<T> {
-    /// Returns the result of the work that is under way, or else that of `work`.
+    /// Returns the result of the work that is under way, or of `work` if there is none.
     ///
     /// # Errors
-    /// The system refuses a thread, or the work panicked.
+    /// Returns an error if the system cannot start a thread, or the work panicked.
     pub(crate) async fn run(
         &self,
         platform: &dyn Platform,
@@ -74,7 +74,7 @@ impl<T> fmt::Debug for BlockingSlot<T> {
 /// A caller that waits for the work of a slot.
 struct Waiting<'a, T: Send + 'static> {
     slot: &'a BlockingSlot<T>,
-    /// Present until the result is there.
+    /// Receiver of the result; present until the result arrives.
     result: Option<Pending<T>>,
 }
 
@@ -107,7 +107,7 @@ mod tests {
     use crate::platform::System;
     use std::sync::mpsc;
 
-    /// Gives up at once, and returns what lets the work end.
+    /// Starts work whose caller gives up at once, and returns the sender that completes the work.
     async fn abandoned(slot: &BlockingSlot<u8>) -> mpsc::Sender<()> {
         let (sender, go) = mpsc::channel();
         let work = move || {
@@ -119,7 +119,7 @@ mod tests {
         sender
     }
 
-    /// Polls once.
+    /// Polls a future once.
     async fn polled_once<F: Future>(future: F) -> Option<F::Output> {
         let mut future = std::pin::pin!(future);
         std::future::poll_fn(|context| {

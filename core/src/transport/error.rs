@@ -1,19 +1,19 @@
-//! Why there is no connection.
+//! Errors of transports.
 use crate::error::ErrorKind;
 use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Why a transport could not be set up, or broke.
+/// Reason why a transport could not be established, or failed.
 #[derive(Debug, Clone)]
 pub(crate) struct TransportError {
-    /// [`ErrorKind::InvalidSettings`] is a file that cannot be used; [`ErrorKind::Untrusted`] is the broker's
-    /// certificate; [`ErrorKind::NotAuthenticated`] is the client's own.
+    /// Kind of the error: [`ErrorKind::InvalidSettings`] for an unusable file, [`ErrorKind::Untrusted`] for the broker's
+    /// certificate, [`ErrorKind::NotAuthenticated`] for the client's own.
     pub(crate) kind: ErrorKind,
-    /// What is wrong and, where that helps, what to do. Never holds a secret.
+    /// Description of the problem and, where possible, its solution. Never contains a secret.
     pub(crate) reason: String,
-    /// The error of the system, or of TLS, if there was one.
+    /// Error of the system or of TLS, if there is one.
     pub(crate) source: Option<Arc<io::Error>>,
 }
 
@@ -31,7 +31,7 @@ impl TransportError {
         self
     }
 
-    /// A file that the settings name cannot be used. `what` names its purpose: "CA file".
+    /// Returns the error for an unusable file of the settings. `what` names its purpose, such as "CA file".
     pub(crate) fn file(what: &str, path: &Path, problem: impl fmt::Display) -> Self {
         let reason = format!("the {what} `{}` {problem}", path.display());
         Self::new(ErrorKind::InvalidSettings, reason)

@@ -1,14 +1,14 @@
-//! Files that the settings name: certificates, keys, passwords, tokens.
+//! Files of the settings: certificates, keys, passwords, tokens.
 use super::error::TransportError;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 use zeroize::Zeroizing;
 
-/// Reads a whole file that is not empty and has at most `max_bytes`.
+/// Reads a file that is not empty and has at most `max_bytes`.
 ///
-/// This blocks. A pipe or a device is refused, because reading it may never end. The memory is overwritten when it is
-/// given back: the content may be a secret.
+/// Blocks. A pipe or a device is rejected, because reading it may never end. The buffer is overwritten when it is dropped: it
+/// may contain a secret.
 pub(crate) fn read(
     what: &str,
     path: &Path,
@@ -23,7 +23,7 @@ pub(crate) fn read(
     let limit = u64::try_from(max_bytes)
         .unwrap_or(u64::MAX)
         .saturating_add(1);
-    // A buffer that grows leaves copies behind.
+    // A growing buffer would leave copies behind.
     let expected = metadata.len().saturating_add(1).min(limit);
     let mut bytes = Zeroizing::new(Vec::with_capacity(usize::try_from(expected).unwrap_or(0)));
     let file = File::open(path).map_err(refused)?;
@@ -38,8 +38,8 @@ pub(crate) fn read(
     Ok(bytes)
 }
 
-/// Reads a secret of one line: without the one line end that an editor or `echo` leaves behind it. Everything else,
-/// spaces and inner line ends included, belongs to the secret.
+/// Reads a secret of one line, without the one line end that an editor or `echo` adds. All other bytes, including spaces and
+/// inner line ends, are part of the secret.
 pub(crate) fn read_secret(
     what: &str,
     path: &Path,

@@ -23,15 +23,15 @@ use crate::settings::{Credentials, Endpoint};
 use std::io;
 use std::net::SocketAddr;
 
-/// Work of one broker that blocks, which may be under way from one attempt to connect to the next.
+/// Blocking work of one broker, which may continue from one connection attempt to the next.
 #[derive(Debug, Default)]
 pub(crate) struct EndpointWork {
     files: BlockingSlot<Result<Files, TransportError>>,
     addresses: BlockingSlot<io::Result<Vec<SocketAddr>>>,
 }
 
-/// Connects to one of the brokers; the caller limits the time. All files that the settings name are read before anything is
-/// sent. The credentials are for the CONNECT of this connection.
+/// Connects to one of the brokers; the caller limits the time. All files of the settings are read before any byte is sent. The
+/// credentials are for the CONNECT of this connection.
 pub(crate) async fn connect(
     settings: &Settings,
     endpoint: &Endpoint,
@@ -83,7 +83,7 @@ use tls::Tls;
 #[cfg(not(feature = "tls"))]
 type Tls = std::convert::Infallible;
 
-/// Contents of the files that the settings name.
+/// Contents of the files of the settings.
 struct Files {
     credentials: Credentials,
     tls: Option<Tls>,
@@ -98,7 +98,7 @@ impl Files {
         if !settings.tls_enabled && !settings.credentials.has_files() {
             return Self::read_now(settings, endpoint);
         }
-        // Files can be slow, and the password of a key is slow by intention.
+        // Files can be slow, and the password of a key is slow by design.
         let platform = settings.platform.clone();
         let (settings, endpoint) = (settings.clone(), endpoint.clone());
         let read = slot.run(&*platform, move || Self::read_now(&settings, &endpoint));

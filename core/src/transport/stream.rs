@@ -1,4 +1,4 @@
-//! A connection, whatever it runs over.
+//! A connection over any kind of transport.
 use super::error::TransportError;
 use crate::platform::Duplex;
 use std::io;
@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// A byte stream to the broker. What was written must be flushed: TLS may hold it back. It is not written to with `writev`,
-/// which could send SIGPIPE to the program. After an error of writing, the broker has got nothing of what was to be written.
+/// A byte stream to the broker. Written bytes must be flushed, since TLS may buffer them. The stream is not written to with
+/// `writev`, which could send SIGPIPE to the program. If a write fails, the broker has received nothing of it.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Tcp(TcpStream),
@@ -18,12 +18,12 @@ pub(crate) enum Stream {
     Tls(Box<super::tls::TlsStream>),
     #[cfg(feature = "ws")]
     WebSocket(Box<super::websocket::WebSocket>),
-    /// Made by the [`Platform`](crate::platform::Platform).
+    /// Created by the [`Platform`](crate::platform::Platform).
     Other(Box<dyn Duplex>),
 }
 
 impl Stream {
-    /// What an error of reading or writing means, if it is more than a broken connection.
+    /// Explains an error of a read or write; `None` if it is only a broken connection.
     pub(crate) fn explain(&self, error: &io::Error) -> Option<TransportError> {
         match self {
             #[cfg(feature = "tls")]

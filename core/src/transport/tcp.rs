@@ -1,8 +1,8 @@
 //! Plain TCP.
 //!
-//! The addresses of a name are tried one after the other, each a quarter of a second after the one before or as soon as
-//! that one has failed, and the first connection counts (Happy Eyeballs, RFC 8305): an address that swallows packets costs
-//! that quarter of a second, and not the time in which to connect.
+//! The addresses of a name are tried in turn. Each attempt starts a quarter of a second after the previous one, or as soon as
+//! that one has failed. The first connection wins (Happy Eyeballs, RFC 8305). An address that drops packets thus costs a
+//! quarter of a second instead of the whole connect time-out.
 use super::BlockingSlot;
 use crate::platform::Platform;
 use crate::settings::without_zone;
@@ -14,10 +14,10 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-/// How long an attempt has a head start ("Connection Attempt Delay", RFC 8305, section 5).
+/// Head start of an attempt ("Connection Attempt Delay", RFC 8305, section 5).
 const HEAD_START: Duration = Duration::from_millis(250);
 
-/// Returns the addresses of `host`. A numeric address needs no look-up, and so no thread.
+/// Returns the addresses of `host`. A numeric address needs no lookup, and so no thread.
 pub(super) async fn resolve(
     host: &str,
     port: u16,
@@ -27,7 +27,7 @@ pub(super) async fn resolve(
     if let Ok(address) = host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, port)]);
     }
-    // An IPv6 address with a zone: the number of a network interface, or its name, which the system looks up.
+    // An IPv6 address with a zone: the number of a network interface, or its name, which the system resolves.
     let has_zone = without_zone(host) != host;
     if has_zone && let Ok(address) = format!("[{host}]:{port}").parse::<SocketAddrV6>() {
         return Ok(vec![address.into()]);
@@ -55,8 +55,8 @@ pub(super) async fn resolve(
     })
 }
 
-/// Connects to the address that accepts first. Small packets are not held back for larger ones. Where the system
-/// can do that (Linux), the connection ends when bytes are not acknowledged for `silence`.
+/// Connects to the address that accepts first. Nagle's algorithm is disabled. On Linux, the connection ends if bytes stay
+/// unacknowledged for `silence`, which is at least five seconds.
 pub(super) async fn connect(
     addresses: Vec<SocketAddr>,
     silence: Duration,
@@ -65,7 +65,7 @@ pub(super) async fn connect(
     stream.set_nodelay(true)?;
     #[cfg(target_os = "linux")]
     if let Err(error) = watch(&stream, silence) {
-        // Some systems that pass for Linux do not know these options. Keep-alive does the same, more slowly.
+        // Some systems that are compatible with Linux lack these options. The keep-alive has the same effect, but is slower.
         tracing::debug!(%error, "the system does not watch the connection");
     }
     #[cfg(not(target_os = "linux"))]
@@ -73,16 +73,17 @@ pub(super) async fn connect(
     Ok(stream)
 }
 
-/// Most bytes that the system takes before it has sent those before, besides the ones that the network has. With its usual
-/// buffers of megabytes a slow link would look for many seconds as if nothing moved on it, and a PINGREQ would wait behind
-/// all of that; this much is two seconds of a link of 1 Mbit/s.
+/// Maximum number of unsent bytes in the system, besides those on the network. With the usual buffers of megabytes, a slow link
+/// would seem blocked for many seconds, and a PINGREQ would wait behind all of these bytes. This limit equals two seconds on a
+/// link of 1 Mbit/s.
 #[cfg(target_os = "linux")]
 const MOST_UNSENT_BYTES: u32 = 256 * 1024;
 
-/// Has the system tell soon what becomes of the bytes that it is given.
+/// Configures the socket so that the system reports lost bytes soon.
 #[cfg(target_os = "linux")]
 fn watch(stream: &TcpStream, silence: Duration) -> io::Result<()> {
-    /// Less would end connections over a few lost packets, since each is sent again later than the one before.
+    /// A lower limit would end connections after a few lost packets, since each retransmission waits longer than the previous
+    /// one.
     const LEAST: Duration = Duration::from_secs(5);
     let socket = socket2::SockRef::from(stream);
     socket.set_tcp_notsent_lowat(MOST_UNSENT_BYTES)?;
@@ -93,7 +94,8 @@ fn watch(stream: &TcpStream, silence: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// Each address once, the families alternating, beginning with the one that the system prefers (RFC 8305, section 4).
+/// Returns each address once, with alternating families, starting with the family that the system prefers (RFC 8305, section
+/// 4).
 fn interleaved(addresses: impl Iterator<Item = SocketAddr>) -> VecDeque<SocketAddr> {
     let mut ordered: Vec<SocketAddr> = Vec::new();
     for address in addresses {
@@ -115,7 +117,7 @@ fn interleaved(addresses: impl Iterator<Item = SocketAddr>) -> VecDeque<SocketAd
     interleaved
 }
 
-/// The first connection that comes about. Attempts that it overtakes are given up.
+/// Returns the first connection that succeeds. Slower attempts are dropped.
 async fn race(mut waiting: VecDeque<SocketAddr>) -> io::Result<TcpStream> {
     let mut attempts = JoinSet::new();
     let mut failures = Vec::new();
@@ -138,7 +140,7 @@ async fn race(mut waiting: VecDeque<SocketAddr>) -> io::Result<TcpStream> {
     }
 }
 
-/// A host that cannot be reached, for a reason that contains the text of its source.
+/// Error of an unreachable host, whose reason contains the text of its source.
 #[derive(Debug)]
 struct Unreachable {
     reason: String,
@@ -157,7 +159,7 @@ impl std::error::Error for Unreachable {
     }
 }
 
-/// What each address said.
+/// Combines the errors of all addresses.
 fn all_failed(mut failures: Vec<(SocketAddr, io::Error)>) -> io::Error {
     if failures.len() == 1
         && let Some((_, error)) = failures.pop()
@@ -223,7 +225,7 @@ mod tests {
         }
     }
 
-    /// An address that swallows packets: nobody accepts, and the queue of connections to be accepted is full.
+    /// Returns an address that drops packets: no task accepts, and the accept queue is full.
     async fn swallowing() -> (SocketAddr, Vec<TcpStream>, TcpListener) {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
@@ -238,7 +240,7 @@ mod tests {
         (address, queued, listener)
     }
 
-    /// An address that refuses.
+    /// Returns an address that refuses connections.
     fn refusing() -> (SocketAddr, TcpSocket) {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
@@ -262,7 +264,7 @@ mod tests {
         let alive = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = alive.local_addr().unwrap();
         let mut least = PATIENCE;
-        // A busy machine may hold up one attempt, or two.
+        // A busy machine may delay some attempts.
         for _ in 0..5 {
             let began = Instant::now();
             race([dead, address].into()).await.unwrap();
@@ -276,7 +278,7 @@ mod tests {
         let (slow, queued, listener) = swallowing().await;
         let (refusing, _socket) = refusing();
         let racing = tokio::spawn(race([slow, refusing].into()));
-        // Both attempts are made before the first address has room for a connection.
+        // Both attempts start before the first address can accept a connection.
         tokio::time::sleep(super::HEAD_START * 2).await;
         for _ in queued {
             listener.accept().await.unwrap();

@@ -1,7 +1,7 @@
-//! Notices when a file changes.
+//! Detection of file changes.
 //!
-//! On Linux the kernel tells (inotify), and nothing wakes up in between; elsewhere, and where the kernel has no watch
-//! left, the file counts as changed every [`POLL_INTERVAL`], and the owner compares its content.
+//! On Linux, the kernel reports changes (inotify), without periodic wake-ups. Elsewhere, and where no inotify watch is
+//! available, the file counts as changed every [`POLL_INTERVAL`], and the owner compares its content.
 #[cfg(target_os = "linux")]
 mod inotify;
 #[cfg(target_os = "linux")]
@@ -11,11 +11,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-/// How often a file is looked at where the platform does not tell of changes.
+/// Interval at which a file is read again if the platform does not report changes.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Watches one path, which need not exist, for a file that is written, replaced by a rename, or reached through a
-/// symbolic link that is swapped.
+/// A watch of one path. It detects that the file is written, replaced by a rename, or reached through another symbolic link.
+/// The path need not exist.
 #[derive(Debug)]
 pub(crate) struct FileWatch {
     #[cfg(target_os = "linux")]
@@ -24,8 +24,8 @@ pub(crate) struct FileWatch {
 }
 
 impl FileWatch {
-    /// Begins to watch: changes from now on are noticed, also those before the first call of
-    /// [`changed`](Self::changed). Call it inside of a tokio runtime.
+    /// Starts the watch: all later changes are detected, even those before the first call of [`changed`](Self::changed). Call
+    /// it within a tokio runtime.
     #[cfg_attr(not(target_os = "linux"), expect(unused_variables))]
     pub(crate) fn new(path: PathBuf) -> Self {
         Self {
@@ -35,7 +35,7 @@ impl FileWatch {
         }
     }
 
-    /// Waits until the file may have changed. Dropping the future loses nothing.
+    /// Waits until the file may have changed. Dropping the future loses no change.
     pub(crate) async fn changed(&mut self) {
         #[cfg(target_os = "linux")]
         if let Some(kernel) = &mut self.kernel {

@@ -1,12 +1,14 @@
-//! The watched keys: which observers each has, and what the store must be told about it.
+//! The watched keys: the observers of each, and the requests that the store needs for it.
 //!
-//! One task brings the store's watches in line with the observers: KEYNOTIFY for a key that has its first observer or
-//! whose watch ended with the connection, a GET to learn what was missed, KEYNOTIFY STOP when the last observer is gone.
-//! For each key it does one of these at a time.
+//! One task keeps the store's watches in line with the observers. For each key it sends one of these requests at a time:
 //!
-//! A notification is not trusted blindly, since a broker may let others publish on its topic. One whose version is lower
-//! than the one before, or the same with another value, or too far ahead of the local clock, is not told: the key is read
-//! instead, at most once in a while, and the answer decides.
+//! - KEYNOTIFY, when the key gets its first observer or its watch ended with the connection;
+//! - GET, to read the changes that were missed;
+//! - KEYNOTIFY STOP, when the last observer is gone.
+//!
+//! Notifications are verified, since a broker may let other clients publish on the topic. A notification is not delivered if
+//! its version is lower than the previous one, or too far ahead of the local clock. The same applies to the same version with
+//! another value. The task reads the key instead, at most once per [`REST`], and the response decides.
 mod task;
 
 pub(super) use task::run;
@@ -26,33 +28,33 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-/// Between two readings of one key whose notifications are in doubt.
+/// Minimum time between two reads of a key whose notifications are in doubt.
 const REST: Duration = Duration::from_secs(1);
 
-/// A caller that waits for a watch to begin.
+/// A caller that waits for a watch to start.
 #[derive(Debug)]
 struct Waiting {
     begun: oneshot::Sender<Result<(), Error>>,
-    /// When it gives up, by a timer of its own.
+    /// Time at which the caller gives up, by its own timer.
     until: Instant,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Watches {
     registry: Mutex<Registry>,
-    /// Something is to be done.
+    /// Notifies the task that a key needs a request.
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Registry {
-    /// Ordered, so that the watches are renewed in the same order each time.
+    /// Watches by key; ordered, so that they are renewed in the same order each time.
     keys: BTreeMap<Bytes, Watch>,
-    /// Keys for which something is to be done; each at most once.
+    /// Keys that need a request; each at most once.
     due: VecDeque<Bytes>,
-    /// Keys that were read out of doubt, and until when that is not done again, in the order of time.
+    /// Keys that were read because of a doubt, with the time before which that is not repeated; ordered by time.
     resting: VecDeque<(Instant, Bytes)>,
-    /// Which connection it is. What a former one was told is void.
+    /// Number of the connection. Responses on an earlier one are void.
     connection: u64,
     closed: bool,
     notifications: u64,
@@ -65,45 +67,45 @@ struct Registry {
 #[derive(Debug, Default)]
 struct Watch {
     observers: Vec<Arc<Queue>>,
-    /// Callers that wait for the watch to begin; some may have given up.
+    /// Callers that wait for the watch to start; some may have given up.
     waiting: Vec<Waiting>,
-    /// The store sends notifications for it.
+    /// Whether the store sends notifications for the key.
     begun: bool,
-    /// Changes may have been missed since the last observation.
+    /// Whether changes may have been missed since the last observation.
     gap: bool,
-    /// A notification contradicts what was observed, or was not believed; the store is to be asked.
+    /// Whether a notification contradicts the last observation, or was not trusted. The key must be read.
     doubt: bool,
-    /// A notification was not believed, so that what it told may have been missed.
+    /// Whether a notification was not trusted, so that its change may have been missed.
     disbelieved: bool,
-    /// The store is being asked what such a notification told.
+    /// Whether the read for such a notification is under way.
     catching_up: bool,
-    /// The store was asked out of doubt a moment ago.
+    /// Whether the key was read because of a doubt a moment ago.
     resting: bool,
-    /// A request is under way.
+    /// Whether a request is under way.
     busy: bool,
-    /// It is in the list of keys for which something is to be done.
+    /// Whether the key is in [`Registry::due`].
     is_due: bool,
-    /// The version of the last observation.
+    /// Version of the last observation.
     version: Option<Hlc>,
-    /// Whether the key was there at the last observation.
+    /// Whether the key existed at the last observation.
     present: Option<bool>,
-    /// Tells the value of the last observation from others: a store that lost its keys may give a version again.
+    /// Hash of the value of the last observation: a store that lost its keys may issue a version again.
     fingerprint: Option<u64>,
-    /// Notifications that became observations.
+    /// Number of notifications that became observations.
     observed: u64,
-    /// That the key is gone was told when a transaction deleted it; the record of that expires later.
+    /// Whether the deletion was reported when a transaction deleted the key. The record of that deletion expires later.
     is_buried: bool,
 }
 
-/// What the store is to be asked next about a key.
+/// The next request for a key.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// Have it watched. `until` is when the last of the callers that wait gives up.
+    /// Start the watch. `until` is when the last of the waiting callers gives up.
     Begin {
         until: Option<Instant>,
     },
-    /// Learn what was missed; so many changes had been observed before. If nothing was `missed`, every later change is
-    /// going to be notified.
+    /// Read the missed changes. `observed` is the number of changes observed before. If nothing was `missed`, every later
+    /// change is notified.
     Read {
         observed: u64,
         missed: bool,
@@ -111,7 +113,7 @@ enum Step {
     Stop,
 }
 
-/// Keeps a key watched for one observer.
+/// Guard that keeps a key watched for one observer.
 #[derive(Debug)]
 pub(super) struct Watching {
     handle: Arc<Handle>,
@@ -132,8 +134,8 @@ impl Drop for Watching {
 }
 
 impl Watches {
-    /// Adds an observer, whose caller gives up at `until`. The receiver learns when the store sends notifications, or
-    /// why it does not; it does not learn that the time is over.
+    /// Adds an observer, whose caller gives up at `until`. The receiver gets the result when the store starts or rejects the
+    /// watch; it is not notified of the time-out.
     pub(super) fn add(
         &self,
         handle: Arc<Handle>,
@@ -150,11 +152,11 @@ impl Watches {
                 let watch = registry.keys.entry(key.clone()).or_default();
                 watch.observers.push(queue.clone());
                 if watch.begun {
-                    // Nobody is there to be told if the caller gave up.
+                    // The receiver is gone if the caller gave up.
                     let _ = begun.send(Ok(()));
                 } else {
                     if watch.gap {
-                        // What was on its way before the connection was lost may still come.
+                        // Notifications from before the loss of the connection may still arrive.
                         queue.resync();
                     }
                     watch.waiting.push(Waiting { begun, until });
@@ -180,13 +182,13 @@ impl Watches {
         self.changed.notify_one();
     }
 
-    /// The connection is lost: answers that still come are of no use, since changes may be missed before the next one
-    /// is ready.
+    /// Invalidates responses that are still to come on the lost connection. Changes may be missed before the next connection is
+    /// ready.
     pub(super) fn disconnected(&self) {
         self.registry().connection += 1;
     }
 
-    /// A new connection: the store has forgotten the watches, and changes may have been missed.
+    /// Marks every watch as lost on a new connection: the store has dropped the watches, and changes may have been missed.
     pub(super) fn resync(&self) {
         {
             let mut registry = self.registry();
@@ -207,7 +209,7 @@ impl Watches {
         self.changed.notify_one();
     }
 
-    /// A notification came. `merge` takes its version over, unless it is too far ahead.
+    /// Handles a notification. `merge` merges its version into the clock, unless it is too far ahead.
     fn notified(&self, notification: Notification, merge: impl FnOnce(&Hlc) -> bool) {
         let mut registry = self.registry();
         let Notification {
@@ -223,7 +225,7 @@ impl Watches {
             .get_mut(&key)
             .filter(|watch| !watch.observers.is_empty() && (watch.begun || watch.gap))
         else {
-            // Of a watch that is only about to begin, it tells of the time before.
+            // The watch has not started yet, so this notification belongs to the time before.
             registry.stale += 1;
             return;
         };
@@ -245,7 +247,7 @@ impl Watches {
             drop(registry);
             return self.changed.notify_one();
         }
-        // What was not believed and not read yet may have come before this.
+        // A notification that was not trusted and not verified yet may have come before this one.
         if watch.disbelieved || std::mem::take(&mut watch.catching_up) {
             watch.observers.iter().for_each(|queue| queue.resync());
         }
@@ -262,7 +264,7 @@ impl Watches {
         registry.notifications += 1;
     }
 
-    /// The client is over: all observers end.
+    /// Ends all observers, because the client is closed.
     pub(super) fn close(&self, lost_reason: LostReason, error: &Error) {
         let end = End {
             lost_reason,
@@ -295,7 +297,7 @@ impl Watches {
 }
 
 impl Registry {
-    /// Notes that something is to be done for a key.
+    /// Marks a key that needs a request.
     fn mark(&mut self, key: &Bytes) {
         if let Some(watch) = self.keys.get_mut(key)
             && !watch.is_due
@@ -306,7 +308,7 @@ impl Registry {
         }
     }
 
-    /// Keys whose rest is over may be read out of doubt again; when the next one may.
+    /// Makes keys eligible for another read once [`REST`] has passed. Returns the time for the next key.
     fn wake_rested(&mut self) -> Option<Instant> {
         let now = Instant::now();
         loop {
@@ -323,7 +325,7 @@ impl Registry {
         }
     }
 
-    /// The next key with its step. Forgets keys that nobody observes.
+    /// Returns the next key with its step. Removes keys without observers.
     fn next(&mut self) -> Option<(Bytes, Step, u64)> {
         while let Some(key) = self.due.pop_front() {
             let Some(watch) = self.keys.get_mut(&key) else {
@@ -336,7 +338,7 @@ impl Registry {
                     continue;
                 }
                 (true, true, _) => {
-                    // Whoever comes now waits until it is begun anew, and knows nothing of the time before.
+                    // An observer that is added now waits until the watch starts again, and knows nothing of the time before.
                     watch.begun = false;
                     (watch.version, watch.present, watch.fingerprint) = (None, None, None);
                     Step::Stop
@@ -372,7 +374,7 @@ impl Registry {
 }
 
 impl Watch {
-    /// Tells all observers about a state.
+    /// Delivers a state to all observers.
     fn observe(&mut self, version: Option<Hlc>, value: Option<Bytes>) {
         self.present = Some(value.is_some());
         self.version.clone_from(&version);
@@ -387,7 +389,8 @@ impl Watch {
         }
     }
 
-    /// Takes the state over that was read after a gap or out of doubt. `caught_up`: a notification had not been believed.
+    /// Handles the state that was read after a gap or because of a doubt. `caught_up` is whether a notification had not been
+    /// trusted.
     fn read(
         &mut self,
         state: Option<(Bytes, Hlc)>,
@@ -399,7 +402,7 @@ impl Watch {
         let is_latest = self.observed == observed_before;
         let (value, version) = state.unzip();
         let is_news = match &version {
-            // A version that differs is news even if it is lower: the store may have been set back.
+            // A version that differs is new even if it is lower: the store may have been restored from a backup.
             Some(version) if is_latest => {
                 self.version.as_ref() != Some(version)
                     || self.present.is_some() && self.fingerprint != fingerprint(value.as_ref())
@@ -412,9 +415,9 @@ impl Watch {
             if !missed && rises {
                 return;
             }
-            // What was told since the gap may have been followed by what was not believed.
+            // An untrusted change may have followed the observations since the gap.
             let is_marked = was_gap && !caught_up && !self.disbelieved;
-            // What was dropped for being lower than the state before may be higher than this one.
+            // A notification that was dropped as lower than the previous state may be higher than this one.
             self.disbelieved |= self.doubt && !rises;
             if !is_marked {
                 self.observers.iter().for_each(|queue| queue.resync());
@@ -423,12 +426,12 @@ impl Watch {
         }
         if is_latest {
             if caught_up && version.is_none() {
-                // It is as absent as before, but was not all the time if what was not believed is true.
+                // The key is still absent. If the untrusted notification is true, it existed in between.
                 self.observers.iter().for_each(|queue| queue.resync());
             }
             // Later versions need not be higher than one from before the gap.
             self.version.clone_from(&version);
-            // Others were told the same before this observer came.
+            // The other observers got the same state before this observer was added.
             for queue in self.observers.iter().filter(|queue| queue.is_untold()) {
                 queue.push(observation(version.clone(), value.clone()));
             }
@@ -436,7 +439,7 @@ impl Watch {
     }
 }
 
-/// Of a value; `None` of none.
+/// Returns the hash of a value; `None` for an absent one.
 fn fingerprint(value: Option<&Bytes>) -> Option<u64> {
     value.map(|value| {
         let mut hasher = DefaultHasher::new();
@@ -445,8 +448,8 @@ fn fingerprint(value: Option<&Bytes>) -> Option<u64> {
     })
 }
 
-/// What a notification means for those who read, and whether it is a record that says that the key is deleted; `None` if it
-/// is one that changes nothing.
+/// Returns the meaning of a notification for readers, and whether it is a record of a deletion. Returns `None` for a record
+/// that changes nothing.
 fn meaning(event: Event) -> Option<(Event, bool)> {
     let Event::Set(value) = &event else {
         return Some((event, false));

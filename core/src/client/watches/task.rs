@@ -1,4 +1,4 @@
-//! The task that tells the store what is watched.
+//! The task that keeps the store's watches in line with the observers.
 use super::super::call::Call;
 use super::super::detached;
 use super::super::observer::End;
@@ -17,13 +17,13 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-/// Requests under way at a time.
+/// Maximum number of requests under way.
 const AT_A_TIME: usize = 64;
-/// Before a failed request is tried again.
+/// Delay before a failed request is repeated.
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl Shared {
-    /// Takes a message to this client id that is not a response.
+    /// Handles a message to this client id that is not a response.
     pub(in super::super) fn notified(&self, message: &Message, client_id: &str) {
         let timestamp = message
             .publish
@@ -47,7 +47,7 @@ impl Shared {
         }
     }
 
-    /// Asks the store about a key.
+    /// Sends the request of a step.
     async fn ask(&self, key: &Bytes, step: Step) -> Result<Option<(Bytes, Hlc)>, Error> {
         let command = match step {
             Step::Begin { .. } => CommandRef::Watch { key },
@@ -88,7 +88,7 @@ impl Shared {
         }
     }
 
-    /// Takes the answer over. Whether the step is to be tried again after a pause.
+    /// Handles the response to a step. Returns whether to repeat the step after a pause.
     fn answered(
         &self,
         key: &Bytes,
@@ -109,7 +109,7 @@ impl Shared {
                 watch.begun = current;
                 if current {
                     for caller in watch.waiting.drain(..) {
-                        // Nobody is there to be told if the caller gave up.
+                        // The receiver is gone if the caller gave up.
                         let _ = caller.begun.send(Ok(()));
                     }
                 }
@@ -119,27 +119,27 @@ impl Shared {
                     watch.read(state, observed, missed, caught_up);
                 }
             }
-            // After an error the watch may go on at the store, which does no harm: its notifications are ignored, and a
-            // second KEYNOTIFY is as good as one.
+            // After an error the watch may continue at the store. That is harmless: its notifications are ignored, and a second
+            // KEYNOTIFY has no further effect.
             (Step::Stop, _) => {}
             (Step::Begin { .. } | Step::Read { .. }, Err(error))
                 if watch.gap && is_passing(&error) =>
             {
                 again = true;
             }
-            // The client is over, and its observers end for the same reason.
+            // The client is closed, and its observers end for the same reason.
             (Step::Begin { .. } | Step::Read { .. }, Err(error))
                 if error.kind() == ErrorKind::Closed =>
             {
                 return false;
             }
-            // What was observed may still be true. A passing failure is answered by asking again.
+            // The last observation may still be true. After a transient failure, the key is read again.
             (Step::Read { missed, .. }, Err(error)) if !watch.gap => {
                 watch.doubt |= is_passing(&error);
                 watch.disbelieved |= missed;
             }
             (Step::Begin { .. }, Err(error)) if error.kind() == ErrorKind::TimedOut => {
-                // The callers end each at its own time. Those that came later have the store asked again.
+                // Each caller ends at its own time. For later callers, the store is asked again.
                 let now = Instant::now();
                 let is_wanted = |caller: &Waiting| !caller.begun.is_closed() && caller.until > now;
                 if !watch.observers.is_empty() && !watch.waiting.iter().any(is_wanted) {
@@ -147,10 +147,10 @@ impl Shared {
                 }
             }
             (Step::Begin { .. } | Step::Read { .. }, Err(error)) => {
-                // Not the whole error, which names the key.
+                // Without the full error, which names the key.
                 tracing::warn!(kind = ?error.kind(), "a watch ends");
                 for caller in watch.waiting.drain(..) {
-                    // Nobody is there to be told if the caller gave up.
+                    // The receiver is gone if the caller gave up.
                     let _ = caller.begun.send(Err(error.clone()));
                 }
                 for queue in watch.observers.drain(..) {
@@ -168,8 +168,8 @@ impl Shared {
     }
 }
 
-/// Whether a watch that was allowed before may be allowed again. A store that is not willing to take the request (0x83), as where its
-/// answer exceeds the Maximum Packet Size of this client, will not be willing a second later.
+/// Returns whether a watch that was allowed before may be allowed again. After a rejection with 0x83, it would be rejected
+/// again. That is the reason code if the response exceeds the Maximum Packet Size of this client.
 fn is_passing(error: &Error) -> bool {
     if error.mqtt_reason() == Some(ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR) {
         return false;
@@ -207,7 +207,7 @@ pub(in super::super) async fn run(shared: Arc<Shared>) {
             rested_at
         };
         tokio::select! {
-            // In a fixed order, so that a simulation repeats itself.
+            // In a fixed order, so that simulations are reproducible.
             biased;
             () = shared.watches.changed.notified() => {}
             Some(_) = steps.join_next() => {}

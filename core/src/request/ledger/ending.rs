@@ -1,4 +1,4 @@
-//! How requests end: with a response, with a refusal, with their time, or because nobody waits any more.
+//! The end of requests: by a response, a rejection or a time-out, or because the caller dropped them.
 use super::super::Failure;
 use super::{Completion, Ledger, NEVER, RequestId, State};
 use crate::error::{ErrorKind, Outcome};
@@ -6,7 +6,7 @@ use statestore_protocol::mqtt::{PacketId, Publish, ReasonCode};
 use std::task::Waker;
 
 impl Ledger {
-    /// A response arrived; whether a request waited for it.
+    /// Handles a response. Returns whether a request was waiting for it.
     pub(crate) fn respond(
         &mut self,
         correlation: &[u8],
@@ -32,7 +32,7 @@ impl Ledger {
         self.complete(id, completion, wakers)
     }
 
-    /// The broker answered a PUBLISH that carried a request; `resent` if an earlier connection carried it as well.
+    /// Handles the PUBACK of a request. `resent` is whether the request was sent on an earlier connection as well.
     pub(crate) fn acknowledged(
         &mut self,
         id: RequestId,
@@ -54,7 +54,8 @@ impl Ledger {
         let text = text
             .map(|text| format!(", \"{}\"", text.escape_debug()))
             .unwrap_or_default();
-        // The refusal is of this delivery, not of one before it; and these two codes do not say that nothing was done.
+        // The rejection concerns this delivery, not an earlier one. Two of the codes do not exclude that the request was
+        // executed.
         let outcome = match reason {
             _ if resent => Outcome::Unknown,
             ReasonCode::UNSPECIFIED_ERROR | ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR => {
@@ -67,7 +68,7 @@ impl Ledger {
         self.complete(id, Completion::Failed(failure), wakers)
     }
 
-    /// What is known about a request that ends without having been sent this time.
+    /// Returns the outcome of a request that ends without being sent this time.
     pub(crate) fn unsent_outcome(&mut self, id: RequestId) -> Outcome {
         match self.slot(id) {
             Some(slot) if slot.repeated => Outcome::Unknown,
@@ -75,7 +76,7 @@ impl Ledger {
         }
     }
 
-    /// Ends a request; `false` if it has ended.
+    /// Ends a request. Returns `false` if it had ended before.
     pub(crate) fn complete(
         &mut self,
         id: RequestId,
@@ -108,7 +109,7 @@ impl Ledger {
         true
     }
 
-    /// A newer request takes the place of one that may have ended, or may have been sent; whether it had not.
+    /// Ends a queued request that a newer one replaces. Returns whether it was still queued.
     pub(crate) fn supersede(&mut self, id: RequestId, wakers: &mut Vec<Waker>) -> bool {
         if !self.is_queued(id) {
             return false;
@@ -118,8 +119,8 @@ impl Ledger {
         self.complete(id, Completion::Failed(failure), wakers)
     }
 
-    /// Ends the requests whose deadline has passed; how many. `connected` goes into their error. `withdraw` takes back what
-    /// was sent, and says whether it certainly is not executed.
+    /// Ends the requests whose deadline has passed, and returns their number. `connected` goes into their error. `withdraw`
+    /// withdraws a request that was sent, and returns whether it certainly is not executed.
     pub(crate) fn expire(
         &mut self,
         now_ms: u64,
@@ -155,9 +156,9 @@ impl Ledger {
         expired
     }
 
-    /// The caller does not wait any more. A request that was sent stays until its response or its deadline, so that
-    /// its correlation data is not used again before; unless `withdraw` says that it certainly is not executed.
-    /// Gives whether it may be, or was, executed.
+    /// Drops a request whose caller no longer waits. A request that was sent stays until its response or its deadline, so that
+    /// its correlation data is not reused before. It goes at once if `withdraw` returns that it certainly is not executed.
+    /// Returns whether it may be, or was, executed.
     pub(crate) fn forget(
         &mut self,
         id: RequestId,
@@ -182,13 +183,13 @@ impl Ledger {
         outcome
     }
 
-    /// Ends a request that is not sent, and that nobody waits for.
+    /// Ends a request that is not sent and has no caller.
     pub(crate) fn give_up(&mut self, id: RequestId) {
         self.leave(id);
         self.free(id);
     }
 
-    /// Ends all requests and refuses new ones. `withdraw` as for [`expire`](Self::expire).
+    /// Ends all requests and rejects new ones. `withdraw` is as for [`expire`](Self::expire).
     pub(crate) fn close(
         &mut self,
         kind: ErrorKind,

@@ -1,4 +1,4 @@
-//! The ledger of requests: a slab of slots, the queue of those that may not be sent yet, and all deadlines.
+//! The ledger of requests: a slab of slots, the queue of requests that cannot be sent yet, and all deadlines.
 mod ending;
 mod recovery;
 mod slot;
@@ -14,65 +14,65 @@ use statestore_protocol::mqtt::PacketId;
 use std::collections::VecDeque;
 use std::task::Waker;
 
-/// A request to be entered.
+/// A request to add.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Submission {
-    /// About how many bytes it has.
+    /// Approximate size of the request, in bytes.
     pub(crate) bytes: usize,
     pub(crate) again: Again,
-    /// It may wait for its turn.
+    /// Whether the request may wait in the queue.
     pub(crate) waits: bool,
     pub(crate) deadline_ms: u64,
 }
 
-/// Whether a request may be sent.
+/// Whether a request may be sent now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
     Now,
     Later,
 }
 
-/// What the session has room for.
+/// Free capacity of the session.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room {
     pub(crate) publishes: usize,
-    /// Bytes that wait to be written.
+    /// Number of bytes that wait to be written.
     pub(crate) unsent_bytes: usize,
     pub(crate) max_unsent_bytes: usize,
-    /// Bytes that wait to be written or acknowledged.
+    /// Number of bytes that wait to be written or acknowledged.
     pub(crate) buffered_bytes: usize,
     pub(crate) max_buffered_bytes: usize,
 }
 
-/// What the caller of a request finds.
+/// State of a request, as seen by its caller.
 #[derive(Debug)]
 pub(crate) enum Look {
-    /// It has ended, and is freed.
+    /// The request has ended, and its slot is freed.
     Ended(Completion),
     Waits,
-    /// It is to be [supplied](Ledger::supply).
+    /// The encoding must be [supplied](Ledger::supply).
     Lacks,
 }
 
 const NEVER: u64 = u64::MAX;
 
-/// All requests that have not ended, or whose end was not seen yet.
+/// All requests that have not ended, or whose result was not read yet.
 ///
-/// Looking a request up by its correlation data is indexing. Deadlines stand in an array of their own, which is searched
-/// when the earliest one may have passed: requests usually end long before their deadline, and then cost nothing here.
+/// A request is found by indexing with its correlation data. Deadlines are stored in a separate array, which is searched when
+/// the earliest one may have passed. Requests usually end long before their deadline, and then need no search.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    /// Tells this ledger's correlation data from any other's.
+    /// Prefix that distinguishes the correlation data of this ledger from others.
     origin: [u8; 8],
     slots: Vec<Slot>,
-    /// When each slot's request is given up, in milliseconds; [`NEVER`] if nothing runs.
+    /// Deadline of each slot's request, in milliseconds; [`NEVER`] if no request is under way in it.
     deadlines: Vec<u64>,
-    /// No deadline is earlier.
+    /// Lower bound of all deadlines.
     earliest_ms: u64,
     free: Vec<u32>,
-    /// How many requests were entered.
+    /// Number of requests added so far.
     entered: u64,
-    /// In the order of their turns; those that are no longer queued are skipped.
+    /// Queued requests in their order; entries that are no longer queued are skipped.
     queue: VecDeque<RequestId>,
     queued: usize,
     recalled: usize,
@@ -80,7 +80,7 @@ pub(crate) struct Ledger {
     max_sent: usize,
     max_queued: usize,
     closed: Option<Failure>,
-    /// Woken when the last request ends.
+    /// Wakers to wake when the last request ends.
     idle: Vec<Waker>,
 }
 
@@ -104,8 +104,8 @@ impl Ledger {
         }
     }
 
-    /// Enters a request. It is to be sent or [given up](Self::give_up) at once with [`Turn::Now`], and to be
-    /// [supplied](Self::supply) otherwise.
+    /// Adds a request. With [`Turn::Now`], send it or [give it up](Self::give_up) at once; otherwise [supply](Self::supply) its
+    /// encoding.
     pub(crate) fn submit(
         &mut self,
         submission: Submission,
@@ -153,7 +153,7 @@ impl Ledger {
                 waker: None,
             });
             self.deadlines.push(NEVER);
-            // Fewer than 2^32 requests fit into the memory.
+            // Fewer than 2^32 requests fit into memory.
             u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
         });
         let slot = &mut self.slots[index as usize];
@@ -178,7 +178,7 @@ impl Ledger {
         Ok((id, turn))
     }
 
-    /// What became of a request.
+    /// Returns the state of a request, with its result if it has ended.
     pub(crate) fn look(&mut self, id: RequestId, waker: &Waker) -> Look {
         let Some(slot) = self.slot(id) else {
             let reason = "it was polled after its end";
@@ -204,13 +204,13 @@ impl Ledger {
         }
     }
 
-    /// Gives a request that waits what is to be sent.
+    /// Supplies the encoding of a waiting request.
     pub(crate) fn supply(&mut self, id: RequestId, packed: Box<Packed>) {
         let Some(slot) = self.slot(id) else { return };
         match &mut slot.state {
             State::Queued { packed: place, .. } => *place = Some(packed),
             state @ State::Recalled => {
-                // It was sent before, so it is not over the limit.
+                // It was sent before, so it does not count against the limit.
                 *state = State::Queued {
                     bytes: 0,
                     packed: Some(packed),
@@ -223,7 +223,7 @@ impl Ledger {
         }
     }
 
-    /// Keeps what was sent, if it may be sent again to another session although that is risky.
+    /// Keeps the encoding of a request that may be sent again in another session despite the risk.
     pub(crate) fn keep(&mut self, id: RequestId, packed: Box<Packed>) {
         if let Some(slot) = self.slot(id)
             && slot.again == Again::Risky
@@ -232,7 +232,7 @@ impl Ledger {
         }
     }
 
-    /// A request that had its turn was sent.
+    /// Records that a request was sent in its turn.
     pub(crate) fn sent(&mut self, id: RequestId, packet_id: PacketId) {
         let Some(slot) = self.slot(id) else { return };
         if let State::Granted = slot.state {
@@ -242,14 +242,14 @@ impl Ledger {
         }
     }
 
-    /// How often a request was sent, each time as a new one.
+    /// Returns how often a request was sent, each time as a new one.
     pub(crate) fn attempts(&self, id: RequestId) -> u32 {
         let slot = self.slots.get(id.index as usize);
         slot.filter(|slot| slot.generation == id.generation)
             .map_or(0, |slot| slot.attempts.into())
     }
 
-    /// The correlation data of a request.
+    /// Returns the correlation data of a request.
     pub(crate) fn correlation(&self, id: RequestId) -> [u8; 16] {
         let mut data = [0; 16];
         data[..8].copy_from_slice(&self.origin);
@@ -258,12 +258,12 @@ impl Ledger {
         data
     }
 
-    /// When [`expire`](Self::expire) is to be called.
+    /// Returns the time of the next call of [`expire`](Self::expire).
     pub(crate) fn wake_at_ms(&self) -> Option<u64> {
         (self.earliest_ms != NEVER).then_some(self.earliest_ms)
     }
 
-    /// The next request to be sent, if there is room for it, and until when it may take. It is to be sent or completed at once.
+    /// Takes the next request to send, with its deadline, if there is capacity for it. It must be sent or completed at once.
     pub(crate) fn next_turn(&mut self, room: Room) -> Option<(RequestId, Box<Packed>, u64)> {
         while let Some(&id) = self.queue.front() {
             let waits = match self.slot(id).map(|slot| &slot.state) {
@@ -292,11 +292,11 @@ impl Ledger {
         None
     }
 
-    /// Requests that wait for a response.
+    /// Returns the number of requests that wait for a response.
     pub(crate) fn in_flight(&self) -> usize {
         self.sent
     }
-    /// Requests that wait for their turn.
+    /// Returns the number of requests that wait for their turn.
     pub(crate) fn queued(&self) -> usize {
         self.queued + self.recalled
     }
@@ -321,7 +321,7 @@ impl Ledger {
         }
     }
 
-    /// Whether a request waits for its turn, and was never sent.
+    /// Returns whether a request waits for its turn and was never sent.
     pub(crate) fn is_queued(&self, id: RequestId) -> bool {
         self.slots.get(id.index as usize).is_some_and(|slot| {
             slot.generation == id.generation
@@ -350,13 +350,13 @@ impl Ledger {
         (slot.generation == id.generation && !matches!(slot.state, State::Free)).then_some(slot)
     }
 
-    /// Takes a request out of the counts of its state, and its deadline away.
+    /// Removes a request from the counters of its state, and its deadline.
     fn leave(&mut self, id: RequestId) {
         self.deadlines[id.index as usize] = NEVER;
         match self.slots[id.index as usize].state {
             State::Queued { .. } => {
                 self.queued -= 1;
-                // Many requests that ended while they were queued must not pile up behind one that waits.
+                // Queued requests that ended must not pile up behind one that waits.
                 if self.queue.len() > 2 * self.queued + 64 {
                     let slots = &self.slots;
                     self.queue.retain(|other| {

@@ -1,13 +1,13 @@
-//! What becomes of requests when their connection or their session is lost.
+//! Recovery of requests after the loss of their connection or session.
 use super::super::{Failure, Packed};
 use super::{Again, Completion, Ledger, RequestId, Slot, State};
 use crate::error::{ErrorKind, Outcome};
 use std::task::Waker;
 
 impl Ledger {
-    /// The session in which these requests were sent is lost, and with it the response of each. `unsent` are the ones
-    /// that certainly did not reach the broker. What may be sent again gets the first turns, in the order of the calls; the
-    /// rest ends with an unknown outcome. How many are sent again.
+    /// Handles the loss of a session, and with it of all pending responses. `unsent` are the requests that certainly did not
+    /// reach the broker. Requests that may be sent again go to the front of the queue, in the order of the calls. The rest ends
+    /// with an unknown outcome. Returns the number of requests that are sent again.
     pub(crate) fn session_lost(
         &mut self,
         unsent: impl IntoIterator<Item = (RequestId, Box<Packed>)>,
@@ -41,21 +41,21 @@ impl Ledger {
             let kept = self.slots[index].kept.take();
             requeue(self, id, kept, wakers);
         }
-        // Neither their places nor how far they came say which was first.
+        // Neither their slots nor their state give the order of the calls.
         in_front.sort_unstable_by_key(|id| self.slots[id.index as usize].number);
         self.queue_first(&in_front);
         again
     }
 
-    /// Whether somebody waits for a request that was sent and could not be sent to another session without doubt.
+    /// Returns whether a caller waits for a request that was sent and could not safely be sent in another session.
     pub(crate) fn needs_session(&self) -> bool {
         let needs =
             |slot: &Slot| matches!(slot.state, State::Sent { .. }) && slot.again != Again::Harmless;
         self.slots.iter().any(needs)
     }
 
-    /// Lets a request of a lost session wait for its turn again; whether it stands in the queue. Its caller is woken if what
-    /// is to be sent has to be made anew: it may be one that is not looked after, and stop nobody.
+    /// Queues a request of a lost session again. Its caller is woken if it must be encoded again. Such a request is not queued
+    /// yet, so that a caller that does not poll blocks no other request.
     fn requeue(
         &mut self,
         id: RequestId,
@@ -87,13 +87,13 @@ impl Ledger {
             self.recalled += 1;
             return Requeued::Recalled;
         }
-        // It was sent before, so it is not over the limit.
+        // It was sent before, so it does not count against the limit.
         *state = State::Queued { bytes: 0, packed };
         self.queued += 1;
         Requeued::InFront
     }
 
-    /// Lets requests that were just requeued wait in front of all others.
+    /// Moves requests that were just queued again to the front of the queue.
     fn queue_first(&mut self, ids: &[RequestId]) {
         for &id in ids.iter().rev() {
             self.queue.push_front(id);
@@ -101,12 +101,12 @@ impl Ledger {
     }
 }
 
-/// What became of a request of a lost session.
+/// Result of queueing a request of a lost session again.
 enum Requeued {
-    /// Nobody wants it.
+    /// The request has ended or has no caller.
     No,
-    /// It has a place in the queue.
+    /// The request is in the queue.
     InFront,
-    /// It gets one when its caller looks after it.
+    /// The request is queued when its caller polls it.
     Recalled,
 }

@@ -1,73 +1,73 @@
-//! One request of the ledger: what names it, where it stands, how it ended.
+//! A request of the ledger: its id, its state and its result.
 use super::super::{Failure, Packed};
 use statestore_protocol::mqtt::{PacketId, Publish};
 use std::task::Waker;
 
-/// Names one request: its slot, and which of the requests that used the slot it is.
+/// Id of a request: its slot, and its generation among the requests that used the slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RequestId {
     pub(in crate::request) index: u32,
     pub(in crate::request) generation: u32,
 }
 
-/// How a request ended.
+/// Result of a request.
 #[derive(Debug)]
 pub(crate) enum Completion {
     Response {
         publish: Publish,
-        /// An earlier session may have executed the request as well.
+        /// Whether an earlier session may have executed the request as well.
         repeated: bool,
     },
     Failed(Failure),
 }
 
-/// Whether a request is sent a second time, to another session, if what became of the first time is not known.
+/// Whether a request is sent again in another session, if the outcome of the first time is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Again {
     No,
-    /// Twice is as good as once.
+    /// Sent again: executing it twice has the effect of executing it once.
     Harmless,
-    /// Even though it may be executed twice.
+    /// Sent again, even though it may be executed twice.
     Risky,
 }
 
-/// Where a request stands.
+/// State of a request.
 #[derive(Debug)]
 pub(super) enum State {
     Free,
-    /// Waits for its turn, about this many bytes long.
+    /// Queued, with its approximate size in bytes.
     Queued {
         bytes: usize,
-        /// `None` until it is [supplied](super::Ledger::supply), which is at once.
+        /// Encoding; `None` until it is [supplied](super::Ledger::supply), which happens at once.
         packed: Option<Box<Packed>>,
     },
-    /// Was lost with its session, does no harm, and may be overtaken. It is queued again when its caller, who was woken, makes it
-    /// anew.
+    /// Lost with its session, harmless, and allowed to be overtaken. It is queued again when its caller, which was woken,
+    /// encodes it again.
     Recalled,
-    /// Has its turn, and is being sent.
+    /// At its turn, and being sent.
     Granted,
-    /// Waits for its response.
+    /// Waiting for its response.
     Sent {
         packet_id: PacketId,
     },
-    /// Sent, and its caller does not wait any more.
+    /// Sent, without a waiting caller.
     Abandoned,
     Done(Completion),
 }
 
-/// The place of a request, used again after its end.
+/// Storage of a request, reused after its end.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) generation: u32,
-    /// How many requests were entered before it.
+    /// Number of requests added before it.
     pub(super) number: u64,
     pub(super) state: State,
     pub(super) again: Again,
-    /// A lost session may have executed it.
+    /// Whether a lost session may have executed it.
     pub(super) repeated: bool,
-    /// How often it was sent.
+    /// Number of times that it was sent.
     pub(super) attempts: u16,
-    /// What was sent and may be sent again to another session, although that is risky.
+    /// Encoding of a request that may be sent again in another session despite the risk.
     pub(super) kept: Option<Box<Packed>>,
     pub(super) waker: Option<Waker>,
 }

@@ -58,7 +58,7 @@ fn submit(
     )
 }
 
-/// The end of a request, if it has one.
+/// Returns the result of a request, if it has ended.
 fn end(ledger: &mut Ledger, id: RequestId) -> Option<Completion> {
     match ledger.look(id, Waker::noop()) {
         Look::Ended(completion) => Some(completion),
@@ -66,7 +66,7 @@ fn end(ledger: &mut Ledger, id: RequestId) -> Option<Completion> {
     }
 }
 
-/// What is to be sent.
+/// Returns the encoding of a request.
 #[allow(clippy::unnecessary_box_returns, reason = "so it is handed over")]
 fn packed() -> Box<Packed> {
     Box::new(Packed::new(
@@ -79,7 +79,7 @@ fn packed() -> Box<Packed> {
     ))
 }
 
-/// A request that has to wait.
+/// Adds a request that has to wait.
 fn queue(ledger: &mut Ledger) -> RequestId {
     let (id, turn) = submit(ledger, 0, 100).unwrap();
     assert_eq!(turn, Turn::Later);
@@ -87,7 +87,7 @@ fn queue(ledger: &mut Ledger) -> RequestId {
     id
 }
 
-/// The requests that have their turn when there is room for so many.
+/// Sends the requests whose turn comes with this capacity, and returns them.
 fn granted(ledger: &mut Ledger, publishes: usize) -> Vec<RequestId> {
     let turns = (0..publishes).rev().map_while(|left| {
         let (id, _, _) = ledger.next_turn(room(left + 1))?;
@@ -131,7 +131,7 @@ fn a_response_finds_its_request_and_no_other() {
         end(&mut ledger, id),
         Some(Completion::Response { .. })
     ));
-    // The slot is used again, under another name.
+    // The slot is reused under another id.
     let (next, _) = submit(&mut ledger, 1, 100).unwrap();
     ledger.sent(next, PacketId::MIN);
     assert_ne!(ledger.correlation(next), correlation);
@@ -170,14 +170,14 @@ fn turns_are_given_in_order_and_a_newcomer_waits_behind() {
     let mut ledger = Ledger::new(ORIGIN, 10, 10);
     let first = queue(&mut ledger);
     let second = queue(&mut ledger);
-    // There is room now, but others came first.
+    // There is capacity now, but earlier requests come first.
     let (third, turn) = submit(&mut ledger, 5, 100).unwrap();
     assert_eq!(turn, Turn::Later);
     ledger.supply(third, packed());
-    // One goes away without its turn: it is the next one's.
+    // One request leaves without its turn, which passes to the next one.
     assert_eq!(ledger.forget(first, |_, _| false), Outcome::NotDone);
     assert_eq!(granted(&mut ledger, 1), [second]);
-    // There is no room for two, whoever looks.
+    // There is no capacity for two requests, whichever caller polls.
     let (fourth, turn) = submit(&mut ledger, 5, 100).unwrap();
     assert_eq!(turn, Turn::Later);
     ledger.supply(fourth, packed());
@@ -206,7 +206,7 @@ fn what_a_lost_session_did_not_send_goes_first_and_who_must_be_asked_again_stops
     assert_eq!((ledger.queued(), ledger.in_flight()), (4, 0));
     assert_eq!(granted(&mut ledger, 5), [write, risky, later]);
     assert!(matches!(ledger.look(read, Waker::noop()), Look::Lacks));
-    // It does not stop others, and others do not stop it.
+    // The recalled request does not block others, and others do not block it.
     let (another, turn) = submit(&mut ledger, 5, 100).unwrap();
     assert_eq!(turn, Turn::Now);
     ledger.sent(another, PacketId::MIN);
@@ -292,7 +292,7 @@ fn a_closed_ledger_ends_everything_for_its_first_reason() {
     );
 }
 
-/// One thing that happens; numbers choose among the requests.
+/// A simulated event; the numbers select a request.
 #[derive(Debug, Clone)]
 enum Step {
     Submit { again: Again, for_ms: u64 },
@@ -326,7 +326,7 @@ proptest! {
         let mut ledger = Ledger::new(ORIGIN, 4, 6);
         let mut wakers = Vec::new();
         let mut now_ms = 0;
-        // What callers wait for.
+        // Requests with a waiting caller.
         let mut waiting: Vec<RequestId> = Vec::new();
         let (mut begun, mut ended) = (0, 0);
         let pick = |waiting: &[RequestId], number: usize| waiting.get(number % waiting.len().max(1)).copied();

@@ -133,7 +133,7 @@ fn every_parameter_counts() {
     settings.check().unwrap();
 }
 
-/// Characters that no message has, and those that a URL is made of.
+/// Characters that no message contains, and the special characters of URLs.
 const PASSWORD: &str = "[JZ%/?#@:&=\\[\\].,]{0,12}[JZ][JZ%/?#@:&=\\[\\].,]{0,12}";
 
 proptest! {
@@ -146,7 +146,7 @@ proptest! {
         let url = before + &password + &behind;
         let told = match parse(&url) {
             Err(error) => error.to_string(),
-            // Well-formed after all; then the host or the path is what comes before the first separator.
+            // The URL is well-formed; the host or the path is the part before the first separator.
             Ok(settings) => match settings.check() {
                 Err(error) => error.to_string().replace(&settings.address(), ""),
                 Ok(()) => String::new(),

@@ -1,4 +1,4 @@
-//! Private keys that a password protects.
+//! Private keys that are encrypted with a password.
 use super::identity::KEY;
 use crate::transport::error::TransportError;
 use crate::transport::file;
@@ -43,7 +43,7 @@ pub(super) fn decrypt(
         Err(pkcs8::Error::EncryptedPrivateKey(
             error @ (pkcs5::Error::UnsupportedAlgorithm { .. } | pkcs5::Error::NoPbes1CryptSupport),
         )) => Err(unsupported(&error)),
-        // A wrong password shows as bad padding, and once in a while as a document that makes no sense.
+        // A wrong password causes bad padding, or rarely a malformed document.
         Err(_) => {
             let problem = "does not open the key file; the password is wrong or the key is damaged";
             let what = "password in the key password file";

@@ -1,4 +1,4 @@
-//! What a failed handshake means for the person who reads about it.
+//! Explanations of TLS failures for messages.
 use crate::error::ErrorKind;
 use crate::transport::error::TransportError;
 use rustls::{AlertDescription, CertificateError, Error as RustlsError};
@@ -7,7 +7,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What the explanation refers to.
+/// Settings that an explanation refers to.
 #[derive(Debug)]
 pub(super) struct Context {
     pub(super) server_name: String,
@@ -15,13 +15,13 @@ pub(super) struct Context {
     pub(super) cert_file: Option<PathBuf>,
 }
 
-/// The TLS error inside of an I/O error, if there is one.
+/// Returns the TLS error inside an I/O error, if there is one.
 pub(super) fn tls_error(error: &io::Error) -> Option<&RustlsError> {
     error.get_ref()?.downcast_ref()
 }
 
 impl Context {
-    /// Why the handshake failed.
+    /// Explains why the handshake failed.
     pub(super) fn explain(&self, error: &io::Error) -> TransportError {
         match tls_error(error) {
             Some(error) => self.explain_tls(error),
@@ -52,7 +52,7 @@ impl Context {
         }
     }
 
-    /// Why the broker's certificate is not good.
+    /// Explains why the broker's certificate is rejected.
     fn distrust(&self, error: &CertificateError) -> String {
         let what = "the broker's certificate";
         match error {
@@ -98,7 +98,7 @@ impl Context {
         }
     }
 
-    /// What the broker's refusal means.
+    /// Explains a TLS alert from the broker.
     fn alert(&self, alert: AlertDescription) -> TransportError {
         use AlertDescription as Alert;
         let (kind, reason) = match (alert, &self.cert_file) {
@@ -144,19 +144,19 @@ impl Context {
     }
 }
 
-/// Advice for a broker that finds no way to prove the possession of its key: it answers with an alert that says nothing else.
+/// Advice for a broker whose key type the client does not support: such a broker sends an alert without further details.
 const SUPPORTED_KEYS: &str = "Or the broker's certificate has a key of another kind than RSA, P-256, P-384 and Ed25519, such as P-521";
 
-/// A name of a certificate as rustls shows it, `DnsName("localhost")`, without its kind.
+/// Returns the name of a certificate, which rustls prints as `DnsName("localhost")`, without its type.
 fn bare_name(shown: &str) -> &str {
     let name = shown.split_once('(').map_or(shown, |(_, name)| name);
     name.trim_end_matches(')').trim_matches('"')
 }
 
-/// A rejection of a certificate in words, with advice.
+/// Describes the rejection of a certificate, with advice.
 fn unacceptable(error: &CertificateError) -> String {
     let text = error.to_string();
-    // webpki's errors, which have no words, come as they are in debug output.
+    // Errors of webpki have no description and appear in debug format.
     let has = |name: &str| text.contains(name);
     if has("CaUsedAsEndEntity") {
         return "it is a certificate of an authority, which a broker cannot show; have that authority sign a certificate for the broker, \
@@ -185,7 +185,7 @@ fn unacceptable(error: &CertificateError) -> String {
     }
 }
 
-/// A duration in its largest whole unit.
+/// Formats a duration in its largest whole unit.
 fn rough(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let (count, unit) = match seconds {

@@ -20,7 +20,7 @@ const MAX_KEY_BYTES: usize = 1 << 20;
 const ENCRYPTED_BEGIN: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
 const ENCRYPTED_END: &str = "-----END ENCRYPTED PRIVATE KEY-----";
 
-/// Reads certificate and key, if the settings name them, and checks that they belong together.
+/// Reads the certificate and the key, if the settings name them, and checks that they belong together.
 pub(super) fn load(
     settings: &TlsSettings,
     provider: &CryptoProvider,
@@ -49,7 +49,7 @@ pub(super) fn load(
     }
 }
 
-/// As [`CertifiedKey::from_der`] makes it, but the key remains with the caller, who overwrites it.
+/// Like [`CertifiedKey::from_der`], but the caller keeps the key and overwrites it.
 fn certified(
     chain: Vec<CertificateDer<'static>>,
     provider: &CryptoProvider,
@@ -62,7 +62,7 @@ fn certified(
     }
 }
 
-/// PKCS#8 (plain or encrypted), PKCS#1 and SEC1, all as PEM.
+/// Reads a private key from a PEM file: PKCS#8 (plain or encrypted), PKCS#1 or SEC1.
 fn private_key(
     path: &Path,
     password_file: Option<&Path>,
@@ -95,7 +95,7 @@ fn private_key(
     })
 }
 
-/// Certificates or comments may stand before and after it.
+/// Returns the section of an encrypted key. Certificates or comments may precede and follow it.
 fn encrypted_section(text: &str) -> Option<&str> {
     let begin = text.find(ENCRYPTED_BEGIN)?;
     let length = text[begin..].find(ENCRYPTED_END)? + ENCRYPTED_END.len();

@@ -1,4 +1,4 @@
-//! TLS 1.2 and 1.3, by rustls.
+//! TLS 1.2 and 1.3 with rustls.
 #[cfg_attr(not(feature = "encrypted-keys"), path = "no_encrypted.rs")]
 mod encrypted;
 mod failure;
@@ -23,7 +23,7 @@ use tokio::io::AsyncWrite;
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client};
 
-/// Everything for one handshake: the certificates and keys are read and checked, nothing is sent yet.
+/// State of one handshake: the certificates and keys are read and checked, but no byte is sent yet.
 pub(crate) struct Tls {
     connector: TlsConnector,
     server_name: ServerName<'static>,
@@ -31,8 +31,8 @@ pub(crate) struct Tls {
 }
 
 impl Tls {
-    /// Reads the files. They are read anew for each connection, and no TLS session is resumed, so that a certificate
-    /// that was renewed counts from the next connection on. This blocks.
+    /// Reads the files. They are read for each connection, and TLS sessions are not resumed, so that a renewed certificate
+    /// applies from the next connection on. Blocks.
     pub(crate) fn load(settings: &TlsSettings, host: &str) -> Result<Self, TransportError> {
         let name = settings.server_name.as_deref();
         let name = name.unwrap_or_else(|| without_zone(host));
@@ -54,7 +54,7 @@ impl Tls {
         })
     }
 
-    /// Makes the handshake over `transport`.
+    /// Performs the handshake over `transport`.
     pub(crate) async fn handshake(self, transport: TcpStream) -> Result<TlsStream, TransportError> {
         let most_in_record = match self.connector.config().max_fragment_size {
             Some(bytes) => bytes.saturating_sub(RECORD_OVERHEAD),
@@ -75,7 +75,7 @@ impl Tls {
     }
 }
 
-/// What rustls is to do, by the files of the settings.
+/// Creates the configuration of rustls from the files of the settings.
 fn configuration(settings: &TlsSettings) -> Result<ClientConfig, TransportError> {
     let provider = provider::current()?;
     let roots = trust::load(settings.ca_file.as_deref())?;
@@ -100,7 +100,7 @@ fn internal(error: impl std::fmt::Display) -> TransportError {
     TransportError::new(ErrorKind::InvalidSettings, reason)
 }
 
-/// The most that a record carries, and what it has besides, as rustls counts.
+/// Maximum payload of a TLS record, and its overhead, as counted by rustls.
 const MOST_IN_RECORD: usize = 1 << 14;
 const RECORD_OVERHEAD: usize = 5;
 
@@ -108,14 +108,14 @@ const RECORD_OVERHEAD: usize = 5;
 #[derive(Debug)]
 pub(crate) struct TlsStream {
     pub(crate) bytes: client::TlsStream<Socket>,
-    /// Bytes that fit into one record.
+    /// Maximum number of bytes in one record.
     most_in_record: usize,
     context: Context,
 }
 
 impl TlsStream {
-    /// Writes one record at most, when those before it have left. So an error means that the broker got nothing of it, since it
-    /// cannot read a part of a record; of several, it may have got the first ones.
+    /// Writes at most one record, after the previous ones are flushed. So an error means that the broker received nothing of
+    /// it, since it cannot decode a part of a record. With several records, it might have received the first ones.
     pub(super) fn poll_write(
         &mut self,
         context: &mut task::Context<'_>,
@@ -126,8 +126,8 @@ impl TlsStream {
         stream.poll_write(context, &bytes[..bytes.len().min(self.most_in_record)])
     }
 
-    /// What an error of reading or writing means. Since TLS 1.3 the broker's opinion of the client's certificate
-    /// arrives only after the handshake, as the first thing that is read.
+    /// Explains an error of a read or write. Since TLS 1.3, the broker's verdict on the client's certificate arrives only after
+    /// the handshake, with the first read.
     pub(crate) fn explain(&self, error: &io::Error) -> Option<TransportError> {
         failure::tls_error(error).map(|error| self.context.explain_tls(error))
     }

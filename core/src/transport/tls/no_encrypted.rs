@@ -1,4 +1,4 @@
-//! Private keys that a password protects, in a build that cannot open them.
+//! Private keys that are encrypted with a password, in a build that cannot decrypt them.
 use super::identity::KEY;
 use crate::transport::error::TransportError;
 use rustls::pki_types::PrivateKeyDer;

@@ -1,4 +1,4 @@
-//! Whose cryptography TLS uses.
+//! The cryptography of TLS.
 use crate::transport::error::TransportError;
 use rustls::Error as RustlsError;
 use rustls::crypto::CryptoProvider;
@@ -7,7 +7,7 @@ use rustls::sign::SigningKey;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// The one that the program has installed; otherwise `ring`'s, if it is built in.
+/// Returns the provider that the program has installed, or that of `ring` if it is compiled in.
 pub(super) fn current() -> Result<Arc<CryptoProvider>, TransportError> {
     match CryptoProvider::get_default() {
         Some(installed) => Ok(installed.clone()),
@@ -29,13 +29,13 @@ fn built_in() -> Result<Arc<CryptoProvider>, TransportError> {
     Err(TransportError::new(kind, reason))
 }
 
-/// The private key as its provider keeps it. What it was read from is overwritten; what an installed provider makes of its own
-/// copy is its affair.
+/// Loads a private key into the provider. The caller overwrites the original; an installed provider is responsible for its own
+/// copy.
 pub(super) fn private_key(
     provider: &CryptoProvider,
     der: &Zeroizing<PrivateKeyDer<'static>>,
 ) -> Result<Arc<dyn SigningKey>, RustlsError> {
-    // Which takes no copy.
+    // Borrows the key instead of copying it.
     #[cfg(feature = "ring")]
     if CryptoProvider::get_default().is_none() {
         return rustls::crypto::ring::sign::any_supported_type(der);

@@ -1,4 +1,4 @@
-//! The connection below TLS.
+//! The TCP connection below TLS.
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -7,9 +7,9 @@ use tokio::net::TcpStream;
 
 /// A TCP connection to which one slice is written at a time.
 ///
-/// To write several at once takes `writev`, which sends the signal SIGPIPE if the broker has closed the connection. A
-/// program in C that uses this library may have left that signal as it is, and would end. The standard library writes
-/// single slices with `send` and a flag against the signal.
+/// Writing several slices at once requires `writev`, which sends the signal SIGPIPE if the broker has closed the connection. A
+/// C program that uses this library may not handle that signal, and would end. The standard library writes single slices with
+/// `send` and a flag against the signal.
 #[derive(Debug)]
 pub(crate) struct Socket(pub(super) TcpStream);
 

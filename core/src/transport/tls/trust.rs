@@ -1,4 +1,4 @@
-//! Whose signature makes a broker's certificate good.
+//! The trusted authorities.
 use crate::error::ErrorKind;
 use crate::transport::error::TransportError;
 use crate::transport::file;
@@ -7,10 +7,10 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::{self, PemObject};
 use std::path::Path;
 
-/// A bundle of all public authorities has about 250 kB.
+/// Maximum size of a file of certificates, in bytes. A bundle of all public authorities has about 250 kB.
 pub(super) const MAX_CERTIFICATES_BYTES: usize = 4 << 20;
 
-/// The authorities in `ca_file`, or, without one, those of the operating system.
+/// Returns the authorities in `ca_file`, or those of the operating system without one.
 pub(super) fn load(ca_file: Option<&Path>) -> Result<RootCertStore, TransportError> {
     match ca_file {
         Some(path) => from_file(path),
@@ -32,7 +32,7 @@ fn from_file(path: &Path) -> Result<RootCertStore, TransportError> {
 fn from_system() -> Result<RootCertStore, TransportError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    // Systems carry a few certificates that are too old to be parsed; the others still count.
+    // Systems contain some certificates that are too old to be parsed; the others are used.
     roots.add_parsable_certificates(found.certs);
     if !roots.is_empty() {
         return Ok(roots);
@@ -47,7 +47,7 @@ fn from_system() -> Result<RootCertStore, TransportError> {
     Err(TransportError::new(ErrorKind::InvalidSettings, reason))
 }
 
-/// All certificates of a PEM file, in their order; at least one.
+/// Reads all certificates of a PEM file, in their order; at least one.
 pub(super) fn certificates(
     what: &str,
     path: &Path,
@@ -66,7 +66,7 @@ pub(super) fn certificates(
     Ok(certificates)
 }
 
-/// What is wrong with a PEM file, without its content: that may be a key.
+/// Describes the problem of a PEM file, without its content, which may be a key.
 pub(super) fn pem_problem(error: &pem::Error) -> String {
     match error {
         pem::Error::MissingSectionEnd { .. } => {

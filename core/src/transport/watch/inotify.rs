@@ -1,4 +1,4 @@
-//! Watching through the kernel.
+//! File watches of the kernel.
 use super::links::deciding_entries;
 use futures_core::Stream;
 use inotify::{EventMask, EventStream, Inotify, WatchDescriptor, WatchMask};
@@ -9,16 +9,16 @@ use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
 
-/// Room for one read of events; the kernel merges what repeats.
+/// Size of the buffer for one read of events; the kernel merges repeated events.
 const BUFFER_BYTES: usize = 4096;
 
-/// The directories that decide what one path leads to are watched, not the file: a file that is replaced by a rename
-/// is another file, of which a watch of the old one says nothing.
+/// A watch of the directories that determine the target of one path. The file itself is not watched: a rename replaces it by
+/// another file, which a watch of the old one does not report.
 #[derive(Debug)]
 pub(super) struct Watch {
     path: PathBuf,
     events: EventStream<Vec<u8>>,
-    /// In each directory the names that matter.
+    /// The relevant names in each directory.
     names: HashMap<WatchDescriptor, HashSet<OsString>>,
 }
 
@@ -50,7 +50,7 @@ impl Watch {
         }
     }
 
-    /// Watches the directories that matter now, and no others.
+    /// Watches the directories that are relevant now, and no others.
     fn follow(&mut self) -> io::Result<()> {
         let mask = WatchMask::CREATE
             | WatchMask::CLOSE_WRITE
@@ -64,10 +64,10 @@ impl Watch {
         loop {
             let mut names: HashMap<WatchDescriptor, HashSet<OsString>> = HashMap::new();
             for entry in deciding_entries(&self.path)? {
-                // A directory that is watched already keeps its descriptor.
+                // A directory that is already watched keeps its descriptor.
                 match watches.add(&entry.directory, mask) {
                     Ok(descriptor) => names.entry(descriptor).or_default().insert(entry.name),
-                    // It went away since the walk; its parent tells when it comes back.
+                    // It was removed since the walk; its parent reports when it is created again.
                     Err(error)
                         if matches!(
                             error.kind(),
@@ -82,11 +82,11 @@ impl Watch {
             let settled = names == self.names && !names.is_empty();
             for (descriptor, _) in std::mem::replace(&mut self.names, names) {
                 if !self.names.contains_key(&descriptor) {
-                    // The kernel has removed it by itself if its directory is gone.
+                    // The kernel has already removed the watch if its directory is gone.
                     let _ = watches.remove(descriptor);
                 }
             }
-            // What changed between the walk and the new watches was not reported, so it is walked again.
+            // Changes between the walk and the new watches were not reported, so the path is walked again.
             if settled {
                 return Ok(());
             }

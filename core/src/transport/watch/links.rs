@@ -1,23 +1,23 @@
-//! Which directory entries decide what a path leads to.
+//! The directory entries that determine the target of a path.
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 use std::{env, fs, io};
 
-/// As many symbolic links as Linux follows in one path.
+/// Maximum number of symbolic links in one path, as on Linux.
 const MAX_LINKS: usize = 40;
 
 /// A name in a directory.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// A directory that exists; no symbolic link is in it.
+    /// The directory, which exists and contains no symbolic link in its path.
     pub(super) directory: PathBuf,
-    /// What is looked up in it.
+    /// The name that is looked up in it.
     pub(super) name: OsString,
 }
 
-/// Walks `path` and lists each symbolic link on the way, and last the file itself, or, if the path leads nowhere, the
-/// first name that is missing. Replacing any of these entries changes what the path leads to.
+/// Walks `path` and returns each symbolic link on the way, then the file itself. If the path has no target, the last entry is
+/// the first missing name. Replacing any of these entries changes the target of the path.
 pub(super) fn deciding_entries(path: &Path) -> io::Result<Vec<Entry>> {
     let mut entries = Vec::new();
     let mut directory = if path.is_absolute() {

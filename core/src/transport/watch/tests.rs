@@ -8,9 +8,9 @@ use tempfile::TempDir;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout};
 
-/// Whether the kernel tells of a change that has been made already.
+/// Returns whether the watch reports a change that was already made.
 async fn is_told(watch: &mut FileWatch) -> bool {
-    // Often enough for the runtime to ask the kernel what is ready.
+    // Enough yields for the runtime to poll the kernel for events.
     const YIELDS: usize = 500;
     let enough = async {
         for _ in 0..YIELDS {
@@ -24,7 +24,7 @@ async fn is_told(watch: &mut FileWatch) -> bool {
     }
 }
 
-/// One change, and one more of the file to which the path leads then: both must be told.
+/// Makes a change, then another one to the file that the path leads to. Both must be reported.
 async fn assert_told(
     what: &str,
     prepare: impl FnOnce(&Path),
@@ -55,7 +55,7 @@ fn write(path: PathBuf) {
     fs::write(path, "token").unwrap();
 }
 
-/// Puts a symbolic link in the place of another one, in one step.
+/// Replaces a symbolic link by another one, atomically.
 fn swap(link: PathBuf, target: &str) {
     let new = link.with_file_name("new link");
     symlink(target, &new).unwrap();
@@ -179,7 +179,7 @@ async fn without_the_kernel_the_file_counts_as_changed_now_and_then() {
     };
     let begin = Instant::now();
     for round in 1..=3 {
-        // Waiting in pieces does not put it off.
+        // Waiting in several parts does not delay it.
         let pieces = POLL_INTERVAL / 4;
         while timeout(pieces, watch.changed()).await.is_err() {}
         let late = begin.elapsed().saturating_sub(POLL_INTERVAL * round);

@@ -1,4 +1,4 @@
-//! The HTTP request and response that make a WebSocket of a connection (RFC 6455, section 4).
+//! The HTTP request and response of the WebSocket handshake (RFC 6455, section 4).
 use crate::error::ErrorKind;
 use crate::transport::Stream;
 use crate::transport::error::TransportError;
@@ -10,14 +10,14 @@ use sha1::{Digest, Sha1};
 use std::io;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// Which every server appends to a key.
+/// Constant that every server appends to a key.
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 const PROTOCOL: &str = "mqtt";
-/// A longer response is refused.
+/// Maximum size of a response, in bytes; a longer one is rejected.
 const MOST_BYTES: usize = 16 * 1024;
 const MOST_HEADERS: usize = 64;
 
-/// Makes a WebSocket of `stream`; what came behind the response belongs to it.
+/// Performs the handshake over `stream`. Returns the bytes after the response, which belong to the WebSocket.
 pub(super) async fn perform(
     stream: &mut Stream,
     host: &str,
@@ -92,7 +92,7 @@ fn check(response: &Response<'_, '_>, key: &str) -> Result<(), TransportError> {
     Ok(())
 }
 
-/// A header that is there once, without the spaces around it.
+/// Returns the value of a header that occurs exactly once, without surrounding spaces.
 fn single<'a>(headers: &[Header<'a>], name: &str) -> Option<&'a str> {
     let mut found = headers
         .iter()
@@ -106,7 +106,7 @@ fn refused(problem: &str) -> TransportError {
     TransportError::new(ErrorKind::ConnectionRefused, reason)
 }
 
-/// An error of the connection itself.
+/// Explains an error of the connection itself.
 fn explained(stream: &Stream, error: &io::Error) -> TransportError {
     stream.explain(error).unwrap_or_else(|| broken(error))
 }

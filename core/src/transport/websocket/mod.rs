@@ -1,8 +1,8 @@
 //! MQTT over WebSocket (RFC 6455; MQTT 5, section 6).
 //!
-//! The payloads of binary frames, one behind the other, are the byte stream: where frames and messages begin and end means
-//! nothing. What arrives is handed on as it comes, so that a frame is as long as the broker likes and takes no memory, and so that
-//! the session sees on a slow link that something moves.
+//! The concatenated payloads of binary frames are the byte stream; the boundaries of frames and messages have no meaning.
+//! Received payload is passed on as it arrives. So a frame may have any length and needs no memory, and the session sees
+//! progress on a slow link.
 mod handshake;
 
 use super::Stream;
@@ -14,25 +14,25 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
-/// Room for one read.
+/// Capacity for one read, in bytes.
 const READ: usize = 32 * 1024;
-/// The longest frame that is written: it is masked in a copy.
+/// Maximum payload of a frame that is written, in bytes: it is masked in a copy.
 const MOST_WRITTEN: usize = 64 * 1024;
 
-/// A WebSocket, as a byte stream.
+/// A WebSocket as a byte stream.
 #[derive(Debug)]
 pub(crate) struct WebSocket {
     pub(super) transport: Stream,
-    /// What was read and not handed on.
+    /// Bytes that were read and are not passed on yet.
     input: BytesMut,
     incoming: Incoming,
-    /// Whole frames, on their way.
+    /// Complete frames that are being written.
     output: BytesMut,
     is_closed: bool,
 }
 
 impl WebSocket {
-    /// Makes a WebSocket of a connection. `host` is as it stands in URLs.
+    /// Performs the handshake over a connection. `host` is in the form used in URLs.
     pub(super) async fn connect(
         mut transport: Stream,
         host: &str,
@@ -42,7 +42,7 @@ impl WebSocket {
         Ok(Self::new(transport, input))
     }
 
-    /// One over which `input` came already.
+    /// Creates a WebSocket with bytes that were already read.
     fn new(transport: Stream, input: BytesMut) -> Self {
         Self {
             transport,
@@ -53,11 +53,11 @@ impl WebSocket {
         }
     }
 
-    /// Takes frames out of what was read, up to the next one with payload. Whether there is payload, or the end.
+    /// Consumes frames up to the next one with payload. Returns whether there is payload, or the WebSocket has ended.
     fn advance(&mut self) -> io::Result<bool> {
         let is_there = self.incoming.advance(&mut self.input).map_err(broken)?;
         if let Some(close) = self.incoming.close() {
-            // 1000 and 1001: it has done its work, it goes away.
+            // 1000 and 1001 are regular ends: normal closure, and going away.
             if let Some(code) = close.code.filter(|code| !matches!(code, 1000 | 1001)) {
                 let told = close.reason.escape_ascii();
                 let reason = format!("the broker closed the WebSocket: {code} {told}");
@@ -77,14 +77,14 @@ impl WebSocket {
     }
 
     fn frame(&mut self, kind: Kind, payload: &[u8]) -> io::Result<()> {
-        // Which nobody can foresee (section 10.3).
+        // The mask must be unpredictable (section 10.3).
         let mut mask = [0; 4];
         getrandom::fill(&mut mask).map_err(io::Error::other)?;
         put(&mut self.output, kind, payload, Some(mask));
         Ok(())
     }
 
-    /// Writes what is on its way.
+    /// Writes the pending frames.
     fn poll_output(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.output.is_empty() {
             let transport = Pin::new(&mut self.transport);
@@ -96,7 +96,7 @@ impl WebSocket {
         Poll::Ready(Ok(()))
     }
 
-    /// Writes what is on its way, and behind it the answer to a ping.
+    /// Writes the pending frames, followed by the response to a ping.
     fn poll_drain(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             ready!(self.poll_output(context))?;
@@ -123,7 +123,7 @@ impl AsyncRead for WebSocket {
         loop {
             let is_there = this.advance()?;
             if this.incoming.has_ping() || !this.output.is_empty() {
-                // What it does not take now it takes at a later read or write.
+                // The rest is written at a later read or write.
                 if let Poll::Ready(written) = this.poll_drain(context) {
                     written?;
                     let _ = Pin::new(&mut this.transport).poll_flush(context)?;
@@ -158,7 +158,8 @@ impl AsyncWrite for WebSocket {
         let whole = this.output.len();
         match this.poll_output(context) {
             Poll::Ready(Err(error)) if this.output.len() == whole => Poll::Ready(Err(error)),
-            // The rest is written when more comes, or at the flush that follows; of what has left, the broker may have got some.
+            // The rest is written with the next bytes, or at the flush that follows. The broker may have received some of the
+            // bytes that were written.
             _ => Poll::Ready(Ok(length)),
         }
     }
@@ -169,7 +170,7 @@ impl AsyncWrite for WebSocket {
         Pin::new(&mut this.transport).poll_flush(context)
     }
 
-    /// Says goodbye, and ends the connection.
+    /// Sends a close frame, and ends the connection.
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         this.close()?;
@@ -184,7 +185,7 @@ mod tests {
     use crate::platform::Duplex;
     use tokio::io::{AsyncWriteExt, DuplexStream};
 
-    /// Takes so many more bytes, and then none.
+    /// A stream that accepts this many more bytes, and then none.
     #[derive(Debug)]
     struct Breaking {
         stream: DuplexStream,

@@ -1,11 +1,11 @@
-//! What is known about a request at its end.
+//! Outcomes of requests at their end.
 use super::{
     Again, ErrorKind, Ledger, ORIGIN, Outcome, PacketId, RequestId, Waker, end, failure, granted,
     packed, queue, response, room, submission, submit,
 };
 use statestore_protocol::mqtt::ReasonCode;
 
-/// A request that was sent, and is given up at 100.
+/// Adds a request that was sent, with a deadline of 100.
 fn sent(ledger: &mut Ledger) -> RequestId {
     let (id, _) = submit(ledger, 1, 100).unwrap();
     ledger.sent(id, PacketId::MIN);
@@ -118,7 +118,7 @@ fn only_what_could_not_be_sent_again_needs_its_session() {
         assert!(!ledger.needs_session(), "{again:?} before it is sent");
         ledger.sent(id, PacketId::MIN);
         assert_eq!(ledger.needs_session(), needs, "{again:?}");
-        // Nobody waits for it any more.
+        // The caller stops waiting.
         ledger.forget(id, |_, _| false);
         assert!(!ledger.needs_session(), "{again:?}");
     }
