@@ -11,7 +11,7 @@ pub(super) fn parse(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
     }
-    // This many digits cannot overflow; the usual number needs no check.
+    // So few digits cannot overflow; the usual number needs no check.
     let (safe, rest) = digits.split_at(digits.len().min(MAX_DIGITS - 1));
     let mut value = 0;
     for &byte in safe {
@@ -23,7 +23,7 @@ pub(super) fn parse(digits: &[u8]) -> Option<u64> {
     Some(value)
 }
 
-/// What eight digits stand for, if they are digits.
+/// Returns the value of eight digits, or `None` if a byte is no digit.
 pub(super) fn eight_digits(digits: [u8; 8]) -> Option<u64> {
     const ZEROS: u64 = u64::from_ne_bytes(*b"00000000");
     const HIGH_HALVES: u64 = 0xF0F0_F0F0_F0F0_F0F0;
@@ -44,7 +44,7 @@ pub(super) fn fits(digits: usize) -> bool {
     (1..MAX_DIGITS).contains(&digits)
 }
 
-/// What a digit stands for.
+/// Returns the value of a digit, or `None` if the byte is no digit.
 pub(super) fn digit(byte: u8) -> Option<u64> {
     let digit = byte.wrapping_sub(b'0');
     (digit <= 9).then_some(u64::from(digit))

@@ -59,7 +59,7 @@ pub enum HlcError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the received timestamp is {ahead_ms} ms ahead of the local clock")]
 pub struct ClockSkew {
-    /// By how many milliseconds.
+    /// Milliseconds by which it is ahead.
     pub ahead_ms: u64,
 }
 
@@ -124,7 +124,7 @@ impl Hlc {
         Self::of_node(wall_ms, counter, node_id)
     }
 
-    /// Of a node id without `:`.
+    /// Creates an HLC with a node id that contains no `:`.
     fn of_node(wall_ms: u64, counter: u64, node_id: &[u8]) -> Result<Self, HlcError> {
         if node_id.is_empty() {
             return Err(HlcError::NodeId);
@@ -150,7 +150,7 @@ impl Hlc {
         self.counter
     }
 
-    /// Who made this value.
+    /// Returns the id of the node that created this value.
     pub fn node_id(&self) -> &str {
         &self.node_id
     }
@@ -205,8 +205,8 @@ impl Hlc {
     }
 }
 
-/// Writes wall clock and counter to where they stand in a text form that has everything else, if they are not wider than usual
-/// there and here.
+/// Writes wall clock and counter into a text form whose other bytes are in place. Returns `false` unless both have the
+/// usual width, as numbers and in `text`.
 #[inline]
 pub(super) fn put_usual_numbers(wall_ms: u64, counter: u64, text: &mut [u8]) -> bool {
     if wall_ms >= LEAST_TOO_WIDE_WALL || counter >= LEAST_TOO_WIDE_COUNTER {
@@ -251,7 +251,7 @@ fn usual_numbers(text: &[u8]) -> Option<(u64, u64, &[u8])> {
         return None;
     };
     let high = decimal::eight_digits(*wall.first_chunk()?)?;
-    // Its first digit is the last one of the others.
+    // The first digit of the chunk is the last digit of the wall clock.
     let low = decimal::eight_digits(*wall.last_chunk()?)?;
     let mut padded = [b'0'; 8];
     *padded.last_chunk_mut()? = *count;
@@ -275,7 +275,7 @@ impl<'de> serde::Deserialize<'de> for Hlc {
     }
 }
 
-/// What stands before the first colon, if it is a number, and what stands behind that colon.
+/// Splits at the first colon: the number before it, if it is one, and the bytes behind it.
 fn split_number(text: &[u8]) -> Option<(Option<u64>, &[u8])> {
     let mut value = 0_u64;
     let mut len = 0;
@@ -288,7 +288,7 @@ fn split_number(text: &[u8]) -> Option<(Option<u64>, &[u8])> {
     {
         return Some((Some(value), rest));
     }
-    // None, so many that `value` may have overflowed, or other characters.
+    // No digits, enough digits to overflow `value`, or other characters.
     let at = text.iter().position(|&byte| byte == b':')?;
     Some((decimal::parse(&text[..at]), &text[at + 1..]))
 }
@@ -340,15 +340,15 @@ pub fn next_version(now_wall_ms: u64, request: &Hlc, previous: Option<(u64, u64)
     )
 }
 
-/// A client's clock: ticks before each send, merges what it receives.
+/// The clock of a client: it ticks before each send and merges received timestamps.
 ///
-/// One that is more than [`MAX_SKEW_MS`] ahead of the wall clock forgets all it has seen: the wall clock was wrong for a
-/// moment, as before the first contact with a time server, and a store would refuse every timestamp from then on until that
-/// time has really come. Nothing else can bring it there, because what is merged is never that far ahead. That timestamps
-/// go back then, and that one may come twice, is safe: a store gives versions by its own clock and the version before, names
-/// that must not come twice contain a number that counts, and so does the correlation of responses.
+/// A clock that is more than [`MAX_SKEW_MS`] ahead of the wall clock resets to the wall clock. The wall clock was wrong
+/// for a moment, as before the first contact with a time server. Without the reset, a store would refuse every
+/// timestamp until that time has really come. Merging cannot cause this state, because a merged timestamp is never that
+/// far ahead.
 ///
-/// ```
+/// The reset lets timestamps go back, and a timestamp may occur twice. Both are safe. A store derives versions from its
+/// own clock and the previous version. Unique names contain a counter, and so does the correlation of responses.
 /// use statestore_protocol::Clock;
 ///
 /// let mut clock = Clock::new("client")?;
@@ -368,8 +368,8 @@ impl Clock {
         Hlc::new(0, 0, node_id).map(|last| Self { last })
     }
 
-    /// The next timestamp, greater than each one before it and than each one merged, even if the wall clock went back, as
-    /// long as it did not go back by more than [`MAX_SKEW_MS`].
+    /// Returns the next timestamp. It is greater than each timestamp before it and than each merged one. This holds
+    /// even if the wall clock goes back, as long as it goes back by at most [`MAX_SKEW_MS`].
     pub fn tick(&mut self, now_wall_ms: u64) -> Hlc {
         self.forget_glimpse(now_wall_ms);
         let last = Some((self.last.wall_ms, self.last.counter));

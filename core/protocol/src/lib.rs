@@ -1,8 +1,7 @@
-//! The protocol of the Azure IoT Operations state store, and the MQTT 5 that carries it: bytes to values and back, in both
-//! directions.
+//! The protocol of the Azure IoT Operations state store, and the MQTT 5 that carries it: encoders and decoders.
 //!
-//! The client `statestore` and the server `statestored` are both built on this crate, and so are the tests and fuzz targets
-//! that judge them. The state store's own words are at the top, [MQTT 5](mqtt) has a module.
+//! The client `statestore`, the server `statestored`, and their tests and fuzz targets use this crate. The types of the
+//! state store are at the top level; [MQTT 5](mqtt) has its own module.
 //!
 //! ```
 //! use bytes::{Bytes, BytesMut};

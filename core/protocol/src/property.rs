@@ -18,7 +18,7 @@ pub const PARTITION: &str = "$partition";
 pub const PERSIST: &str = "aio-persistence";
 /// The value of [`PERSIST`] that asks for it.
 pub const PERSIST_VALUE: &str = "true";
-/// Its presence asks the broker to bypass back-pressure; a server that does not know it ignores it.
+/// User property that asks the broker to bypass back-pressure; a server that does not know it ignores it.
 pub const HIGH_PRIORITY: &str = "$high_priority";
 /// RPC status of a response.
 pub const STATUS: &str = "__stat";
@@ -34,7 +34,7 @@ pub const INVALID_NAME: &str = "__propName";
 pub const INVALID_VALUE: &str = "__propVal";
 /// `true` if the application behind the RPC layer failed.
 pub const APPLICATION_ERROR: &str = "__apErr";
-/// With status 505: the major protocol versions that the other side speaks, separated by spaces.
+/// The major protocol versions that the peer supports, separated by spaces; present with status 505.
 pub const SUPPORTED_VERSIONS: &str = "__supProtMajVer";
 /// Content type of every payload.
 pub const CONTENT_TYPE: &str = "application/octet-stream";
@@ -51,7 +51,7 @@ pub fn client_pairs(client_id: &str) -> [(&str, &str); 3] {
 /// How many [`RequestPairs`] there are at most.
 pub const MOST_REQUEST_PAIRS: usize = 3;
 
-/// What a client sends with one request, as texts.
+/// User properties that a client sends with a request, as texts.
 ///
 /// ```
 /// use statestore_protocol::property::RequestPairs;
@@ -124,7 +124,7 @@ impl EncodedTimestamp {
     }
 }
 
-/// What a server reads from a request's user properties.
+/// User properties of a request that a server reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RequestProperties {
     /// `__ts`; absent, or an HLC, or text that is not one.
@@ -184,8 +184,8 @@ impl RequestProperties {
     }
 }
 
-/// What a client reads from a response's user properties: the version of a good response,
-/// or the error of the RPC layer (`__stat` other than 200, or none).
+/// User properties of a response that a client reads: the version of a successful response, or the error of the RPC
+/// layer (`__stat` other than 200, or none).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResponseProperties {
     /// `__ts`.
@@ -194,7 +194,7 @@ pub struct ResponseProperties {
     pub version_error: Option<HlcError>,
 }
 
-/// A response that says that the RPC itself failed.
+/// A response that reports a failure of the RPC itself.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("RPC status {}: {message}", .status.map_or_else(|| "missing".to_owned(), |status| status.to_string()))]
 pub struct RpcError {
@@ -311,7 +311,7 @@ impl<'a> Received<'a> {
     }
 }
 
-/// What a status means that came without a text.
+/// Returns a description of a status that came without a text.
 fn meaning(status: u16) -> &'static str {
     match status {
         400 => "a property of the request is missing or invalid",

@@ -58,7 +58,7 @@ pub enum Reply {
 /// Why an operation of a transaction could not be carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rejection {
-    /// Its condition was not met: the key has this version, or is absent.
+    /// The condition was not met: the key has this version, or is absent.
     Condition(Option<Version>),
     /// The store refused it.
     Error(ServiceError),
@@ -68,7 +68,7 @@ pub enum Rejection {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("malformed response payload: {reason}")]
 pub struct ReplyError {
-    /// What is wrong with it.
+    /// Description of the invalid part.
     pub reason: &'static str,
 }
 
@@ -178,7 +178,7 @@ impl Reply {
         Ok(Self::Rejected { operation, reason })
     }
 
-    /// Versions, a value and its time, or capabilities: the second element says which.
+    /// Decodes versions, a value and its time, or capabilities; the second element decides which.
     #[inline(never)]
     fn decode_bulks(count: usize, decoder: Decoder<'_>) -> Result<Self, ReplyError> {
         if count == 0 {

@@ -9,7 +9,7 @@
 use super::decimal::{self, Decimal};
 use bytes::{BufMut, Bytes, BytesMut};
 
-/// What ends each line and each bulk string.
+/// Terminator of each line and each bulk string.
 pub const CRLF: &[u8] = b"\r\n";
 
 /// A bulk string that is not there.
@@ -23,7 +23,7 @@ const MIN_ELEMENT_LEN: usize = 4;
 #[error("{}", self.reason())]
 #[non_exhaustive]
 pub enum RespError {
-    /// The bytes end before the value does, or a length says more than there is.
+    /// The bytes end before the value does, or a length exceeds the remaining bytes.
     Truncated,
     /// Another type marker was expected here.
     Type,
@@ -36,7 +36,7 @@ pub enum RespError {
 }
 
 impl RespError {
-    /// What is wrong, as one clause.
+    /// Returns the reason as one clause.
     pub const fn reason(self) -> &'static str {
         match self {
             Self::Truncated => "a length exceeds the bytes that follow it",
@@ -111,7 +111,7 @@ impl<'a> Decoder<'a> {
         self.rest.first().copied()
     }
 
-    /// What is left.
+    /// Returns the remaining bytes.
     pub(super) fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -188,7 +188,7 @@ impl<'a> Decoder<'a> {
         if decimal::fits(len) {
             return Ok(value);
         }
-        // None, or so many that `value` may have overflowed.
+        // No digits, or enough digits to overflow `value`.
         decimal::parse(digits).ok_or(RespError::Number)
     }
 

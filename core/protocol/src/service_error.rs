@@ -3,7 +3,7 @@ use super::resp::CRLF;
 use bytes::{BufMut, Bytes, BytesMut};
 use std::fmt;
 
-/// What a refusal begins with.
+/// Prefix of every refusal.
 pub(super) const PREFIX: &[u8] = b"-ERR";
 
 /// A refusal by the store. [`Display`](fmt::Display) gives the text that stands on the wire.
@@ -54,7 +54,7 @@ const KNOWN: [ServiceError; 12] = [
     ServiceError::EmptyKey,
 ];
 
-/// How the vendor's document spells [`ServiceError::FencingTokenLower`]; deployed stores say "than".
+/// Spelling of [`ServiceError::FencingTokenLower`] in the vendor's document; deployed stores write "than".
 const FENCING_TOKEN_LOWER_DOCUMENTED: &[u8] =
     b"the request fencing token is a lower version that the fencing token protecting the resource";
 

@@ -7,12 +7,12 @@ pub const STORE_GUID: &str = "FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8";
 /// Where requests are published.
 pub const REQUEST: &str = "statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8/command/invoke";
 
-/// What the store's own topics towards clients begin with.
+/// Prefix of the topics that the store itself publishes to clients.
 const STORE_TO_CLIENTS: &str = "clients/statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8";
-/// What the vendor's Go client has behind its client id in response topics, where the id is in upper-case base 16.
+/// Suffix of response topics of the vendor's Go client, behind its client id in upper-case base 16.
 const RESPONSE_BEHIND_HEX: &str =
     "statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8/command/invoke/response";
-/// What stands between client id and key in a notification topic.
+/// Level between client id and key in a notification topic.
 const NOTIFY: &str = "/command/notify/";
 
 /// The response topic that our clients use.
@@ -33,8 +33,8 @@ pub fn is_forbidden_response(topic: impl AsRef<[u8]>) -> bool {
     topic == REQUEST.as_bytes() || topic.starts_with(STORE_TO_CLIENTS.as_bytes())
 }
 
-/// Of a request that came through a broker, whose it is by its response topic: the first level below `clients/`, which the vendor's
-/// Go client writes in base 16. `None` if it is of another form.
+/// Returns the client id of a request that came through a broker. It is the first level below `clients/` of the
+/// response topic, which the vendor's Go client writes in base 16. `None` if the topic has another form.
 ///
 /// ```
 /// use statestore_protocol::topic;
@@ -54,7 +54,7 @@ pub fn requester(response_topic: &str) -> Option<Cow<'_, str>> {
     Some(in_hex.flatten().map_or(Cow::Borrowed(level), Cow::Owned))
 }
 
-/// The client id that these upper-case hex digits stand for; `None` if there can be no such id.
+/// Decodes a client id from upper-case hex digits; `None` if they encode no valid id.
 fn id_of_hex(digits: &str) -> Option<String> {
     if digits.bytes().any(|digit| digit.is_ascii_lowercase()) {
         return None;
@@ -64,7 +64,7 @@ fn id_of_hex(digits: &str) -> Option<String> {
     (!id.contains(char::is_control)).then_some(id)
 }
 
-/// Whether nobody but a store publishes to this topic: it carries notifications, or responses to some client in one of
+/// Returns whether only a store publishes to this topic: it carries notifications, or responses to a client in one of
 /// the forms that clients use.
 ///
 /// ```
@@ -143,7 +143,7 @@ fn push_hex(bytes: &[u8], out: &mut String) {
     }
 }
 
-/// The bytes that pairs of hex digits stand for, `None` for a pair that is none; no iterator for an odd length.
+/// Decodes pairs of hex digits. Returns `None` for an odd length; the iterator yields `None` for an invalid pair.
 fn hex_bytes(digits: &[u8]) -> Option<impl Iterator<Item = Option<u8>>> {
     let (pairs, rest) = digits.as_chunks::<2>();
     let byte = |&[high, low]: &[u8; 2]| Some(hex_digit(high)? << 4 | hex_digit(low)?);

@@ -32,7 +32,7 @@ pub enum CommandRef<'a> {
     Get {
         /// The key, not empty.
         key: &'a [u8],
-        /// `PTTL`: whether the answer says how much time the key has left.
+        /// `PTTL`: whether the reply contains the remaining time of the key.
         remaining: bool,
         /// `EVENTUAL`: whether the answer may be what the key held a moment ago.
         eventual: bool,

@@ -8,8 +8,8 @@ const SET: &[u8] = b"*3\r\n$3\r\nSET\r\n";
 /// More digits than the length of a usual key or value has.
 const MOST_DIGITS: usize = 7;
 
-/// `GET key` or `SET key value`, as every client writes them. `None` says nothing: [`Command::decode`] knows more forms, and what
-/// is wrong with others.
+/// Decodes `GET key` or `SET key value` in the form that every client writes. `None` does not mean an error:
+/// [`Command::decode`] knows more forms and reports invalid ones.
 #[inline]
 pub(super) fn decode(payload: &Bytes) -> Option<Command> {
     let verb = payload.first_chunk::<{ GET.len() }>()?;

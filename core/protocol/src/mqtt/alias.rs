@@ -30,12 +30,12 @@ pub struct InboundAliases {
     maximum: u16,
     /// At index `alias - 1`; grows with use.
     topics: Vec<Option<Arc<str>>>,
-    /// Of all topics.
+    /// Total size of all topics.
     bytes: usize,
 }
 
 impl InboundAliases {
-    /// With the Topic Alias Maximum that this end stated.
+    /// Creates an empty table for the Topic Alias Maximum that this end announced.
     pub fn new(maximum: u16) -> Self {
         Self {
             maximum,
@@ -44,7 +44,7 @@ impl InboundAliases {
         }
     }
 
-    /// Bytes of the topics that the aliases stand for.
+    /// Returns the total size of the topics that have aliases.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -66,8 +66,8 @@ impl InboundAliases {
         }
     }
 
-    /// Takes a PUBLISH's topic and alias into account. The topic of a PUBLISH whose own topic is empty; `None` where
-    /// the PUBLISH names its topic itself.
+    /// Resolves the topic of a PUBLISH, and records an alias that it defines. Returns the topic behind the alias if the
+    /// topic of the PUBLISH is empty; `None` if the PUBLISH names its topic itself.
     pub fn resolve(
         &mut self,
         topic: &str,
@@ -97,11 +97,11 @@ impl InboundAliases {
 /// How to name a topic in a PUBLISH.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TopicName {
-    /// By its name alone.
+    /// The topic name alone.
     Plain,
-    /// By its name, and define this alias for it.
+    /// The topic name, with a definition of this alias.
     Define(u16),
-    /// By this alias alone.
+    /// The alias alone, without the topic name.
     Alias(u16),
 }
 
@@ -127,7 +127,7 @@ enum Known {
 const MOST_OUTBOUND: usize = 16;
 
 impl OutboundAliases {
-    /// With the Topic Alias Maximum that the peer stated.
+    /// Creates an empty table for the Topic Alias Maximum that the peer announced.
     pub fn new(maximum: u16) -> Self {
         Self {
             maximum: usize::from(maximum).min(MOST_OUTBOUND),

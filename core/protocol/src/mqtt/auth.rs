@@ -5,7 +5,7 @@ use super::{DecodeError, EncodeError, ReasonCode};
 use bytes::{BufMut, Bytes, BytesMut};
 use std::fmt;
 
-/// One step of an enhanced authentication. User properties are checked and dropped.
+/// A step of an enhanced authentication. User properties are checked and dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Auth {
     /// Success, continue authentication, or re-authenticate.

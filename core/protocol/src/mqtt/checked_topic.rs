@@ -9,7 +9,7 @@ impl<'a> CheckedTopic<'a> {
     pub(super) fn checked(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
-    /// Its UTF-8.
+    /// Returns the UTF-8 bytes of the topic.
     pub fn as_bytes(self) -> &'a [u8] {
         self.0
     }

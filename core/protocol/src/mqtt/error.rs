@@ -49,7 +49,7 @@ pub enum EncodeError {
     FieldTooLong {
         /// The field.
         what: &'static str,
-        /// Its length in bytes.
+        /// Length of the string in bytes.
         len: usize,
     },
     /// A string contains a character that MQTT forbids there.

@@ -1,13 +1,13 @@
-//! What the PUBLISHes of one sender begin with alike: read once, recognized by comparing bytes from then on.
+//! A cache of the common beginning of one sender's PUBLISHes: decoded once, then recognized by comparing bytes.
 //!
-//! Who sends requests names in each the same topic, response topic and protocol version. What was found to be right is
-//! right when it comes again, and where its fields are is known.
+//! A client repeats the topic, the response topic and the protocol version in each of its requests. Bytes that passed
+//! validation once are valid again, and the positions of their fields are known.
 use super::DecodeError;
 use super::fields::Fields;
 
-/// So many PUBLISHes come before anything is remembered: a connection that sends few takes no memory for it.
+/// Number of PUBLISHes before the cache is filled: a connection with few PUBLISHes needs no memory for it.
 const FIRST_AFTER: u8 = 16;
-/// So many unfamiliar PUBLISHes pass before something else is remembered.
+/// Number of unrecognized PUBLISHes before the cache is replaced.
 const AGAIN_AFTER: u8 = 64;
 /// Longer topics and properties are not remembered.
 const MAX_BYTES: usize = 1024;
@@ -38,7 +38,7 @@ struct Known {
     alike: usize,
     /// Names these bytes.
     number: u32,
-    /// What these say.
+    /// Fields decoded from these bytes.
     fields: Fields,
 }
 
@@ -67,7 +67,7 @@ impl Familiar {
         }
     }
 
-    /// What is known of the properties in this section: of how many of its bytes, and what they say.
+    /// Returns how many bytes of this section the cache recognizes, and the fields in these bytes.
     pub(super) fn recognize(&self, section: &[u8]) -> (Recognized, Fields) {
         match &self.known {
             Some(known)
@@ -84,7 +84,7 @@ impl Familiar {
         }
     }
 
-    /// A PUBLISH of which nothing was recognized was found to be right.
+    /// Offers a valid PUBLISH that the cache did not recognize.
     #[inline(never)]
     pub(super) fn met(&mut self, topic: &[u8], section: &[u8]) -> Result<(), DecodeError> {
         if let Some(known) = &mut self.known
@@ -101,7 +101,7 @@ impl Familiar {
         if self.countdown > 0 {
             self.countdown -= 1;
         } else if topic.len() <= MAX_BYTES && section.len() <= MAX_BYTES {
-            // Those that come next are compared with this one.
+            // Later PUBLISHes are compared with this one.
             self.countdown = AGAIN_AFTER;
             let known = self.known.get_or_insert_default();
             known.topic.clear();

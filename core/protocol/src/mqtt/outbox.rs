@@ -10,11 +10,11 @@ pub(super) struct Outbox {
     pending: BytesMut,
     pending_kept: u32,
     pending_kept_bytes: usize,
-    /// What is not to be handed out of the batch that grows.
+    /// Ranges of the growing batch that are not to be handed out.
     withdrawn: Vec<Range<usize>>,
     /// Where the batch that grows is going to be kept.
     current: u32,
-    /// Batches of which something is kept, each in a place of its own: one that stays long does not hold up the others.
+    /// Batches with kept packets. Each has its own slot, so a batch that stays long does not delay the others.
     batches: Vec<Batch>,
     free: Vec<u32>,
     kept_bytes: usize,
@@ -64,8 +64,8 @@ impl Outbox {
     pub(super) fn pending_bytes(&self) -> usize {
         self.pending.len()
     }
-    /// Bytes that are kept. What only waits to be taken, such as an acknowledgement, does not count: it goes without
-    /// leaving a trace, and nobody would look again whether there is room.
+    /// Returns the number of kept bytes. Other bytes that wait for the transport, such as acknowledgements, do not
+    /// count: nothing reports when they are gone, so no caller would check for room again.
     pub(super) fn buffered_bytes(&self) -> usize {
         self.pending_kept_bytes + self.kept_bytes
     }

@@ -31,7 +31,7 @@ pub(crate) const WILDCARD_AVAILABLE: u8 = 40;
 pub(crate) const SUBSCRIPTION_ID_AVAILABLE: u8 = 41;
 pub(crate) const SHARED_AVAILABLE: u8 = 42;
 
-/// One property, its value checked.
+/// A property with a validated value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Property<'a> {
     PayloadFormat(bool),
@@ -105,7 +105,7 @@ impl<'a> Properties<'a> {
         }
         Self::new(reader)
     }
-    /// A section without its length, of which these properties were read before.
+    /// Continues a section, without its length, after the properties in `seen`.
     pub(crate) fn resumed(reader: Reader<'a>, seen: Seen) -> Self {
         Self { reader, seen }
     }
@@ -123,7 +123,8 @@ impl<'a> Properties<'a> {
             None => Ok(None),
         }
     }
-    /// As [`next`](Self::next), of which the value is to be read from [`value`](Self::value).
+    /// Returns the id of the next property, like [`next`](Self::next); the caller then reads its
+    /// [`value`](Self::value).
     pub(crate) fn id(&mut self) -> Result<Option<u8>, DecodeError> {
         if self.reader.is_empty() {
             return Ok(None);

@@ -17,7 +17,7 @@ pub struct Publish {
 }
 
 impl Publish {
-    /// Checks `frame`, one whole packet whose variable header begins at `at`.
+    /// Decodes `frame`, one whole packet whose variable header begins at `at`.
     pub(super) fn decode(
         frame: Bytes,
         at: usize,
@@ -66,7 +66,7 @@ impl Publish {
         Ok((publish, recognized))
     }
 
-    /// Whether the sender says that it may have sent this before.
+    /// Returns the DUP flag: the sender may have sent this PUBLISH before.
     pub fn dup(&self) -> bool {
         self.flags() & DUP != 0
     }
@@ -82,7 +82,7 @@ impl Publish {
     pub fn packet_id(&self) -> Option<PacketId> {
         self.packet_id
     }
-    /// The topic name; empty if a topic alias stands for it.
+    /// Returns the topic name; empty if the PUBLISH uses a topic alias.
     pub fn topic(&self) -> &str {
         std::str::from_utf8(self.topic_bytes()).unwrap_or_default()
     }
@@ -107,7 +107,7 @@ impl Publish {
         let name = |span: Span| CheckedTopic::checked(span.of(self.section()));
         self.fields.response_topic.map(name)
     }
-    /// What a response must carry to be matched with this request.
+    /// Returns the correlation data, which a response must repeat to match this request.
     pub fn correlation_data(&self) -> Option<&[u8]> {
         self.fields
             .correlation_data
@@ -127,13 +127,13 @@ impl Publish {
     pub fn topic_alias(&self) -> Option<u16> {
         self.fields.topic_alias
     }
-    /// The payload format indicator: whether the payload is UTF-8 text, if the sender says so or not so.
+    /// Returns the payload format indicator: whether the payload is UTF-8 text, if the sender states it.
     pub fn payload_is_utf8(&self) -> Option<bool> {
         self.fields.payload_is_utf8
     }
     /// The user properties, in their order.
     pub fn user_properties(&self) -> impl Iterator<Item = (&str, &str)> {
-        // They were found to be UTF-8 when the packet was decoded.
+        // The decoder has checked that they are UTF-8.
         let text = |bytes| std::str::from_utf8(bytes).unwrap_or_default();
         self.user_property_bytes()
             .map(move |(name, value)| (text(name), text(value)))
@@ -142,7 +142,8 @@ impl Publish {
     pub fn user_property_bytes(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         user_properties(self.section())
     }
-    /// Those among the first `recognized` bytes of the properties, which end with a whole one, and those behind them.
+    /// Returns the user properties among the first `recognized` bytes, which end with a whole property, and those
+    /// behind them.
     pub(crate) fn user_property_bytes_around(
         &self,
         recognized: Recognized,
@@ -225,7 +226,7 @@ const RETAIN: u8 = 0b0001;
 /// Everything of a PUBLISH but its payload, borrowed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PublishHeader<'a> {
-    /// The topic name; empty if the topic alias stands for it.
+    /// The topic name; empty if the PUBLISH uses the topic alias.
     pub topic: &'a str,
     /// The topic name, in the place of the one above.
     pub checked_topic: Option<CheckedTopic<'a>>,
@@ -239,13 +240,13 @@ pub struct PublishHeader<'a> {
     pub topic_alias: Option<u16>,
     /// Seconds for which the message is valid.
     pub message_expiry: Option<u32>,
-    /// The payload format indicator: whether the payload is UTF-8 text, if it is to be said.
+    /// Payload format indicator: whether the payload is UTF-8 text; `None` omits the property.
     pub payload_is_utf8: Option<bool>,
     /// The MIME type of the payload.
     pub content_type: Option<&'a str>,
     /// Where to send a response.
     pub response_topic: Option<&'a str>,
-    /// What the response is to carry.
+    /// Correlation data for the response.
     pub correlation_data: Option<&'a [u8]>,
     /// Subscriptions that match.
     pub subscription_identifiers: &'a [u32],

@@ -70,7 +70,7 @@ reason_codes! {
 }
 
 impl ReasonCode {
-    /// Whether it says that something failed: 0x80 and above.
+    /// Returns whether the code reports a failure: 0x80 and above.
     pub const fn is_failure(self) -> bool {
         self.0 >= 0x80
     }

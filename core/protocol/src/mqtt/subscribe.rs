@@ -11,11 +11,11 @@ pub struct Subscribe {
     pub packet_id: PacketId,
     /// Comes with each message that matches one of the filters; not 0.
     pub subscription_id: Option<u32>,
-    /// What is wanted; not empty.
+    /// Requested subscriptions; not empty.
     pub subscriptions: Vec<Subscription>,
 }
 
-/// One topic filter with its options.
+/// A topic filter with its options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subscription {
     /// The topic filter. Its syntax is not checked here: a server answers a wrong one in the SUBACK.
@@ -117,7 +117,7 @@ impl Subscribe {
 /// Answers a SUBSCRIBE, one reason for each filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubAck {
-    /// Of the SUBSCRIBE.
+    /// Packet identifier of the SUBSCRIBE.
     pub packet_id: PacketId,
     /// Granted QoS or failure, in the order of the filters.
     pub reasons: Vec<ReasonCode>,

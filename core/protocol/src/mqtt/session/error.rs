@@ -36,10 +36,10 @@ pub enum SessionError {
     /// [new one](super::Session::renew).
     #[error("the broker has a session of an earlier client with this client id")]
     UnknownSession,
-    /// The broker answers, but did not acknowledge a PUBLISH for so long that nobody waits for it any more.
+    /// The broker answers, but has not acknowledged a PUBLISH long after its deadline.
     #[error("the broker does not acknowledge a request")]
     Unacknowledged,
-    /// What must be sent to set the session up cannot be sent to this broker.
+    /// A packet that sets the session up cannot be encoded for this broker.
     #[error("the session cannot be set up: {0}")]
     Encode(#[from] EncodeError),
     /// A PINGREQ was not answered in time.
@@ -54,7 +54,7 @@ fn text(reason_string: Option<&String>) -> String {
 }
 
 impl SessionError {
-    /// The reason code to tell the broker, if it should be told.
+    /// Returns the reason code for the DISCONNECT, or `None` if the broker gets none.
     pub fn reason(&self) -> Option<ReasonCode> {
         match self {
             Self::Refused(_) | Self::Disconnected(_) | Self::PeerDead => None,

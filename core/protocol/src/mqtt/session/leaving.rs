@@ -1,4 +1,5 @@
-//! A session whose owner serves others: it acknowledges a message when it is done with it, and takes no more before it ends.
+//! A session that ends gracefully: its owner serves requests, acknowledges each message once handled, and takes no new
+//! ones before the session ends.
 use super::super::{EncodeError, PacketId, PubAck, ReasonCode, UnsubAck, Unsubscribe};
 use super::{Session, SessionError};
 
@@ -65,7 +66,7 @@ impl<T: Copy> Session<T> {
         Ok(())
     }
 
-    /// Whether the broker has said that no more messages come.
+    /// Returns whether the broker has confirmed that no more messages come.
     pub fn is_left(&self) -> bool {
         self.leaving == Leaving::Done
     }

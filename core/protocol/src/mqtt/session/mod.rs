@@ -1,11 +1,14 @@
-//! A client's MQTT session as a state machine: bytes, publishes and times go in; bytes, events and wake-up times come
-//! out.
+//! A client's MQTT session as a state machine. The inputs are bytes, publishes and times; the outputs are bytes, events
+//! and wake-up times.
 //!
-//! The owner of a [`Session`] has a transport and a clock. It calls [`connect`](Session::connect) when a transport is
-//! there, writes what [`take_output`](Session::take_output) gives, passes what it reads to
-//! [`receive`](Session::receive), calls [`poll`](Session::poll) at [`wake_at_ms`](Session::wake_at_ms), and
-//! [`connection_lost`](Session::connection_lost) when the transport is gone or a call returned an error. All times are
-//! milliseconds on one clock that never jumps.
+//! The owner of a [`Session`] has a transport and a clock. It makes these calls:
+//! - [`connect`](Session::connect) when a transport is there;
+//! - [`take_output`](Session::take_output) for the bytes to write;
+//! - [`receive`](Session::receive) with the bytes that it reads;
+//! - [`poll`](Session::poll) at [`wake_at_ms`](Session::wake_at_ms);
+//! - [`connection_lost`](Session::connection_lost) when the transport is gone or a call returned an error.
+//!
+//! All times are milliseconds on one clock that never jumps.
 mod error;
 mod event;
 mod leaving;
@@ -32,12 +35,12 @@ use bytes::{Bytes, BytesMut};
 use leaving::Leaving;
 use unacknowledged::Unacknowledged;
 
-/// What a session is to be.
+/// The configuration of a session.
 #[derive(Debug, Clone)]
 pub struct SessionConfig {
     /// Sent on the first connection; later ones differ in that they continue the session.
     pub connect: Connect,
-    /// Made anew whenever the session is new.
+    /// Subscriptions, computed for each new session.
     pub subscriptions: Subscriptions,
     /// Milliseconds within which a PINGREQ must be answered.
     pub ping_timeout_ms: u64,
@@ -59,7 +62,7 @@ enum Phase {
 
 /// No more PUBLISHes are unacknowledged at a time, so that a packet identifier is left for a SUBSCRIBE or UNSUBSCRIBE.
 const MOST_PUBLISHES: usize = 65_534;
-/// What a broker may send before it has accepted the connection, in bytes: four strings of the largest size.
+/// Maximum size in bytes of a packet before the CONNACK: four strings of the largest size.
 const MAX_BYTES_BEFORE_CONNACK: u32 = 256 * 1024;
 const NEVER: u64 = u64::MAX;
 
@@ -72,7 +75,7 @@ const UNANSWERED_MS: u64 = 600_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Followed {
     Nobody,
-    /// This session has not been connected yet.
+    /// Another session used the client id, and this one has not been connected yet.
     Somebody,
     Until {
         ms: u64,
@@ -100,7 +103,7 @@ pub struct Session<T> {
     renews: bool,
     /// The last CONNECT asked for a new session.
     asked_clean: bool,
-    /// This connection was ready for PUBLISHes.
+    /// Whether this connection was ready for PUBLISHes.
     was_ready: bool,
     /// No PUBLISH is overdue before.
     overdue_ms: u64,
@@ -109,16 +112,16 @@ pub struct Session<T> {
     unanswered: u32,
     /// When the last CONNECT was sent.
     connect_ms: u64,
-    /// Until when a CONNECT of somebody who had this client id before may still be under way.
+    /// Whether a CONNECT of an earlier session with this client id may still be on its way, and until when.
     followed: Followed,
-    /// What the broker said to each subscription.
+    /// Reason code that the broker returned for each subscription.
     granted: Vec<ReasonCode>,
     ids: PacketIds,
     window: Window<Unacknowledged<T>>,
     outbox: Outbox,
     /// PUBACKs in the output that was not taken yet.
     untaken_pubacks: u16,
-    /// Who acknowledges what arrives, if it is the owner: how much of it is not acknowledged.
+    /// Number of messages that the owner has not acknowledged; `None` if the session acknowledges them itself.
     unanswered_messages: Option<u16>,
     leaving: Leaving,
     peer: Limits,
@@ -177,15 +180,15 @@ impl<T: Copy> Session<T> {
     pub fn client_id(&self) -> &str {
         &self.client_id
     }
-    /// Tells this session from those before it, which were lost: it rises with each of them.
+    /// Returns the number of this session. It increases with each lost session.
     pub fn number(&self) -> u64 {
         self.number
     }
-    /// What the broker allows; as of the last connection.
+    /// Returns the limits that the broker set on the last connection.
     pub fn peer_limits(&self) -> Limits {
         self.peer
     }
-    /// What the broker answered to each subscription.
+    /// Returns the reason code that the broker returned for each subscription.
     pub fn granted(&self) -> &[ReasonCode] {
         &self.granted
     }
@@ -227,7 +230,8 @@ impl<T: Copy> Session<T> {
         self.resent
     }
 
-    /// What the next CONNECT shows the broker: user name, password, and method and data of an enhanced authentication.
+    /// Sets the credentials of the next CONNECT: user name, password, and method and data of an enhanced
+    /// authentication.
     pub fn set_credentials(
         &mut self,
         user_name: Option<String>,
@@ -307,9 +311,9 @@ impl<T: Copy> Session<T> {
         self.phase = Phase::Offline;
     }
 
-    /// Whether the broker's word that another connection took the session over may be about a CONNECT of this session's
-    /// own, one that was not answered and came late. Each such CONNECT is an excuse for one takeover, so that another
-    /// client which really took the session over is left in peace.
+    /// Returns whether a takeover that the broker reports may come from one of this session's own CONNECTs, unanswered
+    /// and delivered late. Each such CONNECT explains only one takeover, so that the session does not fight a client
+    /// that really took it over.
     pub fn excuses_takeover(&mut self, now_ms: u64) -> bool {
         self.forget_unanswered(now_ms);
         let excuses = self.unanswered > 0;
@@ -356,7 +360,7 @@ impl<T: Copy> Session<T> {
         self.keep_alive.handed_out(output.len(), awaits, now_ms);
         output
     }
-    /// The transport took so many more bytes of the output; `waited` says that it had not taken them at once.
+    /// Records that the transport took `bytes` more of the output; `waited` is true if it did not take them at once.
     pub fn written(&mut self, bytes: usize, waited: bool, now_ms: u64) {
         self.outbox.written(bytes);
         self.keep_alive.written(bytes, waited, now_ms);
@@ -371,8 +375,8 @@ impl<T: Copy> Session<T> {
         self.outbox.pending_bytes() == PubAck::SUCCESS_BYTES * usize::from(self.untaken_pubacks)
     }
 
-    /// When [`poll`](Self::poll) is to be called; never while there is no transport. `awaits` says whether a message is
-    /// awaited that answers what was published.
+    /// Returns the time for the next [`poll`](Self::poll); `None` if nothing is due, as while there is no transport.
+    /// `awaits` is true if a message that answers a PUBLISH is pending.
     pub fn wake_at_ms(&self, awaits: bool) -> Option<u64> {
         if self.phase == Phase::Offline {
             return None;

@@ -1,4 +1,4 @@
-//! What a session makes of each packet of the broker.
+//! Handling of each packet that a session receives from the broker.
 use super::super::alias::InboundAliases;
 use super::super::{
     Auth, ConnAck, Packet, PacketId, PacketIds, PubAck, Publish, QoS, ReasonCode, SubAck,
