@@ -6,8 +6,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Most operations of one client that are under way or whose results nobody took yet. It is above what a client sends and
-/// queues by default, so that it is met only by who does not take results.
+/// Maximum number of operations of one client that are under way or have an untaken result. It exceeds what a client sends and
+/// queues by default, so only a program that does not take results reaches it.
 const MOST: usize = 1 << 18;
 
 /// Gives out permits until the client is closed, and knows how many are out.
@@ -25,13 +25,15 @@ pub(crate) trait Idle: fmt::Debug + Send + Sync {
     fn idle(&self);
 }
 
-/// Stands for an operation from its beginning until somebody has taken its result.
+/// A permit for one operation, from its beginning until its result is taken.
 #[derive(Debug)]
 pub(crate) struct Permit(Arc<Admission>);
 
 impl Admission {
+    /// Takes a permit for an operation.
+    ///
     /// # Errors
-    /// [`ErrorKind::QueueFull`]: too many are out. [`ErrorKind::Closed`]: nobody may be there any more to take a result.
+    /// [`ErrorKind::QueueFull`]: too many permits are out. [`ErrorKind::Closed`]: the consumer of the result may be gone.
     pub(crate) fn permit(self: &Arc<Self>, action: &str) -> Result<Permit, Error> {
         let (permit, out) = self.take()?;
         if out < MOST {
@@ -45,7 +47,7 @@ impl Admission {
         ))
     }
 
-    /// One for what everything that is there has one of, as closing does of a client, however many are out.
+    /// Takes a permit without the limit, for an operation that exists at most once per object, such as closing a client.
     ///
     /// # Errors
     /// [`ErrorKind::Closed`].
@@ -57,8 +59,8 @@ impl Admission {
     fn take(self: &Arc<Self>) -> Result<(Permit, usize), Error> {
         let permit = Permit(Arc::clone(self));
         let out = self.permits.fetch_add(1, Ordering::SeqCst);
-        // In this order: the thread of the callbacks, which ends when the client is closed and no permit is out, either sees
-        // this one, or was told to end before, and then this sees that.
+        // The order matters. The thread of the callbacks ends when the client is closed and no permit is out. It either sees
+        // this permit, or was stopped before, which the check below then sees.
         if self.is_closed() {
             return Err(closed());
         }
@@ -79,7 +81,7 @@ impl Admission {
         self.permits.load(Ordering::SeqCst) == 0
     }
 
-    /// Who is told when every result was taken.
+    /// Sets the receiver of the notification that every result was taken.
     pub(crate) fn on_idle(&self, idle: Option<Arc<dyn Idle>>) {
         let before = std::mem::replace(&mut *self.idle(), idle);
         drop(before);

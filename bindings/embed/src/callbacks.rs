@@ -8,13 +8,14 @@ use crate::mailbox::Mailbox;
 use std::sync::Arc;
 
 impl Client {
-    /// The mailbox of the thread that runs the callbacks of this client, one after the other. The thread begins with the
-    /// first call of this. If the client has a [queue](crate::Queue), who runs that runs the callbacks.
+    /// Returns the mailbox of the thread that runs the callbacks of this client, one after the other. The first call starts the
+    /// thread. If the client has a [queue](crate::Queue), the thread that runs the queue runs the callbacks.
     ///
     /// A callback may wait. It may not [`close`](Self::close) the client, because that waits for the callbacks.
     ///
     /// # Errors
-    /// As [`core`](Self::core); [`ErrorKind::Internal`](crate::ErrorKind::Internal) if the system gives no thread.
+    /// The errors of [`core`](Self::core); [`ErrorKind::Internal`](crate::ErrorKind::Internal) if the system provides no
+    /// thread.
     pub fn callbacks(&self) -> Result<Arc<Mailbox<Job>>, Error> {
         self.usable()?;
         self.callbacks_to_close()
@@ -42,7 +43,7 @@ impl Client {
             let started = Dispatcher::start(Arc::clone(&inner.home)).map_err(|error| {
                 cause::lacking("starting the thread for callbacks", error.to_string())
             })?;
-            // Nobody else sets it meanwhile.
+            // The lock prevents another thread from setting it.
             let _ = inner.dispatcher.set(started);
         }
         drop(starting);

@@ -1,4 +1,4 @@
-//! Why something comes to nothing, and the errors that say so.
+//! Reasons why an operation ends without a result, and the errors for them.
 use crate::error::{Error, ErrorKind};
 use statestore::Outcome;
 

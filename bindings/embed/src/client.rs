@@ -1,4 +1,4 @@
-//! One client, as a foreign language has it.
+//! A client for a foreign language.
 use crate::action::Action;
 use crate::admission::Permit;
 use crate::batch;
@@ -38,7 +38,7 @@ pub struct Client {
 pub struct WeakClient(Weak<Open>);
 
 impl WeakClient {
-    /// The client, if somebody has it still.
+    /// Returns the client, if it still exists.
     ///
     /// # Errors
     /// [`ErrorKind::Closed`].
@@ -62,16 +62,16 @@ pub(crate) struct Inner {
     pub(crate) home: Arc<Home>,
     /// Present until it is closed.
     share: Mutex<Option<Share>>,
-    /// The runtime that ends because this was its last client, until somebody waits for that.
+    /// The runtime that ends because this was its last client, until a thread waits for its end.
     pub(crate) ending: Mutex<Option<Arc<Runtime>>>,
-    /// Whether it was closed completely. Who closes it has the lock, so that another one waits for that, or goes on if the
+    /// Whether the client was closed completely. The closing task holds the lock: another one waits for it, or continues if the
     /// first gave up.
     is_ended: AsyncMutex<bool>,
     /// Where its callbacks wait if it has a queue; otherwise it has a dispatcher.
     pub(crate) lane: Option<Arc<Lane>>,
     /// Made when the first callback is to be called.
     pub(crate) dispatcher: OnceLock<Dispatcher>,
-    /// Who makes the dispatcher has the lock.
+    /// Lock of the thread that starts the dispatcher.
     pub(crate) starting: Mutex<()>,
 }
 
@@ -84,18 +84,17 @@ impl Drop for Open {
 }
 
 impl Client {
-    /// A client that is not connected yet, but whose operations can be submitted: the first one is
-    /// [`connect`](Self::connect).
+    /// Creates a client that is not connected yet, but accepts operations: the first one is [`connect`](Self::connect).
     ///
     /// # Errors
-    /// [`ErrorKind::Internal`]: the system gives no thread or no event queue.
+    /// [`ErrorKind::Internal`]: the system provides no thread or no event queue.
     pub fn new(settings: Settings) -> Result<Self, Error> {
         let share = Share::take()?;
         let home = Arc::new(Home::new(&share.runtime));
         Ok(Self::make(settings, share, home, None))
     }
 
-    /// A client whose callbacks wait in a lane until somebody runs them.
+    /// Creates a client whose callbacks wait in a lane until a thread runs them.
     pub(crate) fn with_lane(
         settings: Settings,
         lanes: &Arc<Lanes>,
@@ -196,7 +195,7 @@ impl Client {
         )
     }
 
-    /// What it is, unless this is a forked child.
+    /// Returns the shared state, unless this is a forked child.
     pub(crate) fn inner(&self) -> Result<&Arc<Inner>, Error> {
         self.open.inner.get()
     }
@@ -240,20 +239,19 @@ impl Client {
         }
     }
 
-    /// Begins an operation, whose result becomes an item of a mailbox, made by `complete`.
+    /// Begins an operation. `complete` turns its result into an item of a mailbox.
     ///
-    /// It goes on by itself on the runtime's thread, where `complete` is called as well (or on that of a canceller); both
-    /// must not block. Operations begin in the order in which they are submitted. So this thread, which may be an event
-    /// loop or hold the lock of an interpreter, spends no time on the request.
+    /// The operation runs on the runtime's thread, and so does `complete` (or on the thread that cancels); both must not block.
+    /// Operations begin in the order of submission. This thread, which may be an event loop or hold an interpreter lock, spends
+    /// no time on the request.
     ///
-    /// The operation ends exactly once, however it ends: with what the future brought, or with [`ErrorKind::Cancelled`],
-    /// [`ErrorKind::Closed`] (the client was closed, or the runtime is gone) or [`ErrorKind::Internal`] (it panicked, and
-    /// the client is unusable). `action` says what is tried, for these errors.
+    /// The operation ends exactly once: with the result of the future, or with [`ErrorKind::Cancelled`], [`ErrorKind::Closed`]
+    /// (the client was closed, or the runtime is gone) or [`ErrorKind::Internal`] (it panicked, and the client is unusable).
+    /// `action` describes the attempt in these errors.
     ///
     /// # Errors
-    /// The operation did not begin, and nothing will be posted: [`ErrorKind::Forked`], [`ErrorKind::Closed`],
-    /// [`ErrorKind::Internal`]; [`ErrorKind::QueueFull`] when there are 262,144 operations that are under way or whose
-    /// results nobody took.
+    /// The operation did not begin and posts nothing: [`ErrorKind::Forked`], [`ErrorKind::Closed`], [`ErrorKind::Internal`];
+    /// [`ErrorKind::QueueFull`] if 262,144 operations are under way or have an untaken result.
     pub fn submit<T, M>(
         &self,
         action: impl Into<Action>,
@@ -394,7 +392,7 @@ impl Client {
         if let Ok(waited) = waited {
             return waited;
         }
-        // Nothing more is to be learned of it than that it panicked.
+        // A second panic adds no information.
         let _ = catch_unwind(AssertUnwindSafe(|| awaited.end()));
         Err(match inner.home.panicked() {
             Cause::Closed => closed().into(),
@@ -420,9 +418,9 @@ impl Inner {
     /// Keeps the client proper, which was connected just now; gives it back, to be closed, if this was closed meanwhile.
     /// `core` is called at the last moment.
     fn keep(&self, core: impl FnOnce() -> statestore::Client) -> Option<&statestore::Client> {
-        // Whoever took the settings is the only one to come here.
+        // Only the thread that took the settings comes here.
         let core = self.core.get_or_init(core);
-        // In this order: who closes this tells so first and looks for the client proper then, so that one of both sees the other.
+        // The order matters: closing sets the flag first and looks for the core client then, so that one side sees the other.
         fence(Ordering::SeqCst);
         self.home.is_closed().then_some(core)
     }
@@ -433,7 +431,7 @@ impl Inner {
         fence(Ordering::SeqCst);
         let mut is_ended = self.is_ended.lock().await;
         if *is_ended {
-            // Its runtime may be gone.
+            // The runtime may be gone.
             return;
         }
         if let Some(core) = self.core.get() {
@@ -482,7 +480,7 @@ mod tests {
     fn what_is_connected_while_it_is_closed_is_given_back() {
         let server = RunningServer::start(Config::in_memory()).unwrap();
         let settings = || Settings::from_url(&server.url()).unwrap();
-        // It keeps the runtime.
+        // This client keeps the runtime alive.
         let keeper = Client::new(settings()).unwrap();
         let connect = async { Ok(statestore::Client::connect(settings()).await?) };
         let core = keeper.wait("connecting", connect, Wait::default()).unwrap();

@@ -1,4 +1,4 @@
-//! What can go wrong in a binding: all that can in a client, and what only a foreign language can do wrong.
+//! Errors of a binding: all errors of a client, and errors that occur only in a foreign language.
 use statestore::{ErrorKind as ClientKind, Outcome, ReasonCode};
 use std::error::Error as StdError;
 use std::fmt;
@@ -11,8 +11,8 @@ macro_rules! kinds {
         own { $($(#[$meta:meta])* $own:ident = $code:literal,)+ }
         client { $($client:ident)+ }
     ) => {
-        /// What kind of failure an [`Error`] is: a kind of [`statestore::ErrorKind`], or one that only bindings know. The
-        /// names and numbers are the same in every language (`tests/vectors/error_kinds.json`) and are never used twice.
+        /// The kind of an [`Error`]: a kind of [`statestore::ErrorKind`], or one that only bindings have. The names and numbers
+        /// are the same in every language (`tests/vectors/error_kinds.json`) and are never reused.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         #[repr(u16)]
@@ -71,14 +71,14 @@ kinds! {
 }
 
 impl ErrorKind {
-    /// Its number.
+    /// Returns the number of the kind.
     pub const fn code(self) -> u16 {
         self as u16
     }
 }
 
-/// Why an operation has no result: an error of the client, or one of the binding. It says as much as
-/// [`statestore::Error`] does.
+/// The reason why an operation has no result: an error of the client, or one of the binding. It has the same details as
+/// [`statestore::Error`].
 #[derive(Clone)]
 pub struct Error(Origin);
 
@@ -91,7 +91,7 @@ enum Origin {
 struct Own {
     kind: ErrorKind,
     outcome: Outcome,
-    /// What was tried, on what.
+    /// Attempted action and its object.
     action: String,
     /// Why it failed.
     reason: String,
@@ -113,7 +113,7 @@ impl Error {
         })))
     }
 
-    /// What kind of failure it is.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         match &self.0 {
             Origin::Client(error) => error.kind().into(),

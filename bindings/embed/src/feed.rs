@@ -1,4 +1,4 @@
-//! Things that happen one after the other, to be waited for, looked for, or told.
+//! A stream of events that can be awaited, polled, or delivered to a callback.
 use crate::alarm::{Alarm, Place, ReadyHook};
 use crate::client::Client;
 use crate::error::{Error, ErrorKind};
@@ -23,7 +23,7 @@ pub(crate) trait Source<T>: Send {
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()>;
 }
 
-/// What gives the items of a source one after the other.
+/// A function that polls the next item of a source.
 pub(crate) type Poller<T> = Box<dyn FnMut(&mut Context<'_>) -> Poll<Option<T>> + Send>;
 
 /// A source that can only be taken from: what was looked at is kept.
@@ -69,10 +69,10 @@ struct Inner<T> {
 struct Items<T> {
     /// `None` once it was stopped.
     source: Option<Box<dyn Source<T>>>,
-    /// What the source gave and nobody has taken yet, the oldest in front. Who takes gets that one, so that nothing is lost and
-    /// nothing comes behind something newer, whichever offers are dropped.
+    /// Items from the source that were not taken yet, oldest first. Taking always removes the oldest. So no item is lost or
+    /// delivered after a newer one, whichever offers are dropped.
     held: VecDeque<T>,
-    /// Offers under way, each of which is to find an item there.
+    /// Offers under way, each with a right to one item.
     offers: usize,
 }
 
@@ -113,14 +113,15 @@ impl<T> Items<T> {
     }
 }
 
-/// An item of a feed that waits to be taken. Who drops this without [taking](Self::take) it leaves it to the others.
+/// An item of a feed that waits to be taken. Dropping it without [taking](Self::take) the item leaves the item to other
+/// consumers.
 pub struct Offer<T> {
     inner: Arc<Inner<T>>,
     is_over: bool,
 }
 
 impl<T> Offer<T> {
-    /// The oldest item that nobody has taken; `None` if the feed has ended and others were faster.
+    /// Returns the oldest untaken item; `None` if the feed has ended and other consumers were faster.
     pub fn take(mut self) -> Option<T> {
         self.is_over = true;
         let item = {
@@ -172,12 +173,12 @@ impl End {
         self.0.get().map(|(lost_reason, _)| *lost_reason)
     }
 
-    /// What ended it, in detail; `None` while it goes on, and if the client was closed or the feed was stopped.
+    /// Returns the error that ended the feed. `None` while it continues, and if the client was closed or the feed was stopped.
     pub fn error(&self) -> Option<Error> {
         self.0.get()?.1.clone()
     }
 
-    /// It ended like this, unless it did before.
+    /// Records the end of the feed, unless an end was recorded before.
     pub(crate) fn set(&self, lost_reason: Option<LostReason>, error: Option<Error>) {
         let lost_reason = lost_reason.unwrap_or(LostReason::Closed);
         self.0.get_or_init(|| (lost_reason, error));
@@ -195,7 +196,7 @@ impl<T> Inner<T> {
         next
     }
 
-    /// Takes the next item, until it is known whether somebody wants it.
+    /// Polls the next item, and keeps it until the offer is taken or dropped.
     fn offer(self: &Arc<Self>) -> Poll<Option<Offer<T>>> {
         let waker = Waker::from(Arc::clone(&self.alarm));
         let offered = lock(&self.items).poll_offer(&mut Context::from_waker(&waker));
@@ -316,7 +317,7 @@ impl<T: Send + 'static> Feed<T> {
         })
     }
 
-    /// A feed whose source says how it ends before it does, unless the client was closed.
+    /// Creates a feed. Its source sets `end` before it ends, unless the client was closed.
     pub(crate) fn new(client: Client, source: Box<dyn Source<T>>, end: End) -> Self {
         Self {
             inner: OfProcess::new(Arc::new(Inner {
@@ -338,7 +339,7 @@ impl<T: Send + 'static> Feed<T> {
         async move { Ok(Waiting::new(inner?, |inner| inner.next()).await) }
     }
 
-    /// As [`next`](Self::next), for who may learn too late that nobody wants the item any more.
+    /// Waits like [`next`](Self::next), for a consumer that may learn too late that the item is no longer wanted.
     pub fn next_offer(
         &self,
     ) -> impl Future<Output = Result<Option<Offer<T>>, Error>> + Send + 'static + use<T> {
@@ -346,8 +347,8 @@ impl<T: Send + 'static> Feed<T> {
         async move { Ok(Waiting::new(inner?, Inner::offer).await) }
     }
 
-    /// Ready as soon as [`try_next`](Self::try_next) has something, and takes nothing. Who waits so, and takes what there
-    /// is in one go with noticing it, loses nothing by giving up; another one may have been faster.
+    /// Waits until [`try_next`](Self::try_next) has an item, and takes none. A consumer that wakes up and takes the items in
+    /// one step loses nothing by giving up; another consumer may have been faster.
     pub fn ready(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<T> {
         let inner = self.inner.get().cloned();
         async move {
@@ -397,7 +398,7 @@ impl<T: Send + 'static> Feed<T> {
         Ok(())
     }
 
-    /// Ends it for everybody: there is no further item, also for those who wait already.
+    /// Stops the feed for all consumers: no further item comes, even for those that wait already.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -405,7 +406,7 @@ impl<T: Send + 'static> Feed<T> {
         let inner = self.inner.get()?;
         let left = {
             let mut items = lock(&inner.items);
-            // What was promised before is still given.
+            // Promised items are still delivered.
             let kept = items.offers.min(items.held.len());
             (items.source.take(), items.held.split_off(kept))
         };
@@ -423,7 +424,8 @@ impl<T: Send + 'static> Feed<T> {
         Ok(self.end()?.lost_reason())
     }
 
-    /// What ended it, in detail, once there was no further item; `None` if the client was closed or this was stopped.
+    /// Returns the error that ended the feed, once there is no further item. `None` if the client was closed or the feed was
+    /// stopped.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].

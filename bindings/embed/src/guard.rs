@@ -1,4 +1,4 @@
-//! What is held: a lock, or the lead of an election.
+//! A held lease: a lock, or the leadership of an election.
 use crate::error::{Error, ErrorKind};
 use crate::process::OfProcess;
 use bytes::Bytes;
@@ -16,16 +16,16 @@ use tokio::time::{Instant, timeout_at};
 /// How work under a lease ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
-    /// It succeeded, and was to be under the lease as a whole.
+    /// The work succeeded, and needed the lease for its whole duration.
     Whole,
-    /// It succeeded, and may have given the lease back when it needed it no longer.
+    /// The work succeeded, and may have released the lease early.
     Done,
-    /// It failed. That is what counts: a loss is only logged.
+    /// The work failed. This failure counts: a loss of the lease is only logged.
     Failed,
 }
 
 impl Work {
-    /// That of a block of the foreign language, which gives back what it did not give back before.
+    /// Returns the outcome of a block of the foreign language, which releases the lease at its end unless it did before.
     pub fn of_block(has_failed: bool) -> Self {
         if has_failed { Self::Failed } else { Self::Done }
     }
@@ -48,13 +48,13 @@ struct Inner {
     holds: Arc<RwLock<Option<Holds>>>,
     /// Calls under way that give it back.
     givers: AtomicUsize,
-    /// Present from when somebody begins to give it back: nobody uses it any more, even if that is given up. Why it was lost
-    /// before, or that it was given back.
+    /// Set as soon as a release begins: the lease cannot be used afterwards, even if the release is given up. Contains the
+    /// reason of an earlier loss, or that it was released.
     over: OnceLock<LostReason>,
 }
 
 impl Inner {
-    /// What is held, for looking at it.
+    /// Calls `look` with the held lease; `None` if it is released or being released.
     fn look<T>(&self, look: impl FnOnce(&CoreGuard) -> T) -> Option<T> {
         if self.over.get().is_some() {
             return None;
@@ -63,10 +63,9 @@ impl Inner {
         Some(look(holds.as_ref()?.guard()))
     }
 
-    /// What is held, for an action that giving it back has to wait for. The action begins with this call, so that giving back that
-    /// is called later waits for it.
+    /// Locks the lease for an action. The action begins with this call, so a later release waits for it.
     fn using(self: &Arc<Self>, action: &str) -> Result<Using, Error> {
-        // Only what gives it back keeps others out.
+        // Only a release takes the write lock.
         let holds = Arc::clone(&self.holds).try_read_owned();
         let holds = holds.map_err(|_| given_back(action))?;
         let is_over = self.over.get().is_some();
@@ -89,7 +88,7 @@ impl Inner {
         }
     }
 
-    /// What work under it ends with if it was lost before it was given back.
+    /// Returns the error for work under a lease that was lost before its release.
     fn loss_before(&self) -> Option<Error> {
         let lost_reason = *self.over.get()?;
         (lost_reason != LostReason::Released).then(|| {
@@ -133,7 +132,7 @@ impl Inner {
     }
 }
 
-/// Somebody uses what is held.
+/// A use of the held lease.
 struct Using {
     holds: OwnedRwLockReadGuard<Option<Holds>, Holds>,
     // After what it looks at.
@@ -381,11 +380,12 @@ impl Guard {
         }
     }
 
-    /// Gives the lease back, as [`statestore::Guard::release`] does, or resigns, as
-    /// [`statestore::Leadership::resign`] does. Writes that are under way are waited for.
+    /// Releases the lease like [`statestore::Guard::release`], or resigns like [`statestore::Leadership::resign`]. Waits for
+    /// writes under way.
     ///
-    /// It takes no longer than the time-out, nor than the lease is certain. Then it goes on in the background. The guard is
-    /// over from this call on, as by [`finish`](Self::finish) and [`leave`](Self::leave): dropping the future gives the lease back too.
+    /// It takes at most the time-out, and no longer than the lease is certain. Then the release continues in the background.
+    /// The guard is over from this call on, as by [`finish`](Self::finish) and [`leave`](Self::leave): dropping the future also
+    /// releases the lease.
     pub fn release(
         &self,
         timeout: Option<Duration>,
@@ -431,7 +431,7 @@ impl Guard {
             let (inner, taken) = (inner?, taken?);
             let (holds, left) = match taken.await {
                 Ok(taken) => taken,
-                // It ends by itself.
+                // The lease expires by itself.
                 Err(error) => {
                     tracing::warn!(kind = ?error.kind(), "a lock could not be given back yet");
                     return Ok(());

@@ -1,4 +1,4 @@
-//! What the operations of one client share.
+//! State that the operations of one client share.
 use crate::admission::Admission;
 use crate::cause::Cause;
 use crate::executor::Executor;
@@ -61,8 +61,8 @@ impl Home {
         self.is_poisoned.load(Ordering::Acquire)
     }
 
-    /// Something panicked, and nobody knows in what state it left the client. A closed client has lost its runtime, which
-    /// timers take amiss.
+    /// Records a panic, which leaves the client in an unknown state. A closed client has lost its runtime, in which case timers
+    /// panic.
     pub(crate) fn panicked(&self) -> Cause {
         if self.is_closed() {
             return Cause::Closed;

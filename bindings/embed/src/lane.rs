@@ -1,4 +1,4 @@
-//! The callbacks of clients that are run by the program itself, when it says so, instead of by a thread of their client.
+//! Callbacks of clients that the program runs itself, instead of a thread of their client.
 use crate::admission::Idle;
 use crate::dispatcher::Job;
 use crate::error::Error;
@@ -18,13 +18,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 use tokio::sync::Notify;
 
-/// The lanes of clients that share a queue, of which one thread at a time runs what waits.
+/// The lanes of clients that share a queue. One thread at a time runs their callbacks.
 #[derive(Debug)]
 pub(crate) struct Lanes {
     state: Mutex<State>,
     /// Set while a lane is listed.
     signal: Signal,
-    /// Nobody runs them any more.
+    /// Notified when no thread runs the lanes any more.
     released: Condvar,
 }
 
@@ -34,11 +34,11 @@ struct State {
     ready: VecDeque<Arc<Lane>>,
     /// The thread that runs them.
     runner: Option<usize>,
-    /// Who is told when that runs them no longer.
+    /// Receiver of the notification that the runner has stopped.
     waiting: Option<Arc<dyn Released>>,
 }
 
-/// Learns that nobody runs the lanes any more.
+/// Receiver of the notification that no thread runs the lanes any more.
 pub(crate) trait Released: fmt::Debug + Send + Sync {
     /// On the thread that ran them.
     fn released(&self);
@@ -58,7 +58,7 @@ impl Lanes {
         self.signal.raw_fd()
     }
 
-    /// Tells so when nobody runs them: at once, or as soon as the thread that runs them now has done so.
+    /// Notifies `waiting` when no thread runs the lanes: at once, or as soon as the current runner has stopped.
     pub(crate) fn when_released(&self, waiting: Arc<dyn Released>) {
         {
             let mut state = self.state();
@@ -116,8 +116,8 @@ impl Lanes {
     fn list(&self, lanes: impl IntoIterator<Item = Arc<Lane>>) {
         let mut state = self.state();
         for lane in lanes {
-            // What was posted last may have been run before who posted it comes here. Listed, a lane that is over would keep
-            // itself and its list for ever.
+            // The last job may have run before its sender comes here. If a lane that is over were listed, it would keep itself
+            // and its list forever.
             if !lane.mailbox.is_over() && !lane.is_listed.swap(true, Ordering::AcqRel) {
                 state.ready.push_back(lane);
                 self.signal.set();
@@ -128,7 +128,7 @@ impl Lanes {
     /// Takes a lane off the list if nothing waits in it.
     fn unlist(&self, lane: &Lane) {
         let mut state = self.state();
-        // What is posted from here on lists it again.
+        // A later post lists it again.
         if lane.mailbox.is_empty() && lane.is_listed.swap(false, Ordering::AcqRel) {
             state
                 .ready
@@ -182,7 +182,7 @@ impl Turn<'_> {
                 again.push(lane);
             }
         }
-        // Those that had no turn come first.
+        // Lanes that did not run yet come first.
         self.lanes.list(ready.into_iter().chain(again));
         Ok(ran)
     }
@@ -234,12 +234,12 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// What waits of one client.
+/// Callbacks of one client that wait to be run.
 pub(crate) struct Lane {
     lanes: Arc<Lanes>,
     mailbox: Arc<Mailbox<Job>>,
     home: Arc<Home>,
-    /// It is in the list of the lanes; changed under the lock of that.
+    /// Whether it is in the list of the lanes; changed under the lock of that list.
     is_listed: AtomicBool,
     is_stopping: AtomicBool,
     /// Something was posted, or the last result was taken.
@@ -317,7 +317,7 @@ impl Lane {
     }
 }
 
-/// Who closes the client waits until nothing is under way.
+/// A waker for a task that closes the client and waits until nothing is under way.
 #[derive(Debug)]
 struct WakesCloser(Weak<Lane>);
 
@@ -359,7 +359,7 @@ mod tests {
             }
             lane.stop();
             assert!(lane.is_over());
-            // Who posted what was run long ago comes to list it only now.
+            // The sender of a job that has already run lists the lane only now.
             Arc::clone(&lane).posted();
             let kept = Arc::downgrade(&lane);
             drop(lane);

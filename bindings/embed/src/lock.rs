@@ -11,16 +11,16 @@ use statestore::{
 };
 use std::sync::Arc;
 
-/// What an attempt to take a lease brought; see [`statestore::Acquisition`].
+/// The result of an attempt to take a lease; see [`statestore::Acquisition`].
 #[derive(Debug)]
 pub enum Acquisition {
-    /// It is ours.
+    /// The lease was acquired.
     Acquired(Guard),
-    /// Somebody else has it; `None` if he gave it back before he could be named.
+    /// Another client holds it; `None` if it was released before the holder could be determined.
     Held(Option<Holding>),
 }
 
-/// Who holds a lease or leads, if anybody does, or why that could not be asked.
+/// The holder of a lease or the leader, if there is one; or the error of the query.
 pub type Found<T> = Result<Option<T>, Error>;
 
 /// A lease by its name; see [`statestore::Lease`]. Clones share it.
@@ -153,7 +153,7 @@ impl Election {
     }
 }
 
-/// A feed of what an observer tells.
+/// Creates a feed from an observer.
 fn follow<S: Followed>(
     client: &Client,
     action: &'static str,

@@ -35,9 +35,9 @@ impl Operation {
         }
     }
 
-    /// Gives the operation up; whether it was still under way. It then ends with [`crate::ErrorKind::Cancelled`], or, if its
-    /// result comes at this very moment, with that. What was sent is not taken back; the outcome in the error says whether it
-    /// may be carried out.
+    /// Cancels the operation; returns whether it was still under way. It then ends with [`crate::ErrorKind::Cancelled`], or
+    /// with a result that arrives at the same moment. A sent request is not taken back; the outcome in the error says whether
+    /// the store may carry it out.
     ///
     /// # Errors
     /// [`crate::ErrorKind::Forked`].
@@ -72,7 +72,7 @@ where
     end.body(future)
 }
 
-/// [`body`] for a future that gives something back or closes it, which goes on in the background if it is dropped.
+/// Creates a [`body`] for a future that releases or closes an object, and continues in the background if it is dropped.
 pub(crate) fn body_of_end<T, M>(
     action: &'static str,
     future: impl Future<Output = Result<T, Error>> + Send + 'static,
@@ -93,7 +93,7 @@ struct End<T, M, C: FnOnce(Result<T, Error>) -> M> {
     action: &'static str,
     /// Present until it is completed.
     rest: Option<(Arc<Mailbox<M>>, C, Permit)>,
-    /// It was polled, or does something even if it never is.
+    /// Whether it was polled, or has an effect even without a poll.
     has_begun: bool,
     reason: Reason,
     result: std::marker::PhantomData<fn(T)>,
@@ -142,7 +142,7 @@ impl<T, M, C: FnOnce(Result<T, Error>) -> M> End<T, M, C> {
 impl<T, M, C: FnOnce(Result<T, Error>) -> M> Drop for End<T, M, C> {
     fn drop(&mut self) {
         if self.rest.is_some() {
-            // A future that panics is dropped before anybody could note the cause.
+            // A future that panics is dropped before the cause can be recorded.
             let cause = if std::thread::panicking() {
                 Cause::Panicked
             } else {

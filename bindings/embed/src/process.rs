@@ -15,7 +15,7 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 pub(crate) struct Process(u32);
 
 impl Process {
-    /// This process. From the first call on, forks are noticed.
+    /// Returns the identity of this process. Forks are noticed from the first call on.
     pub(crate) fn current() -> Self {
         #[cfg(unix)]
         {
@@ -44,7 +44,7 @@ impl Process {
     }
 }
 
-/// This is a forked child.
+/// Returns the error for use in a forked child.
 pub(crate) fn forked() -> Error {
     Error::new(
         ErrorKind::Forked,
@@ -72,8 +72,8 @@ pub fn forks() -> u32 {
     Process::current().depth()
 }
 
-/// A value that each process has for itself: a forked child gets a new one instead of the inherited one, whose locks the
-/// threads of the parent may have held.
+/// A value with one instance per process: a forked child gets a new one, because threads of the parent may have held the locks
+/// of the inherited one.
 #[derive(Debug)]
 pub struct PerProcess<T> {
     mine: T,
@@ -91,7 +91,7 @@ impl<T> PerProcess<T> {
         }
     }
 
-    /// That of this process.
+    /// Returns the instance of this process.
     pub fn get(&self) -> &T {
         self.of(Process::current())
     }
@@ -153,8 +153,8 @@ fn notice_forks() {
     extern "C" fn in_child() {
         FORKS.fetch_add(1, Ordering::Relaxed);
     }
-    // SAFETY: the handler lives as long as the program and does nothing but an atomic addition, which is allowed between
-    // fork and exec whatever the other threads were doing.
+    // SAFETY: the handler lives as long as the program and does nothing but an atomic addition. That is allowed between fork
+    // and exec whatever the other threads were doing.
     let result = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     if result != 0 {
         // Out of memory: forks are not noticed, and everything else works.

@@ -8,8 +8,8 @@ use crate::process::OfProcess;
 use statestore::{Outcome, Settings};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The callbacks of its clients wait here until the program [runs](Self::run) them, instead of being called on a thread of each
-/// client. A [descriptor](Self::raw_fd) says when there is something to run.
+/// A queue of callbacks of its clients, which wait until the program [runs](Self::run) them. Without a queue, a thread of each
+/// client calls them. A [descriptor](Self::raw_fd) signals waiting callbacks.
 ///
 /// One thread at a time runs a queue, so that callbacks come one after the other, whichever of its clients they belong to.
 #[derive(Debug)]
@@ -77,11 +77,11 @@ impl Queue {
         Ok(self.inner.get()?.lanes.raw_fd())
     }
 
-    /// Runs callbacks on this thread: at most so many of those that wait now; how many it ran. If some are left, or come meanwhile,
-    /// the descriptor says so.
+    /// Runs at most `most` of the waiting callbacks on this thread; returns how many ran. If callbacks are left, or arrive
+    /// meanwhile, the descriptor stays readable.
     ///
     /// # Errors
-    /// [`ErrorKind::WrongThread`] in a callback of the queue, and while another thread runs it: nothing is run then.
+    /// [`ErrorKind::WrongThread`] in a callback of the queue, and while another thread runs it: no callback runs then.
     /// [`ErrorKind::Forked`], also in the child if a callback forked: it has nothing to run.
     pub fn run(&self, most: usize) -> Result<usize, Error> {
         const ACTION: &str = "running a queue";
@@ -97,8 +97,8 @@ impl Queue {
         turn.run(most)
     }
 
-    /// Closes its clients, and runs what they have left on this thread. While it runs, here or on another thread, that is left to who
-    /// runs it, who does so before he returns. It can be run afterwards, and has nothing to run.
+    /// Closes its clients, and runs their remaining callbacks on this thread. If a thread runs the queue already, that thread
+    /// does both before its run returns. The queue can be run afterwards, and has nothing to run.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -123,7 +123,7 @@ impl Inner {
             if let Ok(client) = client.upgrade()
                 && client.close(Wait::default()).is_err()
             {
-                // It goes on by itself.
+                // The client closes by itself.
                 continue;
             }
             if let Some(lane) = lane.upgrade() {
@@ -146,7 +146,7 @@ fn finish(lane: &Lane) {
         if turn.drain(lane).is_err() || lane.is_over() {
             return;
         }
-        // The runtime's thread closes it, and needs nobody.
+        // The runtime's thread closes it without help from this one.
         let wait = Wait {
             for_event: true,
             ..Wait::default()

@@ -1,4 +1,4 @@
-//! What is under way for a client.
+//! Tasks and waits of a client that are under way.
 use slab::Slab;
 use std::fmt;
 use std::pin::pin;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// What is under way until it is [removed](Registry::remove).
+/// A task that is under way until it is [removed](Registry::remove).
 pub(crate) trait Underway: fmt::Debug + Send + Sync {
     /// Ends soon, because its client was closed.
     fn close(self: Arc<Self>);
@@ -21,7 +21,7 @@ pub(crate) struct Registry {
     has_ended: AtomicBool,
     /// The last task has ended.
     emptied: Notify,
-    /// Nothing is left that ends by itself.
+    /// Notified when no task is left that ends by itself.
     drained: Notify,
 }
 
@@ -32,7 +32,7 @@ struct Tasks {
     requests: usize,
 }
 
-/// What a task waits for.
+/// The event that a task waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Answers: it ends by itself.

@@ -20,18 +20,18 @@ struct Inner {
     fetched: Mutex<Fetched>,
 }
 
-/// What the store has answered and nobody has taken.
+/// Keys from the store that were not taken yet.
 #[derive(Debug, Default)]
 struct Fetched {
-    /// What was offered and given back.
+    /// Keys of offers that were dropped.
     returned: VecDeque<Bytes>,
-    /// What each offer has; `None` after the last page, and when somebody else took it.
+    /// Keys of each offer; `None` after the last page, and when another consumer took them.
     offered: Slab<Option<VecDeque<Bytes>>>,
 }
 
 impl Fetched {
-    /// What an offer has. After the last page it is what others gave back, or have not taken either: nobody learns that there is
-    /// nothing more while there may be.
+    /// Takes the keys of an offer. After the last page, takes keys that other offers returned or still hold. So no consumer
+    /// sees the end while keys may be left.
     fn take(&mut self, offer: usize) -> Option<VecDeque<Bytes>> {
         let own = self.offered.try_remove(offer).flatten();
         own.or_else(|| self.take_returned()).or_else(|| {
@@ -45,7 +45,7 @@ impl Fetched {
     }
 }
 
-/// Keys of a scan that wait to be taken. Who drops this without doing so leaves them to the others.
+/// Keys of a scan that wait to be taken. Dropping this value leaves them to other consumers.
 #[derive(Debug)]
 pub struct Fetch {
     inner: Arc<Inner>,
@@ -108,7 +108,7 @@ impl Scan {
         async move { Ok(key.await?.key()) }
     }
 
-    /// As [`next_page`](Self::next_page), for who may learn too late that nobody wants the page any more.
+    /// Waits like [`next_page`](Self::next_page), for a consumer that may learn too late that the page is no longer wanted.
     pub fn fetch_page(
         &self,
     ) -> impl Future<Output = Result<Fetch, Error>> + Send + 'static + use<> {
@@ -126,7 +126,7 @@ impl Scan {
         }
     }
 
-    /// As [`next`](Self::next), for who may learn too late that nobody wants the key any more.
+    /// Waits like [`next`](Self::next), for a consumer that may learn too late that the key is no longer wanted.
     pub fn fetch(&self) -> impl Future<Output = Result<Fetch, Error>> + Send + 'static + use<> {
         let inner = self.inner.get().cloned();
         async move {

@@ -1,4 +1,4 @@
-//! One operation as the executor sees it.
+//! An operation as the executor sees it.
 use crate::cause::Cause;
 use crate::executor::Resume;
 use crate::home::Home;
@@ -18,7 +18,7 @@ pub(crate) type Body = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// A future that the executor polls.
 pub(crate) struct Task {
     progress: Mutex<Progress>,
-    /// Its result is on its way, or was taken already, while the executor may not have put it away yet.
+    /// Whether its result is on its way, or was taken already, while the executor may not have put it away yet.
     is_told: AtomicBool,
     home: Arc<Home>,
     place: usize,
@@ -33,15 +33,15 @@ struct Progress {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// It waits for a wake-up.
+    /// The task waits for a wake-up.
     Idle,
     /// The executor will run it.
     Scheduled,
-    /// It is being polled.
+    /// The task is being polled.
     Running,
-    /// It is being polled, and was woken meanwhile.
+    /// The task is being polled, and was woken meanwhile.
     Woken,
-    /// Its future is gone.
+    /// The future of the task is gone.
     Ended,
 }
 
@@ -82,13 +82,13 @@ impl Task {
         }
         progress.cause.get_or_insert(cause);
         if thread::is_ending() && !self.home.executor.has_ended() {
-            // What the future has to do in its end needs a thread that is whole.
+            // The cleanup of the future needs a thread that is not exiting.
             drop(progress);
             Arc::clone(self).wake();
             return true;
         }
         let Some(body) = progress.body.take() else {
-            // Who polls it drops it.
+            // The polling thread drops it.
             return true;
         };
         progress.stage = Stage::Ended;
@@ -103,7 +103,7 @@ impl Task {
     }
 
     fn drop_body(&self, body: Body) {
-        // The work tells what becomes of its requests.
+        // The dropped work reports the outcome of its requests.
         let _abandoned = Abandoned::begin();
         let guard = self.home.enter();
         if catch_unwind(AssertUnwindSafe(|| drop(body))).is_err() {
@@ -169,7 +169,7 @@ impl Resume for Task {
 }
 
 impl Underway for Task {
-    /// It is polled once more before it ends, since it knows best what became of what it sent.
+    /// Wakes the task for a last poll before it ends, since the future knows best the outcome of its requests.
     fn close(self: Arc<Self>) {
         self.progress().cause.get_or_insert(Cause::Closed);
         self.wake();
@@ -214,14 +214,14 @@ impl fmt::Debug for Task {
 pub(crate) struct Reason(std::sync::Weak<Task>);
 
 impl Reason {
-    /// The task has ended, for whoever asks: its result is posted next.
+    /// Marks the task as ended: its result is posted next.
     pub(crate) fn told(&self) {
         if let Some(task) = self.0.upgrade() {
             task.is_told.store(true, Ordering::Release);
         }
     }
 
-    /// A task that nobody holds any more can never go on, as when its client is closed.
+    /// Returns why the task ended. A task that no longer exists counts as closed, as when its client is closed.
     pub(crate) fn cause(&self) -> Cause {
         let task = self.0.upgrade();
         let cause = task.and_then(|task| task.progress().cause);

@@ -12,8 +12,8 @@ thread_local! {
     static IS_OURS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What tells this thread from all others that live. Unlike the handle that the standard library has of it, it needs no memory, and
-/// is there to the end.
+/// Returns a number that identifies this thread among all live ones. Unlike the handle of the standard library, it needs no
+/// memory and remains valid to the end.
 pub fn number() -> usize {
     thread_local! {
         static HERE: u8 = const { 0 };
@@ -26,13 +26,13 @@ pub(crate) fn is_ours() -> bool {
     IS_OURS.get()
 }
 
-/// This thread belongs to the runtime from now on.
+/// Marks this thread as one of the runtime.
 pub(crate) fn become_ours() {
     IS_OURS.set(true);
     leave_signals();
 }
 
-/// What is called with the name of a thread.
+/// A hook that is called with the name of a new thread.
 type Started = dyn Fn(&str) + Send + Sync;
 
 static STARTED: PerProcess<Mutex<Option<Arc<Started>>>> =
@@ -99,8 +99,8 @@ fn leave_signals() {
     std::mem::forget(signals::Blocked::begin());
 }
 
-/// Keeps the handle that the standard library has of this thread if it is the first one of the process. That one is never freed,
-/// since the first thread has no end of its own, and the standard library knows it by an address within it, which looks like a leak.
+/// Keeps the standard library's handle of this thread if it is the first one of the process. That handle is never freed, since
+/// the first thread has no end of its own. The standard library refers to it by an address within it, which looks like a leak.
 pub(crate) fn keep_handle() {
     #[cfg(target_os = "linux")]
     first::keep_handle();
@@ -157,8 +157,8 @@ mod signals {
     use std::mem::MaybeUninit;
     use std::ptr;
 
-    /// What the system sends to the thread whose own instruction is at fault. Blocked, it ends the process at once, past the
-    /// handlers of crash reporters.
+    /// Signals that the system sends to the thread with the faulty instruction. If they were blocked, they would end the
+    /// process at once, past the handlers of crash reporters.
     const OWN: [libc::c_int; 6] = [
         libc::SIGSEGV,
         libc::SIGBUS,

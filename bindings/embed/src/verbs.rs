@@ -1,4 +1,4 @@
-//! What a client asks of the store, as futures that own their arguments.
+//! Requests of a client to the store, as futures that own their arguments.
 use crate::client::Client;
 use crate::error::Error;
 use crate::feed::{End, Feed, Source};
@@ -12,7 +12,7 @@ use statestore::{
 use std::pin::pin;
 use std::task::{Context, Poll};
 
-/// What each of several writes did, in their order.
+/// Result of each of several writes, in their order.
 pub type Many<T> = Vec<Result<T, statestore::Error>>;
 
 impl Client {
@@ -147,11 +147,11 @@ impl Client {
         }
     }
 
-    /// The states of the connection: at first the present one, then each later one, as far as they are not replaced before
-    /// they are taken. The last one is always told.
+    /// Returns the states of the connection: first the present one, then each later one. A state that is replaced before it is
+    /// taken is skipped. The last one is always delivered.
     ///
     /// # Errors
-    /// As [`submit`](Self::submit).
+    /// The errors of [`submit`](Self::submit).
     pub fn states(&self) -> Result<Feed<ConnectionState>, Error> {
         let mut states = self.core()?.state();
         states.mark_changed();
@@ -207,7 +207,7 @@ struct Observations {
 
 impl Source<Observation> for Observations {
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Observation>> {
-        // Its `next` keeps nothing between two polls, so each poll can make it anew.
+        // `next` keeps no state between two polls, so each poll can create it again.
         let next = pin!(self.observer.next()).poll(context);
         if let Poll::Ready(None) = next {
             self.end.set(
