@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Errors of the function are not ours, so it is called without one.
 type Call = ThreadsafeFunction<(), (), (), Status, false>;
 
-/// Calls a function of JavaScript from any thread, and keeps its process alive meanwhile unless told otherwise.
+/// A wake-up of JavaScript: calls a function from any thread. It keeps the process alive meanwhile, unless that is turned off.
 pub(crate) struct Bell(Mutex<Option<Call>>);
 
 impl Bell {
@@ -19,7 +19,7 @@ impl Bell {
     /// Has the function called soon.
     pub(crate) fn ring(&self) {
         if let Some(call) = &*self.call() {
-            // It fails only when the environment is going away, and then nobody waits.
+            // The call fails only when the environment is going away, and then no caller waits.
             call.call((), ThreadsafeFunctionCallMode::NonBlocking);
         }
     }

@@ -26,7 +26,7 @@ pub struct NativeClient {
     at_exit: RefCell<Option<CleanupEnvHook<Weak<Desk>>>>,
 }
 
-/// One operation of a transaction: a SET if it has a value, otherwise a DEL.
+/// An operation of a transaction: a SET if it has a value, otherwise a DEL.
 #[napi(object, object_to_js = false)]
 pub struct OperationInput {
     pub key: Uint8Array,
@@ -44,7 +44,7 @@ impl OperationInput {
     }
 }
 
-/// What a client has seen; see `statestore::Counters`.
+/// Counters of a client; see `statestore::Counters`.
 #[napi(object, object_from_js = false)]
 #[derive(Debug)]
 pub struct CountersOutput {

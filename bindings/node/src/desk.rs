@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// Most results that are turned into JavaScript values in one go. Settling a promise runs what waits for it, a few
-/// microseconds of foreign code each, so the event loop has its turn again after about a millisecond.
+/// Maximum number of results that are converted to JavaScript values at a time. Settling a promise runs its continuations, a
+/// few microseconds of foreign code each. The event loop therefore runs again after about a millisecond.
 const MOST: usize = 128;
 /// Results between two looks at the clock.
 const ROW: usize = 16;
@@ -32,7 +32,7 @@ pub(crate) type Begun = Either<u32, Failure>;
 type Answer = oneshot::Sender<Option<Bytes>>;
 type Updates = Pin<Box<dyn Future<Output = std::result::Result<UpdateOutcome, Error>> + Send>>;
 
-/// What the runtime posts.
+/// A message that the runtime posts.
 pub(crate) struct Item {
     operation: usize,
     news: News,
@@ -66,7 +66,7 @@ impl Desk {
         })
     }
 
-    /// Begins an operation, whose result becomes a reply.
+    /// Begins an operation. `reply` converts its result.
     pub(crate) fn submit<T: Send + 'static>(
         &self,
         action: impl Into<Action>,
@@ -172,8 +172,9 @@ impl Desk {
         }
     }
 
-    /// What has come, up to a limit: whether there is more, then four slots for each: the number of the operation; the
-    /// failure, `true` for a question, or nothing; and two of its [reply](Reply).
+    /// Returns the results that have arrived, up to a limit. The first element says whether more are left. Four slots follow
+    /// for each result: the number of the operation; the failure, `true` for a question, or nothing; and two slots of its
+    /// [reply](Reply).
     pub(crate) fn drain<'env>(self: &Rc<Self>, env: &'env Env) -> Result<Array<'env>> {
         let mut array = env.create_array(0)?;
         let began = Instant::now();

@@ -5,7 +5,7 @@ use statestore::Outcome;
 use statestore_embed::{Error, ErrorKind};
 use std::error::Error as _;
 
-/// What the face makes an error of.
+/// Details from which the JavaScript layer creates an error.
 #[napi(object, object_from_js = false)]
 #[derive(Debug)]
 pub struct Failure {

@@ -1,4 +1,4 @@
-//! What happens again and again: observations, states, holders, leaders.
+//! Streams of events: observations, states, holders, leaders.
 use crate::desk::{Begun, Desk};
 use crate::failure::Failure;
 use crate::options::time;
@@ -84,7 +84,8 @@ impl NativeFeed {
         reason.ok().flatten().map(LostReason::as_str)
     }
 
-    /// Why it ended, if it did not end with its client. The last state tells that itself.
+    /// Returns why the feed ended, if it did not end with its client. The last state of a connection contains this reason
+    /// itself.
     #[napi]
     pub fn error(&self) -> Option<Failure> {
         let error = match &self.source {
@@ -97,7 +98,7 @@ impl NativeFeed {
         error.ok().flatten().map(Failure::from)
     }
 
-    /// Ends it, also for those who wait.
+    /// Ends the feed for all consumers.
     #[napi]
     pub fn stop(&self) {
         // In a forked process there is nothing to end.

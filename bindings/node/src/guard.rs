@@ -1,4 +1,4 @@
-//! What is held: a lock, or the lead of an election.
+//! A held lease: a lock, or the leadership of an election.
 use crate::desk::{Begun, Desk};
 use crate::failure::{Failure, thrown};
 use crate::options::{self, DelInput, SetInput, UpdateInput};
@@ -62,7 +62,7 @@ impl NativeGuard {
         reason.map(LostReason::as_str)
     }
 
-    /// What work under it ends with although it succeeded, if it was lost.
+    /// Returns the error for work that succeeded although the lease was lost.
     #[napi]
     pub fn loss(&self, env: &Env) -> Result<Option<Failure>> {
         let loss = self.guard.loss().map_err(|error| thrown(env, error))?;

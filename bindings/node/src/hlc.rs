@@ -14,7 +14,7 @@ pub struct HlcParts {
     pub text: String,
 }
 
-/// The parts of a text; throws a plain error that says what is wrong with it.
+/// Returns the parts of a text; throws a plain error with the reason if the text is invalid.
 #[napi]
 pub fn parse_hlc(text: String) -> napi::Result<HlcParts> {
     let hlc = read(&text)?;

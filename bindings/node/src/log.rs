@@ -1,4 +1,4 @@
-//! What the library logs, for a function of JavaScript.
+//! Log records of the library, for a function of JavaScript.
 use crate::bell::Bell;
 use napi::bindgen_prelude::Function;
 use napi::{Env, Result};
@@ -7,7 +7,7 @@ use statestore_embed::Mailbox;
 use statestore_embed::log::{self, Level, Record};
 use std::sync::Arc;
 
-/// One thing that was logged.
+/// A log record.
 #[napi(object, object_from_js = false)]
 #[derive(Debug)]
 pub struct RecordOutput {

@@ -15,9 +15,9 @@ use statestore::{
 use statestore_embed::{Acquisition, Error, Guard, Many};
 use std::rc::Rc;
 
-/// What an operation brought. Where it says *or null*, both slots are `null`.
+/// The result of an operation. *Or null* means that both slots are `null`.
 pub(crate) enum Reply {
-    /// Nothing.
+    /// No value.
     Done(()),
     /// The value and the version, or null.
     Entry(Option<Entry>),
@@ -189,7 +189,7 @@ impl Slots<'_, '_> {
             }
             Some(Observation::Deleted { version }) => self.put("deleted", text(version.as_ref())),
             Some(Observation::Lagged(count)) => self.put("lagged", number(count)),
-            // What later versions may tell besides says, like this, that something was missed.
+            // Unknown observations of later versions mean, like this one, that changes were missed.
             Some(_) => self.put("resync", Null),
             None => self.put(Null, Null),
         }
@@ -296,7 +296,7 @@ fn list(env: &Env, entries: Vec<Option<Entry>>) -> Result<Array<'_>> {
     Ok(list)
 }
 
-/// What each of several writes did.
+/// Returns the result of each of several writes.
 fn each<T, A: ToNapiValue, B: ToNapiValue>(
     env: &Env,
     outcomes: Many<T>,

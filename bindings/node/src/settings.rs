@@ -43,7 +43,7 @@ pub struct SettingsInput {
     pub server_name: Option<String>,
 }
 
-/// The defaults of `Settings::reconnect_delay`, for who sets only one of the two.
+/// The defaults of `Settings::reconnect_delay`, for settings with only one of the two values.
 const RECONNECT_DELAY: (f64, f64) = (100.0, 30_000.0);
 
 impl SettingsInput {

@@ -118,7 +118,7 @@ where
         )
 }
 
-/// One of some words, the first unless given.
+/// Returns the value of a word argument; the first word is the default.
 pub(crate) fn word<T: Copy>(
     name: &str,
     value: Option<&Bound<'_, PyAny>>,

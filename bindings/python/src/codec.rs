@@ -69,7 +69,7 @@ impl Codec {
     /// # Errors
     /// Those of [`read`](Self::read), and `TypeError` if it has no items, or is itself what an item should be.
     pub(crate) fn read_each(&self, name: &str, values: &Bound<'_, PyAny>) -> PyResult<Vec<Bytes>> {
-        // Its items would be numbers or letters.
+        // The items would be numbers or letters.
         let is_item = values.is_instance_of::<PyString>()
             || values.is_instance_of::<PyBytes>()
             || values.is_instance_of::<PyByteArray>();
@@ -95,7 +95,7 @@ impl Codec {
             None => values.clone(),
         };
         let pair = |pair: Bound<'_, PyAny>| {
-            // Only tuples: two letters are no pair.
+            // Only tuples count: two letters are no pair.
             let Ok((key, value)) = pair.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>() else {
                 return Err(wrong(&pair));
             };
@@ -107,7 +107,7 @@ impl Codec {
         }
     }
 
-    /// What Python gets.
+    /// Converts bytes to the Python object for this encoding.
     ///
     /// # Errors
     /// `UnicodeDecodeError`: the bytes are not text of this encoding.

@@ -55,7 +55,7 @@ impl EventLoop {
             Some(mailbox) => mailbox,
             None => Self::with_calls(&object, &drain),
         };
-        // It is new, so nobody has set it.
+        // The object is new, so the value is not set yet.
         let _ = drain.get().mailbox.set(Arc::downgrade(&mailbox));
         Ok(Arc::new(Self {
             create_future: object.getattr("create_future")?.unbind(),
@@ -79,7 +79,7 @@ impl EventLoop {
             Err(error) => return Err(error),
         }
         let bell = Bell(Arc::clone(&signal));
-        // It is new, so nobody has set it.
+        // The object is new, so the value is not set yet.
         let _ = drain.get().signal.set(signal);
         Ok(Some(Mailbox::new(move || bell.0.set())))
     }
@@ -115,7 +115,7 @@ impl EventLoop {
         }))
     }
 
-    /// Begins an operation, of whose result `convert` makes an object.
+    /// Begins an operation. `convert` creates an object from its result.
     pub(crate) fn submit<'py, T: Send + 'static>(
         &self,
         py: Python<'py>,
@@ -178,7 +178,7 @@ impl EventLoop {
 
     /// Has something done in the loop.
     pub(crate) fn call(&self, call: impl FnOnce(Python<'_>) + Send + 'static) {
-        // It is open as long as its client is.
+        // The mailbox is open as long as its client is.
         let _ = self.mailbox.post(Item::Call(Box::new(call)));
     }
 }
@@ -200,7 +200,7 @@ impl Drop for Bell {
     }
 }
 
-/// What the loop calls: empties the mailbox.
+/// A callable for the event loop that empties the mailbox.
 #[pyclass(frozen, module = "statestore._native")]
 #[derive(Debug, Default)]
 struct Drain {

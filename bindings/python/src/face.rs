@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// The longest wait for a callback when a client is closed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What goes on while a client is closed, for errors.
+/// Action in errors of a close.
 pub(crate) const CLOSING: &str = "closing the client";
 
 /// How calls of a client wait.

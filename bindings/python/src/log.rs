@@ -1,4 +1,4 @@
-//! What the library logs, for `logging`.
+//! Log records of the library, for `logging`.
 use crate::error;
 use crate::interpreter::Invoke;
 use pyo3::prelude::*;
@@ -51,7 +51,7 @@ pub(crate) fn stop_log(py: Python<'_>) {
     log::off();
     if let Some(ended) = ended {
         py.detach(move || {
-            // It is disconnected when the thread drops the callback.
+            // The channel is disconnected when the thread drops the callback.
             let _ = ended.recv_timeout(PATIENCE);
         });
     }

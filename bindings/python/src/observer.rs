@@ -1,4 +1,4 @@
-//! What happens again and again: changes of a key, of the connection, of who holds a lease or leads.
+//! Streams of events: changes of a key, of the connection, of the holder of a lease or the leader.
 use crate::argument::{time, wrong_type};
 use crate::callbacks::{Callback, Callbacks};
 use crate::codec::Codec;
@@ -43,7 +43,7 @@ struct Of<T> {
     codec: Arc<Codec>,
     make: MakeItem<T>,
     callbacks: Arc<Callbacks>,
-    /// The last item tells why it is the last one.
+    /// Whether the last item contains the reason of the end.
     tells_its_end: bool,
 }
 
@@ -77,14 +77,14 @@ impl<T: Send + 'static> Source for Of<T> {
         let subscription = client.subscribe(&self.feed, move |item| {
             let make: Make = match (item, end.as_ref().and_then(End::error)) {
                 (Some(item), _) => maker(item),
-                // Nobody else says that it ended for another reason than that it was closed.
+                // No other item reports an end for a reason other than a close.
                 (None, Some(error)) => Box::new(move |py| Err(error::to_python(py, &error))),
                 (None, None) => return,
             };
             if NO_MORE_CALLBACKS.load(Ordering::Acquire) {
                 return;
             }
-            // Nobody is told anything while the interpreter ends.
+            // No callback runs while the interpreter ends.
             Python::try_attach(|py| {
                 let Some((callback, context)) = told.function(py) else {
                     return;
@@ -132,7 +132,7 @@ pub(crate) struct Observer {
     source: Arc<dyn Source>,
     /// The key or name that is observed, if it is one.
     key: Option<Arc<[u8]>>,
-    /// What is told of them on the thread of the callbacks.
+    /// The callback that receives the observations on the callback thread.
     callback: Option<Arc<Callback>>,
     /// A callback takes all observations.
     has_callback: bool,
@@ -260,7 +260,7 @@ impl Observer {
         Ok(Looking {
             observer: self.clone(),
             timeout,
-            // What cannot be counted is waited for as long as without a time-out.
+            // A time-out too long to represent counts as none.
             until: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
         })
     }
@@ -320,7 +320,7 @@ impl Looking {
         match self.observer.take(py)? {
             Some(item) => Ok(item),
             None => match self.wait(py) {
-                // It was closed between the look and the wait.
+                // The feed was closed between the check and the wait.
                 Err(error) if error::is(py, &error, ErrorKind::Closed) => {
                     Ok(py.None().into_bound(py))
                 }
@@ -341,7 +341,7 @@ impl Looking {
             ready,
             |py, _, ready| match ready {
                 Ok(()) => true.into_py_any(py),
-                // That the client was closed is the end.
+                // A closed client is the end, not a failure.
                 Err(error) if error.kind() == ErrorKind::Closed => false.into_py_any(py),
                 Err(error) => Err(error::to_python(py, &error)),
             },

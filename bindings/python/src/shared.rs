@@ -1,4 +1,4 @@
-//! What a client and all that was made from it have in common.
+//! State that a client shares with the objects that it creates.
 use crate::callbacks::Callbacks;
 use crate::codec::Codec;
 use crate::error;
@@ -14,7 +14,7 @@ pub(crate) struct Shared {
     pub(crate) client: Client,
     pub(crate) face: Face,
     pub(crate) codec: Arc<Codec>,
-    /// The module whose classes the things of this client have.
+    /// The module with the classes of this client's objects.
     pub(crate) module: Py<PyModule>,
     pub(crate) callbacks: Arc<Callbacks>,
 }
