@@ -10,17 +10,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// queues by default, so only a program that does not take results reaches it.
 const MOST: usize = 1 << 18;
 
-/// Gives out permits until the client is closed, and knows how many are out.
+/// A counter of permits, which it issues until the client is closed.
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
     is_closed: AtomicBool,
     /// Permits given out.
     permits: AtomicUsize,
-    /// Called when the last permit comes back.
+    /// Called when the last permit is returned.
     on_idle: Mutex<Option<Arc<dyn Idle>>>,
 }
 
-/// Learns that nothing is under way.
+/// Receiver of the notification that nothing is under way.
 pub(crate) trait Idle: fmt::Debug + Send + Sync {
     fn idle(&self);
 }
@@ -55,7 +55,7 @@ impl Admission {
         Ok(self.take()?.0)
     }
 
-    /// A permit, and how many were out before.
+    /// Returns a permit, and the number of permits that were out before.
     fn take(self: &Arc<Self>) -> Result<(Permit, usize), Error> {
         let permit = Permit(Arc::clone(self));
         let out = self.permits.fetch_add(1, Ordering::SeqCst);
@@ -71,12 +71,12 @@ impl Admission {
         self.is_closed.load(Ordering::SeqCst)
     }
 
-    /// Refuses what comes from now on.
+    /// Refuses further permits.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
     }
 
-    /// Whether every result was taken.
+    /// Returns whether every result was taken.
     pub(crate) fn is_idle(&self) -> bool {
         self.permits.load(Ordering::SeqCst) == 0
     }

@@ -29,7 +29,7 @@ pub(crate) struct Place {
 }
 
 impl Alarm {
-    /// From now on this one waits, until it was woken or [leaves](Self::leave).
+    /// Registers a waker, until it is woken or [leaves](Self::leave).
     pub(crate) fn enter(&self, waker: Waker) -> Place {
         let mut waiting = lock(&self.waiting);
         Place {

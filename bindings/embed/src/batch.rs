@@ -1,4 +1,4 @@
-//! Wake-ups that wait for the end of a batch, so that a consumer is woken once for all that the batch brought.
+//! Wake-ups that are deferred to the end of a batch, so that a consumer is woken once for all items of the batch.
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl Drop for End {
     }
 }
 
-/// Whether this thread runs a batch.
+/// Returns whether this thread runs a batch.
 pub(crate) fn is_running() -> bool {
     DUE.try_with(|due| due.borrow().is_some()).unwrap_or(false)
 }

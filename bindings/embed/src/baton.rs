@@ -96,7 +96,8 @@ impl<R: Drive> Baton<R> {
         }
     }
 
-    /// Waits until no caller wants to drive, or did not come for the time of a rest: it may have too low a priority to do so.
+    /// Waits until no caller wants to drive, or until a waiting caller did not come within the pause: its priority may be too
+    /// low.
     fn take_back(&self) -> R {
         let patience = sync::now() + REST;
         let mut hands = self.hands();
@@ -163,7 +164,7 @@ impl<R: Drive> Baton<R> {
         if let Place::Thread = hands.place {
             hands.is_wanted = true;
             drop(hands);
-            // Not under the lock, which what this wakes may need.
+            // Not under the lock, which the woken thread may need.
             self.executor.ask();
             hands = self.laid_down(until);
             hands.is_wanted = false;
@@ -240,7 +241,7 @@ impl<R: Drive> Wake for Baton<R> {
 /// The time during which a caller drives the runtime.
 pub(crate) struct Turn<'a, R: Drive> {
     baton: &'a Arc<Baton<R>>,
-    /// Present until it is over.
+    /// Present until the turn ends.
     runtime: Option<R>,
 }
 
@@ -264,7 +265,7 @@ impl<R: Drive> Drop for Turn<'_, R> {
         let baton = self.baton;
         let is_noticed = {
             let mut hands = baton.hands();
-            // Under the lock, so that what wakes the baton from here on finds it free.
+            // Under the lock, so that later wake-ups find the runtime free.
             let is_busy = baton.executor.rest(Waker::from(Arc::clone(baton)));
             hands.place = Place::Free(runtime);
             hands.moves += 1;

@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 /// The longest time between two calls of an interruption hook.
 const INTERRUPTION: Duration = Duration::from_millis(50);
 
-/// How long to wait, and what may end that.
+/// Limits of a wait: deadline and interruption.
 #[derive(Default)]
 pub struct Wait<'a> {
-    /// When to give up; `None` for never. If that is over, there is only a look at what is there. The operations have time-outs of their own, which end them with an honest
-    /// error; this one is for waiting for events.
+    /// Deadline of the wait; `None` waits without a limit. After the deadline, there is only one check for a result. Operations
+    /// have their own time-outs, which report an exact outcome; this deadline is for events.
     pub deadline: Option<Instant>,
     /// Called at least every 50 ms, for the first time after that long; waiting ends when it returns `true`.
     pub interrupt: Option<&'a mut dyn FnMut() -> bool>,
@@ -26,7 +26,7 @@ pub struct Wait<'a> {
 }
 
 impl Wait<'_> {
-    /// The same for something that is to be waited for before.
+    /// Returns the same limits for a wait before this one.
     pub(crate) fn again(&mut self) -> Wait<'_> {
         Wait {
             deadline: self.deadline,
@@ -67,7 +67,7 @@ impl From<Error> for Stopped {
 }
 
 impl Stopped {
-    /// As an error of what was tried.
+    /// Converts the reason to an error of `action`.
     pub fn into_error(self, action: &str) -> Error {
         let (kind, outcome, reason) = match self {
             // A wait with a deadline is for an event, which did not come.
@@ -90,10 +90,10 @@ impl Stopped {
 /// An operation that a thread waits for. The trait hides the type of its result, so that the waiting code is compiled only
 /// once.
 pub(crate) trait Awaited: Send {
-    /// Ready once it has brought something.
+    /// Polls the operation; ready once it has a result.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()>;
 
-    /// Drops what is waited for.
+    /// Drops the operation.
     fn end(&mut self);
 }
 
@@ -119,7 +119,7 @@ where
     }
 }
 
-/// Has `wait` wait for a future, and gives what that brought.
+/// Waits for a future by means of `wait`, and returns its result.
 pub(crate) fn brought<F>(
     future: F,
     wait: impl FnOnce(&mut dyn Awaited) -> Result<(), Stopped>,

@@ -21,8 +21,8 @@ impl Client {
         self.callbacks_to_close()
     }
 
-    /// [`callbacks`](Self::callbacks) for the end of [closing](Self::submit_close), which a client needs that is unusable after a
-    /// panic, too.
+    /// Returns the [`callbacks`](Self::callbacks) for the end of [closing](Self::submit_close), also for a client that is
+    /// unusable after a panic.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`](crate::ErrorKind::Forked), [`ErrorKind::Closed`](crate::ErrorKind::Closed);
@@ -55,8 +55,8 @@ impl Client {
         Ok(Arc::clone(dispatcher.mailbox()))
     }
 
-    /// Whether this thread is the one that runs the callbacks of this client: its own for them, or one that runs its queue
-    /// now.
+    /// Returns whether this thread is the one that runs the callbacks of this client: its own for them, or one that runs its
+    /// queue now.
     pub fn is_in_callback(&self) -> bool {
         let Ok(inner) = self.inner() else {
             return false;
@@ -67,7 +67,7 @@ impl Client {
         }
     }
 
-    /// Whether its callbacks wait in a [queue](crate::Queue) until the program runs them.
+    /// Returns whether its callbacks wait in a [queue](crate::Queue) until the program runs them.
     pub fn has_queue(&self) -> bool {
         let inner = self.inner();
         inner.is_ok_and(|inner| inner.lane.is_some())

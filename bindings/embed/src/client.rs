@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 use tokio::sync::Mutex as AsyncMutex;
 
-/// A client of the state store that brings its own runtime.
+/// A client of the state store with its own runtime.
 ///
 /// Clones share one connection. It ends with [`close`](Self::close), or in the background when the last clone is dropped,
 /// and with it everything that was made from it.
@@ -125,7 +125,7 @@ impl Client {
         }
     }
 
-    /// Connects, and waits until the broker has accepted that; to be called once.
+    /// Connects, and waits until the broker has accepted the connection. Call this once.
     ///
     /// # Errors
     /// As [`statestore::Client::connect`]; the client is closed then.
@@ -159,7 +159,7 @@ impl Client {
         }
     }
 
-    /// The client proper, for all that does not wait.
+    /// Returns the core client, for calls that do not wait.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`], [`ErrorKind::Closed`], or [`ErrorKind::Internal`] after a panic.
@@ -168,7 +168,7 @@ impl Client {
         self.known()
     }
 
-    /// The client proper, also after it was closed, for what it knows then: its id, its state, its counters.
+    /// Returns the core client, also after it was closed: its id, state and counters remain available.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`]; [`ErrorKind::Closed`] if it was never connected.
@@ -179,7 +179,7 @@ impl Client {
         })
     }
 
-    /// Why its connection is over, once that is so.
+    /// Returns why the connection ended, once it has.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -208,7 +208,7 @@ impl Client {
         Ok(inner)
     }
 
-    /// The client, also while operations under way are finished before it closes.
+    /// Returns the client, also while it finishes the operations under way before it closes.
     pub(crate) fn running(&self) -> Result<&Arc<Inner>, Error> {
         let inner = self.open.inner.get()?;
         inner.check()?;
@@ -218,7 +218,7 @@ impl Client {
         Ok(inner)
     }
 
-    /// Whether it was closed, here or by [`close`](Self::close) of a clone. The connection may have ended before for
+    /// Returns whether it was closed, here or by [`close`](Self::close) of a clone. The connection may have ended before for
     /// another reason: see [`statestore::Client::state`].
     ///
     /// # Errors
@@ -227,7 +227,7 @@ impl Client {
         Ok(self.open.inner.get()?.home.is_closed())
     }
 
-    /// The same client, without keeping it open.
+    /// Returns a reference to the same client that does not keep it open.
     pub fn downgrade(&self) -> WeakClient {
         WeakClient(Arc::downgrade(&self.open))
     }
@@ -267,11 +267,10 @@ impl Client {
         self.submit_as(kind, name, future, mailbox, complete)
     }
 
-    /// [`submit`](Self::submit) for what waits for an event, which may take any time to come: nothing to be
-    /// [drained](Self::drain).
+    /// Submits a wait for an event without a time limit, which [draining](Self::drain) does not wait for.
     ///
     /// # Errors
-    /// As [`submit`](Self::submit).
+    /// The errors of [`submit`](Self::submit).
     pub fn submit_event<T, M>(
         &self,
         action: &'static str,
@@ -337,8 +336,8 @@ impl Client {
         .map_err(Stopped::from)
     }
 
-    /// Ends the [waits](Self::wait) of all threads that wait with this client at this moment: with [`ErrorKind::Cancelled`], and
-    /// what is known of the outcome.
+    /// Interrupts all threads that [wait](Self::wait) with this client now. They return [`ErrorKind::Cancelled`], with the
+    /// outcome if it is known.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -347,7 +346,7 @@ impl Client {
         Ok(())
     }
 
-    /// [`wait`](Self::wait), also after a panic.
+    /// Waits like [`wait`](Self::wait), also after a panic.
     pub(crate) fn wait_for_end<T: Send>(
         &self,
         action: &'static str,
@@ -384,7 +383,7 @@ impl Client {
                 Err(cause::lacking(action, reason).into())
             });
         }
-        // Timers and tasks are those of the runtime, also when what is waited for is dropped.
+        // Timers and tasks belong to the runtime, even when the future is dropped.
         let _guard = inner.home.runtime.enter();
         let waited = catch_unwind(AssertUnwindSafe(|| {
             blocking::wait(&inner.home, action, awaited, wait)
@@ -400,7 +399,7 @@ impl Client {
         })
     }
 
-    /// The right to one more thing that brings items to a mailbox.
+    /// Takes a permit for one more producer of items.
     pub(crate) fn permit(&self, action: &str) -> Result<Permit, Error> {
         self.usable()?.home.admission.permit(action)
     }
@@ -415,8 +414,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Keeps the client proper, which was connected just now; gives it back, to be closed, if this was closed meanwhile.
-    /// `core` is called at the last moment.
+    /// Stores the newly connected core client. Returns it for closing if this client was closed meanwhile. `core` is called at
+    /// the last moment.
     fn keep(&self, core: impl FnOnce() -> statestore::Client) -> Option<&statestore::Client> {
         // Only the thread that took the settings comes here.
         let core = self.core.get_or_init(core);

@@ -67,8 +67,9 @@ impl Client {
         self.finish_async(Duration::ZERO)
     }
 
-    /// [`close_async`](Self::close_async), after the operations under way were finished: for `timeout` at most and only while there
-    /// is a connection. New ones are refused meanwhile. Dropping the future ends that and closes the client in the background.
+    /// Closes like [`close_async`](Self::close_async), after finishing the operations under way. It finishes them for `timeout`
+    /// at most, and only while there is a connection; new ones are refused meanwhile. Dropping the future ends the wait and
+    /// closes the client in the background.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -104,7 +105,7 @@ impl Client {
         let permit = home.admission.permit_to_end()?;
         let (close, mailbox) = (self.finish_async(timeout), Arc::clone(mailbox));
         let complete = |result| complete(Self::or_closed(result));
-        // Finishing the operations under way does not wait for itself.
+        // The operations to finish do not include this one.
         Ok(Operation::begin(home, Kind::Event, |reason| {
             let body = operation::body_of_end(CLOSING, close, mailbox, complete, permit, reason);
             Some(body)
@@ -150,7 +151,7 @@ impl Client {
     /// a connection. Then the client is to be [closed](Self::close); it is closed in the background if the wait is interrupted.
     ///
     /// # Errors
-    /// As [`close`](Self::close).
+    /// The errors of [`close`](Self::close).
     pub fn finish(&self, timeout: Duration, mut wait: Wait<'_>) -> Result<(), Stopped> {
         self.check_may_close()?;
         let inner = Arc::clone(self.inner()?);
@@ -163,7 +164,8 @@ impl Client {
         }
     }
 
-    /// The client, if it takes operations of this kind: the loss of a lock is also noticed while requests under way are finished.
+    /// Returns the client, if it accepts operations of this kind. A wait for the loss of a lock is accepted even while requests
+    /// are being finished.
     pub(crate) fn admitting(&self, kind: Kind) -> Result<&Arc<Inner>, Error> {
         match kind {
             Kind::Event => self.running(),
@@ -180,7 +182,7 @@ impl Client {
         Ok(())
     }
 
-    /// Waits for what is under way, and runs meanwhile the callbacks that wait in its lane.
+    /// Waits for the operations under way, and meanwhile runs the callbacks that wait in its lane.
     fn finish_or_stop(
         &self,
         inner: &Arc<Inner>,
@@ -258,7 +260,7 @@ impl Client {
         Ok(())
     }
 
-    /// Runs what is left in its lane, until nothing can come any more.
+    /// Runs the remaining callbacks in its lane, until no more can arrive.
     fn finish_lane(&self, lane: &Lane, wait: &mut Wait<'_>) -> Result<(), Stopped> {
         while !lane.is_over() {
             let turn = lane.lanes().turn(wait.deadline);

@@ -80,7 +80,7 @@ impl Dispatcher {
         &self.shared.mailbox
     }
 
-    /// Whether this is its thread.
+    /// Returns whether the current thread is the thread of the dispatcher.
     pub(crate) fn is_current(&self) -> bool {
         RUNS.get() == self.shared.address()
     }
@@ -91,7 +91,7 @@ impl Dispatcher {
         self.shared.bell.ring();
     }
 
-    /// Ready when its last job has returned; never on its own thread.
+    /// Waits until its last job has returned; never ready on its own thread.
     pub(crate) async fn ended(&self) {
         let mut has_ended = self.shared.has_ended.subscribe();
         // The sender lives as long as `self`.

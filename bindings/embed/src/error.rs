@@ -25,7 +25,7 @@ macro_rules! kinds {
             /// All kinds, first those that only bindings know.
             pub const ALL: &[Self] = &[$(Self::$own,)+ $(Self::$client,)+];
 
-            /// Whether the same call may succeed later without anything being changed by hand.
+            /// Returns whether the same call may succeed later without manual changes.
             pub const fn is_retryable(self) -> bool {
                 match self {
                     $(Self::$own)|+ => false,
@@ -98,7 +98,7 @@ struct Own {
 }
 
 impl Error {
-    /// An error of a binding. `action` is what was tried and on what, `reason` why it failed.
+    /// Creates an error of a binding. `action` is the attempted action with its object, `reason` why it failed.
     pub fn new(
         kind: ErrorKind,
         outcome: Outcome,
@@ -121,7 +121,7 @@ impl Error {
         }
     }
 
-    /// Whether the operation may have happened nevertheless.
+    /// Returns whether the operation may have taken effect despite the error.
     pub fn outcome(&self) -> Outcome {
         match &self.0 {
             Origin::Client(error) => error.outcome(),
@@ -129,7 +129,7 @@ impl Error {
         }
     }
 
-    /// As [`statestore::Error::is_retryable`].
+    /// Returns whether a retry may succeed, like [`statestore::Error::is_retryable`].
     pub fn is_retryable(&self) -> bool {
         match &self.0 {
             Origin::Client(error) => error.is_retryable(),
@@ -137,7 +137,7 @@ impl Error {
         }
     }
 
-    /// As [`statestore::Error::operation`].
+    /// Returns the position of the refused operation, like [`statestore::Error::operation`].
     pub fn operation(&self) -> Option<usize> {
         match &self.0 {
             Origin::Client(error) => error.operation(),
@@ -160,7 +160,7 @@ impl Error {
         None
     }
 
-    /// The reason code of the MQTT packet that brought the failure, if one did.
+    /// Returns the reason code of the MQTT packet that reported the failure, if there is one.
     pub fn mqtt_reason(&self) -> Option<ReasonCode> {
         match &self.0 {
             Origin::Client(error) => error.mqtt_reason(),

@@ -77,7 +77,7 @@ impl Executor {
         self.ready().is_stopping
     }
 
-    /// Whether it runs nothing any more.
+    /// Returns whether the executor has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.ready().has_ended
     }
@@ -125,7 +125,7 @@ impl Executor {
                 std::mem::swap(&mut ready.tasks, &mut tasks);
             }
             batch::run(|| tasks.drain(..).for_each(Resume::resume));
-            // Others first: what came meanwhile is the next batch.
+            // Other tasks first: tasks that became ready meanwhile are the next batch.
             context.waker().wake_by_ref();
             Poll::Pending
         })
@@ -144,7 +144,7 @@ impl Executor {
         .await
     }
 
-    /// Abandons what is left, after the runtime has ended.
+    /// Abandons the remaining tasks, after the runtime has ended.
     pub(crate) fn end(&self) {
         let tasks = {
             let mut ready = self.ready();

@@ -19,17 +19,17 @@ pub(crate) trait Source<T>: Send {
     /// Takes the next item.
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<T>>;
 
-    /// Ready as soon as that would be; takes nothing.
+    /// Polls like `poll_next`, but takes nothing.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()>;
 }
 
 /// A function that polls the next item of a source.
 pub(crate) type Poller<T> = Box<dyn FnMut(&mut Context<'_>) -> Poll<Option<T>> + Send>;
 
-/// A source that can only be taken from: what was looked at is kept.
+/// A source that offers only taking: an item that was checked for is kept.
 struct Peeking<T> {
     poll: Poller<T>,
-    /// Ready if it was looked at and not taken.
+    /// The item that was checked for and not taken yet.
     peeked: Poll<Option<T>>,
 }
 
@@ -52,7 +52,7 @@ impl<T: Send> Source<T> for Peeking<T> {
     }
 }
 
-/// A bounded stream of what happened: observations of a key, states of a connection, holders of a lease.
+/// A bounded stream of events: observations of a key, states of a connection, holders of a lease.
 ///
 /// Clones share it, and each item goes to one of them. Dropping the last ends it at its origin.
 pub struct Feed<T> {
@@ -147,7 +147,7 @@ impl<T> Drop for Offer<T> {
             if items.source.is_some() {
                 None
             } else {
-                // After a stop there is nothing but what was promised.
+                // After a stop, only promised items are left.
                 let kept = items.offers.min(items.held.len());
                 Some(items.held.split_off(kept))
             }
@@ -168,7 +168,7 @@ impl<T> fmt::Debug for Offer<T> {
 pub struct End(Arc<OnceLock<(LostReason, Option<Error>)>>);
 
 impl End {
-    /// Why there will be no further item; `None` while there may be one.
+    /// Returns why there will be no further item; `None` while there may be one.
     pub fn lost_reason(&self) -> Option<LostReason> {
         self.0.get().map(|(lost_reason, _)| *lost_reason)
     }
@@ -211,7 +211,7 @@ impl<T> Inner<T> {
         })
     }
 
-    /// Whether there is one.
+    /// Returns whether an item is ready.
     fn ready(&self) -> Poll<()> {
         let waker = Waker::from(Arc::clone(&self.alarm));
         lock(&self.items).poll_ready(&mut Context::from_waker(&waker))
@@ -266,7 +266,7 @@ impl<T, L> Drop for Waiting<T, L> {
 }
 
 impl<T: Send + 'static> Feed<T> {
-    /// A feed of what an operation of its own sends, two items ahead at most.
+    /// Creates a feed of the items that a dedicated operation sends, at most two items ahead.
     pub(crate) fn pumped<P>(
         client: &Client,
         action: &'static str,
@@ -280,7 +280,7 @@ impl<T: Send + 'static> Feed<T> {
         Ok(Self::new(client.clone(), Self::peeking(source), end))
     }
 
-    /// The source of such a feed. It ends with the operation, which ends with the client.
+    /// Returns the source of a feed with a dedicated operation. It ends with the operation, which ends with the client.
     pub(crate) fn pump<P>(
         client: &Client,
         action: &'static str,
@@ -309,7 +309,7 @@ impl<T: Send + 'static> Feed<T> {
         }))
     }
 
-    /// The source of items that `poll` takes.
+    /// Returns the source of items that `poll` takes.
     pub(crate) fn peeking(poll: Poller<T>) -> Box<dyn Source<T>> {
         Box::new(Peeking {
             poll,
@@ -333,7 +333,7 @@ impl<T: Send + 'static> Feed<T> {
         }
     }
 
-    /// The next item; `None` when there will be none any more. Any number of threads may wait.
+    /// Waits for the next item; returns `None` at the end. Any number of threads may wait.
     pub fn next(&self) -> impl Future<Output = Result<Option<T>, Error>> + Send + 'static + use<T> {
         let inner = self.inner.get().cloned();
         async move { Ok(Waiting::new(inner?, |inner| inner.next()).await) }
@@ -357,7 +357,7 @@ impl<T: Send + 'static> Feed<T> {
         }
     }
 
-    /// The next item if there is one now: ready with `None` at the end, pending if nothing happened yet.
+    /// Returns the next item without waiting: ready with `None` at the end, pending if there is no item yet.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -365,8 +365,8 @@ impl<T: Send + 'static> Feed<T> {
         Ok(self.inner.get()?.next())
     }
 
-    /// Has a hook called, on the runtime's thread, whenever something may have happened since [`try_next`](Self::try_next)
-    /// found nothing, and at the end. It must be quick. It is called once right away.
+    /// Sets a hook that is called on the runtime's thread. It is called whenever an item may have arrived since
+    /// [`try_next`](Self::try_next) found none, and at the end. It must be quick. It is also called once right away.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`]; [`ErrorKind::InvalidArgument`] while there is another hook, as that of a
@@ -416,7 +416,7 @@ impl<T: Send + 'static> Feed<T> {
         Ok(())
     }
 
-    /// Why there will be no further item, once there was none.
+    /// Returns why there will be no further item, once there was none.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -433,7 +433,7 @@ impl<T: Send + 'static> Feed<T> {
         Ok(self.end()?.error())
     }
 
-    /// Both, to be asked when this may not be there any more.
+    /// Returns the handle of the end, for use when this feed may be gone.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -441,7 +441,7 @@ impl<T: Send + 'static> Feed<T> {
         Ok(&self.inner.get()?.end)
     }
 
-    /// The client it belongs to.
+    /// Returns the client of the feed.
     pub fn client(&self) -> &Client {
         &self.client
     }

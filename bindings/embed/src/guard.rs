@@ -31,7 +31,7 @@ impl Work {
     }
 }
 
-/// Holds a lease, and knows when it does not hold it any more; see [`statestore::Guard`]. Clones share it.
+/// A held lease that reports its loss; see [`statestore::Guard`]. Clones share it.
 ///
 /// Dropping the last one gives the lease back in the background.
 #[derive(Debug)]
@@ -44,9 +44,10 @@ struct Inner {
     name: Bytes,
     holder: Holder,
     token: Hlc,
-    /// `None` once it was given back. Writes read it, giving back writes it, so that the lease stays until they are done.
+    /// `None` after the release. Writes take the read lock and a release the write lock, so that the lease stays until they are
+    /// done.
     holds: Arc<RwLock<Option<Holds>>>,
-    /// Calls under way that give it back.
+    /// Number of release calls under way.
     givers: AtomicUsize,
     /// Set as soon as a release begins: the lease cannot be used afterwards, even if the release is given up. Contains the
     /// reason of an earlier loss, or that it was released.
@@ -78,7 +79,7 @@ impl Inner {
         })
     }
 
-    /// Gives the lease back in the background if that was begun and given up, unless it is in use.
+    /// Releases the lease in the background if a release began and was given up, unless the lease is in use.
     fn settle(&self) {
         if self.over.get().is_some()
             && self.givers.load(Ordering::SeqCst) == 0
@@ -135,11 +136,11 @@ impl Inner {
 /// A use of the held lease.
 struct Using {
     holds: OwnedRwLockReadGuard<Option<Holds>, Holds>,
-    // After what it looks at.
+    // After the value that it checks.
     _settles: Settles,
 }
 
-/// The last user gives the lease back in the background if giving it back was begun and given up meanwhile.
+/// Releases the lease in the background after the last use, if a release began and was given up meanwhile.
 struct Settles(Arc<Inner>);
 
 impl Drop for Settles {
@@ -148,7 +149,7 @@ impl Drop for Settles {
     }
 }
 
-/// A call that gives the lease back. If it is dropped before that was done, that is done in the background.
+/// A call that releases the lease. If it is dropped early, the release continues in the background.
 struct Gives(Arc<Inner>);
 
 impl Gives {
@@ -211,7 +212,7 @@ impl Guard {
         Ok(&self.inner.get()?.name)
     }
 
-    /// As [`statestore::Guard::holder`].
+    /// Calls [`statestore::Guard::holder`].
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -219,7 +220,7 @@ impl Guard {
         Ok(&self.inner.get()?.holder)
     }
 
-    /// As [`statestore::Guard::token`].
+    /// Calls [`statestore::Guard::token`].
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -227,7 +228,7 @@ impl Guard {
         Ok(&self.inner.get()?.token)
     }
 
-    /// As [`statestore::Guard::is_valid`]; `false` as soon as it is being given back.
+    /// Calls [`statestore::Guard::is_valid`]; `false` as soon as a release begins.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -236,7 +237,7 @@ impl Guard {
         Ok(is_valid.unwrap_or(false))
     }
 
-    /// As [`statestore::Guard::check`].
+    /// Calls [`statestore::Guard::check`].
     ///
     /// # Errors
     /// [`ErrorKind::Forked`], [`ErrorKind::LockLost`].
@@ -248,7 +249,7 @@ impl Guard {
         )
     }
 
-    /// As [`statestore::Guard::reason`].
+    /// Calls [`statestore::Guard::reason`].
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -257,7 +258,7 @@ impl Guard {
         Ok(reason.flatten().map(Error::from))
     }
 
-    /// As [`statestore::Guard::lost_reason`].
+    /// Calls [`statestore::Guard::lost_reason`].
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -267,7 +268,7 @@ impl Guard {
         Ok(looked.unwrap_or_else(|| inner.over.get().copied()))
     }
 
-    /// Ready with the reason as soon as the lease is not certainly held any more; keeps nothing alive.
+    /// Waits until the lease is no longer certainly held; returns the reason. Keeps nothing alive.
     pub fn lost(&self) -> impl Future<Output = Result<LostReason, Error>> + Send + 'static + use<> {
         let lost = self.inner.get().map(|inner| {
             let over = inner.over.get().copied();
@@ -282,7 +283,7 @@ impl Guard {
         }
     }
 
-    /// As [`statestore::Guard::renew`].
+    /// Calls [`statestore::Guard::renew`].
     pub fn renew(&self) -> impl Future<Output = Result<Hlc, Error>> + Send + 'static + use<> {
         let used = self
             .inner
@@ -294,7 +295,7 @@ impl Guard {
         }
     }
 
-    /// As [`statestore::Guard::set_with`].
+    /// Calls [`statestore::Guard::set_with`].
     pub fn set(
         &self,
         key: Bytes,
@@ -308,7 +309,7 @@ impl Guard {
         }
     }
 
-    /// As [`statestore::Guard::del_with`].
+    /// Calls [`statestore::Guard::del_with`].
     pub fn del(
         &self,
         key: Bytes,
@@ -321,7 +322,7 @@ impl Guard {
         }
     }
 
-    /// As [`statestore::Guard::vdel_with`].
+    /// Calls [`statestore::Guard::vdel_with`].
     pub fn vdel(
         &self,
         key: Bytes,
@@ -335,7 +336,7 @@ impl Guard {
         }
     }
 
-    /// As [`statestore::Guard::update_async`].
+    /// Calls [`statestore::Guard::update_async`].
     pub fn update<F, C>(
         &self,
         key: Bytes,
@@ -354,7 +355,7 @@ impl Guard {
         }
     }
 
-    /// As [`statestore::Leadership::proclaim`].
+    /// Calls [`statestore::Leadership::proclaim`].
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] if this is the guard of a plain lock.
@@ -401,7 +402,7 @@ impl Guard {
         }
     }
 
-    /// As [`statestore::Guard::loss`]; none if it was given back before it was lost.
+    /// Calls [`statestore::Guard::loss`]; `None` if it was released before it was lost.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -463,7 +464,7 @@ impl Guard {
         }
     }
 
-    /// As [`statestore::Guard::leave`]; for the lead of an election as [`release`](Self::release).
+    /// Calls [`statestore::Guard::leave`]; for the leadership of an election, acts like [`release`](Self::release).
     pub fn leave(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
         let taken = self.inner.get().map(|inner| inner.take(None));
         async move {

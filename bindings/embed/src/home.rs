@@ -17,10 +17,10 @@ pub(crate) struct Home {
     pub(crate) runtime: Handle,
     pub(crate) admission: Arc<Admission>,
     pub(crate) registry: Registry,
-    /// Threads that wait now are to give up.
+    /// Notified to interrupt all waiting threads.
     pub(crate) interrupted: Notify,
     is_poisoned: AtomicBool,
-    /// New operations are refused; those under way are being finished.
+    /// Whether new operations are refused while those under way finish.
     is_closing: AtomicBool,
 }
 
@@ -38,7 +38,7 @@ impl Home {
         }
     }
 
-    /// Makes timers and tasks those of the runtime, unless this thread is within it anyway, or about to end.
+    /// Enters the runtime, for its timers and tasks, unless this thread is within it already, or about to end.
     pub(crate) fn enter(&self) -> Option<EnterGuard<'_>> {
         (!thread::is_ours() && !thread::is_ending()).then(|| self.runtime.enter())
     }

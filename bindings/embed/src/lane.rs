@@ -40,7 +40,7 @@ struct State {
 
 /// Receiver of the notification that no thread runs the lanes any more.
 pub(crate) trait Released: fmt::Debug + Send + Sync {
-    /// On the thread that ran them.
+    /// Called on the thread that ran them.
     fn released(&self);
 }
 
@@ -53,7 +53,7 @@ impl Lanes {
         })
     }
 
-    /// A descriptor that is readable while something waits.
+    /// Returns a descriptor that is readable while callbacks wait.
     pub(crate) fn raw_fd(&self) -> i32 {
         self.signal.raw_fd()
     }
@@ -70,17 +70,17 @@ impl Lanes {
         waiting.released();
     }
 
-    /// Whether this thread runs them now, and so is in a callback of theirs.
+    /// Returns whether this thread runs the lanes now, and so is in one of their callbacks.
     pub(crate) fn is_running_here(&self) -> bool {
         self.state().runner == Some(thread::number())
     }
 
-    /// The right to run them; none while some thread, this one or another, has it.
+    /// Takes the right to run the lanes; `None` while a thread, this one or another, has it.
     pub(crate) fn try_turn(&self) -> Option<Turn<'_>> {
         self.take(&mut self.state())
     }
 
-    /// The right to run them, as soon as no other thread has it; none if one still has it at the deadline.
+    /// Takes the right to run the lanes, as soon as no other thread has it; `None` if one still has it at the deadline.
     pub(crate) fn turn(&self, deadline: Option<Instant>) -> Option<Turn<'_>> {
         let mut state = self.state();
         loop {
@@ -112,7 +112,7 @@ impl Lanes {
         })
     }
 
-    /// Something waits in a lane.
+    /// Lists lanes in which callbacks wait.
     fn list(&self, lanes: impl IntoIterator<Item = Arc<Lane>>) {
         let mut state = self.state();
         for lane in lanes {
@@ -155,7 +155,7 @@ impl Lanes {
     }
 }
 
-/// The right of this thread to run what waits, one callback after the other.
+/// The right of this thread to run waiting callbacks, one after the other.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
     lanes: &'a Lanes,
@@ -163,7 +163,7 @@ pub(crate) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Runs at most so many of what waits now; how many it ran. What comes meanwhile waits for another turn.
+    /// Runs at most `most` of the waiting callbacks; returns how many ran. Later ones wait for another turn.
     ///
     /// # Errors
     /// [`crate::ErrorKind::Forked`]: a callback forked, and this is the child, which has nothing to run.
@@ -190,7 +190,7 @@ impl Turn<'_> {
     /// Runs all that waits in one lane.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// The errors of [`run`](Self::run).
     pub(crate) fn drain(self, lane: &Lane) -> Result<(), Error> {
         self.drain_counting(lane, usize::MAX, &mut 0);
         if self.process.is_here() {
@@ -201,7 +201,7 @@ impl Turn<'_> {
         Err(forked())
     }
 
-    /// Whether something is left in the lane.
+    /// Runs callbacks of a lane and counts them in `ran`; returns whether some are left.
     fn drain_counting(&self, lane: &Lane, most: usize, ran: &mut usize) -> bool {
         let has_more = lane.mailbox.drain_while(most - *ran, |job| {
             *ran += 1;
@@ -292,7 +292,7 @@ impl Lane {
         self.changed.notify_waiters();
     }
 
-    /// Whether nothing will ever be run here any more.
+    /// Returns whether no callback will run here any more.
     pub(crate) fn is_over(&self) -> bool {
         let is_over = self.is_stopping.load(Ordering::SeqCst)
             && self.home.admission.is_idle()
@@ -303,7 +303,7 @@ impl Lane {
         is_over
     }
 
-    /// Ready when there is something to run, or it is over.
+    /// Waits until there are callbacks to run, or the lane is over.
     pub(crate) async fn changed(&self) {
         loop {
             let mut changed = pin!(self.changed.notified());

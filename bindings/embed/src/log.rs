@@ -32,7 +32,7 @@ pub struct Record {
     pub level: Level,
     /// The module that logged it.
     pub target: &'static str,
-    /// The message, and what belongs to it as `name=value`.
+    /// The message, with its fields as `name=value`.
     pub message: String,
     /// The file of the library's source that logged it.
     pub file: &'static str,
@@ -85,7 +85,7 @@ pub fn to_callback(
     Ok(())
 }
 
-/// Forwards nothing any more. A callback is still called with what was logged before.
+/// Stops forwarding. A callback still receives earlier records.
 pub fn off() {
     change(0, None, None);
 }

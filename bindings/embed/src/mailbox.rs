@@ -26,7 +26,7 @@ struct Items<T> {
 }
 
 impl<T> Mailbox<T> {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub fn new(hook: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self {
             items: Mutex::new(Items {
@@ -37,7 +37,7 @@ impl<T> Mailbox<T> {
         })
     }
 
-    /// Adds an item; gives it back if the queue is closed.
+    /// Adds an item; returns it if the queue is closed.
     pub fn post(&self, item: T) -> Result<(), T> {
         self.post_with(item, None)
     }
@@ -83,12 +83,12 @@ impl<T> Mailbox<T> {
         !self.items().queue.is_empty()
     }
 
-    /// How many items wait.
+    /// Returns the number of items that wait.
     pub fn len(&self) -> usize {
         self.items().queue.len()
     }
 
-    /// Whether nothing waits.
+    /// Returns whether no item waits.
     pub fn is_empty(&self) -> bool {
         self.items().queue.is_empty()
     }
@@ -112,7 +112,7 @@ impl<T> Mailbox<T> {
         items.is_closed
     }
 
-    /// Whether nothing waits and nothing will.
+    /// Returns whether no item waits and none can arrive.
     pub(crate) fn is_over(&self) -> bool {
         let items = self.items();
         items.is_closed && items.queue.is_empty()

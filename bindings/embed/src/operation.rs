@@ -17,7 +17,7 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// Begins one; `body` is asked for what it does once.
+    /// Begins an operation; `body` is called once to create its future.
     pub(crate) fn begin(
         home: &Arc<Home>,
         kind: Kind,
@@ -45,7 +45,7 @@ impl Operation {
         Ok(self.task.get()?.end(Cause::Cancelled))
     }
 
-    /// Whether it has ended, and its result is or was in its mailbox.
+    /// Returns whether it has ended, and its result is or was in its mailbox.
     ///
     /// # Errors
     /// [`crate::ErrorKind::Forked`].
@@ -54,8 +54,7 @@ impl Operation {
     }
 }
 
-/// The body of an operation: what `future` brings is made into an item and posted, exactly once, even if it is dropped
-/// before it is done.
+/// Returns the body of an operation. It posts the converted result of `future` exactly once, even if it is dropped early.
 pub(crate) fn body<T, M>(
     action: &'static str,
     future: impl Future<Output = Result<T, Error>> + Send + 'static,
@@ -133,7 +132,7 @@ impl<T, M, C: FnOnce(Result<T, Error>) -> M> End<T, M, C> {
     fn complete(&mut self, result: Result<T, Error>) {
         if let Some((mailbox, complete, permit)) = self.rest.take() {
             self.reason.told();
-            // A consumer that closed its mailbox wants no results.
+            // A closed mailbox accepts no results.
             let _ = mailbox.post_with(complete(result), Some(permit));
         }
     }
@@ -148,7 +147,7 @@ impl<T, M, C: FnOnce(Result<T, Error>) -> M> Drop for End<T, M, C> {
             } else {
                 self.reason.cause()
             };
-            // The future was dropped before this, and noted what becomes of its requests.
+            // The future was dropped before, and recorded the outcome of its requests.
             let outcome = match Abandoned::noted() {
                 Some(outcome) => outcome,
                 None if self.has_begun => Outcome::Unknown,

@@ -25,12 +25,12 @@ impl Process {
         Self(FORKS.load(Ordering::Relaxed))
     }
 
-    /// How many forks lie between the first process and this one.
+    /// Returns the number of forks between the first process and this one.
     pub(crate) fn depth(self) -> u32 {
         self.0
     }
 
-    /// Whether this is still the same process.
+    /// Returns whether this is still the same process.
     pub(crate) fn is_here(self) -> bool {
         FORKS.load(Ordering::Relaxed) == self.0
     }
@@ -54,8 +54,8 @@ pub(crate) fn forked() -> Error {
     )
 }
 
-/// Ends a forked child in which a callback of the parent returned: what called it is a copy of a thread of the parent, with its
-/// locks as they happened to be.
+/// Ends a forked child in which a callback of the parent returned. Its caller is a copy of a thread of the parent, with locks
+/// in an arbitrary state.
 pub(crate) fn end_child() -> ! {
     #[cfg(unix)]
     // SAFETY: it takes any number, and runs nothing of this process any more.
@@ -66,8 +66,8 @@ pub(crate) fn end_child() -> ! {
     std::process::abort()
 }
 
-/// How many forks lie between the first process that used this crate and this one. What was made at another number was
-/// inherited.
+/// Returns the number of forks between the first process that used this crate and this one. A value from another number of
+/// forks was inherited.
 pub fn forks() -> u32 {
     Process::current().depth()
 }
@@ -82,7 +82,7 @@ pub struct PerProcess<T> {
 }
 
 impl<T> PerProcess<T> {
-    /// The value of the first process, and how its children make theirs.
+    /// Creates the value for the first process; `make` creates the values of its children.
     pub const fn new(mine: T, make: fn() -> T) -> Self {
         Self {
             mine,
@@ -123,7 +123,7 @@ impl<T> OfProcess<T> {
         }
     }
 
-    /// The value, unless this process is a forked child.
+    /// Returns the value, unless this process is a forked child.
     pub(crate) fn get(&self) -> Result<&T, Error> {
         self.process.check()?;
         self.value.as_ref().ok_or_else(cause::closed)
@@ -131,7 +131,7 @@ impl<T> OfProcess<T> {
 }
 
 impl<T> OfProcess<Arc<T>> {
-    /// The same value once more.
+    /// Returns another reference to the same value.
     pub(crate) fn share(&self) -> Self {
         Self {
             value: self.value.clone(),

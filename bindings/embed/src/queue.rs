@@ -30,7 +30,7 @@ struct Members {
 }
 
 impl Queue {
-    /// A queue without clients.
+    /// Creates a queue without clients.
     ///
     /// # Errors
     /// [`ErrorKind::Internal`]: the system gives no descriptor that an event loop could wait for.
@@ -44,7 +44,7 @@ impl Queue {
         })
     }
 
-    /// As [`Client::new`], with this queue for its callbacks.
+    /// Creates a client like [`Client::new`], with this queue for its callbacks.
     ///
     /// # Errors
     /// As there; [`ErrorKind::Forked`]; [`ErrorKind::Closed`] if the queue was closed.
@@ -68,8 +68,8 @@ impl Queue {
         Ok(client)
     }
 
-    /// A descriptor that is readable while there is something to run, and may be so now and then although there is nothing. It is
-    /// the queue's.
+    /// Returns a descriptor that is readable while callbacks wait; it may be readable now and then without one. The queue owns
+    /// it.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -137,7 +137,7 @@ impl Inner {
     }
 }
 
-/// Runs what is left of a client that is being closed in the background.
+/// Runs the remaining callbacks of a client that is being closed in the background.
 fn finish(lane: &Lane) {
     while !lane.is_over() {
         let Some(turn) = lane.lanes().turn(None) else {

@@ -15,9 +15,9 @@ pub(crate) trait Underway: fmt::Debug + Send + Sync {
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     tasks: Mutex<Tasks>,
-    /// Threads that wait for what ends by itself.
+    /// Number of threads that wait for requests.
     blocked: AtomicUsize,
-    /// Tasks that come from now on are too late.
+    /// Whether further tasks are refused.
     has_ended: AtomicBool,
     /// The last task has ended.
     emptied: Notify,
@@ -41,7 +41,7 @@ pub(crate) enum Kind {
     Event,
 }
 
-/// A thread waits for what ends by itself.
+/// A thread that waits for a request.
 #[derive(Debug)]
 pub(crate) struct Blocked<'a>(&'a Registry);
 
@@ -69,13 +69,13 @@ impl Registry {
         task
     }
 
-    /// A thread begins to wait for what ends by itself.
+    /// Registers a thread that waits for a request.
     pub(crate) fn block(&self) -> Blocked<'_> {
         self.blocked.fetch_add(1, Ordering::SeqCst);
         Blocked(self)
     }
 
-    /// Whether every task has ended.
+    /// Returns whether every task has ended.
     pub(crate) fn is_empty(&self) -> bool {
         self.tasks().all.is_empty()
     }
@@ -98,7 +98,7 @@ impl Registry {
         }
     }
 
-    /// Ready when every task has ended; after [`end`](Self::end).
+    /// Waits until every task has ended; for use after [`end`](Self::end).
     pub(crate) async fn emptied(&self) {
         loop {
             let mut emptied = pin!(self.emptied.notified());
@@ -111,7 +111,7 @@ impl Registry {
         }
     }
 
-    /// Ready when nothing is under way that ends by itself.
+    /// Waits until no request is under way.
     pub(crate) async fn drained(&self) {
         loop {
             let mut drained = pin!(self.drained.notified());
@@ -124,7 +124,7 @@ impl Registry {
         }
     }
 
-    /// Whether [`end`](Self::end) was called, which a task that was entered just now may have missed.
+    /// Returns whether [`end`](Self::end) was called, which a task that was entered just now may have missed.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::SeqCst)
     }

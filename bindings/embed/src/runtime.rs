@@ -82,8 +82,7 @@ impl Share {
         })
     }
 
-    /// Gives it back. Stops the runtime if it was the last one, which is returned then, to be
-    /// [joined](Runtime::join).
+    /// Returns the share. Stops the runtime if it was the last one, and returns the runtime for [joining](Runtime::join).
     pub(crate) fn end(mut self) -> Option<Arc<Runtime>> {
         self.give_back()
     }

@@ -54,14 +54,14 @@ pub struct Fetch {
 }
 
 impl Fetch {
-    /// The page; `None` after the last one.
+    /// Takes the page; `None` after the last one.
     pub fn page(mut self) -> Option<Vec<Bytes>> {
         let offer = self.offer.take()?;
         let keys = lock(&self.inner.fetched).take(offer);
         keys.map(Vec::from)
     }
 
-    /// The key; `None` after the last one.
+    /// Takes the key; `None` after the last one.
     pub fn key(mut self) -> Option<Bytes> {
         let offer = self.offer.take()?;
         let mut fetched = lock(&self.inner.fetched);
@@ -92,7 +92,7 @@ impl Scan {
         }
     }
 
-    /// As [`statestore::Scan::next_page`]. Pages that are asked for at the same time come one after the other.
+    /// Calls [`statestore::Scan::next_page`]. Concurrent calls get their pages one after the other.
     pub fn next_page(
         &self,
     ) -> impl Future<Output = Result<Option<Vec<Bytes>>, Error>> + Send + 'static + use<> {
@@ -100,7 +100,7 @@ impl Scan {
         async move { Ok(page.await?.page()) }
     }
 
-    /// As [`statestore::Scan::next`]: the next key.
+    /// Calls [`statestore::Scan::next`]: the next key.
     pub fn next(
         &self,
     ) -> impl Future<Output = Result<Option<Bytes>, Error>> + Send + 'static + use<> {

@@ -50,7 +50,7 @@ impl Signal {
         let _ = rustix::io::write(end, &1_u64.to_ne_bytes());
     }
 
-    /// The descriptor, which this keeps.
+    /// Returns the descriptor, which this keeps.
     pub fn raw_fd(&self) -> i32 {
         self.read.as_raw_fd()
     }

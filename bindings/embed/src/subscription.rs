@@ -1,4 +1,4 @@
-//! Telling a callback what happens.
+//! Delivery of events to a callback.
 use crate::admission::Permit;
 use crate::client::Client;
 use crate::dispatcher::Job;
@@ -63,13 +63,13 @@ impl Subscription {
         Ok(Self { teller })
     }
 
-    /// Ends it: a call that runs is the last one. This does not wait for it.
+    /// Ends the subscription: a running call is the last one. Does not wait for that call.
     pub fn cancel(&self) {
         Arc::clone(&self.teller).cancel();
     }
 
-    /// Ends it, and waits for a call that runs on another thread. When this returns, the callback was dropped, unless it is what
-    /// calls this.
+    /// Ends the subscription, and waits for a call that runs on another thread. The callback was dropped when this returns,
+    /// except if the callback itself calls it.
     pub fn close(&self) {
         self.teller.close();
     }

@@ -3,7 +3,7 @@
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
-/// The time.
+/// Returns the time.
 pub(crate) fn now() -> Instant {
     Instant::now()
 }

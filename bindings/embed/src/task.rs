@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// The future of a task, with nothing to give: what it brings, it hands over itself, even when it is dropped too early.
+/// The future of a task, without an output: it delivers its result itself, even when it is dropped early.
 pub(crate) type Body = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A future that the executor polls.
@@ -24,7 +24,7 @@ pub(crate) struct Task {
     place: usize,
 }
 
-/// How far it has come.
+/// The progress of a task.
 struct Progress {
     stage: Stage,
     body: Option<Body>,
@@ -46,7 +46,8 @@ enum Stage {
 }
 
 impl Task {
-    /// A task that is to be [scheduled](crate::executor::Executor::schedule). `body` gets the task, to learn why it ended.
+    /// Creates a task for [scheduling](crate::executor::Executor::schedule). `body` receives the reason handle, which reports
+    /// why the task ended.
     pub(crate) fn new(
         home: Arc<Home>,
         place: usize,
@@ -73,8 +74,8 @@ impl Task {
         progress.body.take()
     }
 
-    /// Ends it before its future does. Whether it was still under way; if it is being polled right now, it may end with
-    /// its result nevertheless.
+    /// Ends the task before its future ends; returns whether it was still under way. A task that is being polled right now may
+    /// still end with its result.
     pub(crate) fn end(self: &Arc<Self>, cause: Cause) -> bool {
         let mut progress = self.progress();
         if progress.stage == Stage::Ended {
@@ -97,7 +98,7 @@ impl Task {
         true
     }
 
-    /// Whether its future is gone.
+    /// Returns whether its future is gone.
     pub(crate) fn has_ended(&self) -> bool {
         self.is_told.load(Ordering::Acquire) || self.progress().stage == Stage::Ended
     }

@@ -1,4 +1,4 @@
-//! Threads: those that the library makes, those that drive the runtime, and those of the foreign side that are about to end.
+//! Threads: those that the library creates, those that drive the runtime, and foreign threads that are about to end.
 use crate::process::PerProcess;
 use std::cell::Cell;
 use std::io;
@@ -21,7 +21,7 @@ pub fn number() -> usize {
     HERE.with(|here| std::ptr::from_ref(here).addr())
 }
 
-/// Whether this thread belongs to a runtime or drives it, so that waiting on it would stop what is waited for.
+/// Returns whether this thread belongs to a runtime or drives it. A wait on such a thread would block the awaited operation.
 pub(crate) fn is_ours() -> bool {
     IS_OURS.get()
 }
@@ -38,8 +38,8 @@ type Started = dyn Fn(&str) + Send + Sync;
 static STARTED: PerProcess<Mutex<Option<Arc<Started>>>> =
     PerProcess::new(Mutex::new(None), || Mutex::new(None));
 
-/// Has a hook called on each thread that the library begins from now on in this process, with its name, before anything else there.
-/// Several threads may do so at the same time.
+/// Sets a hook that each thread of the library calls first, with its name, from now on in this process. Several threads may
+/// call it at the same time.
 pub fn on_thread_start(hook: Option<Box<Started>>) {
     let mut started = STARTED.get().lock().unwrap_or_else(PoisonError::into_inner);
     let before = std::mem::replace(&mut *started, hook.map(Arc::from));
@@ -106,8 +106,8 @@ pub(crate) fn keep_handle() {
     first::keep_handle();
 }
 
-/// Whether this thread has lost its thread-local variables, without which nothing can be awaited: it runs the destructors of
-/// the program, or handlers of `atexit`.
+/// Returns whether this thread has lost its thread-local variables, without which nothing can be awaited. Such a thread runs
+/// destructors of the program, or handlers of `atexit`.
 pub(crate) fn is_ending() -> bool {
     Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed())
 }

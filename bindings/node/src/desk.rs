@@ -28,7 +28,7 @@ const SLOTS: u32 = 4;
 
 /// The number of an operation that has begun, or why it could not begin.
 pub(crate) type Begun = Either<u32, Failure>;
-/// Where the answer to the question of an update goes.
+/// Channel for the answer to the question of an update.
 type Answer = oneshot::Sender<Option<Bytes>>;
 type Updates = Pin<Box<dyn Future<Output = std::result::Result<UpdateOutcome, Error>> + Send>>;
 
@@ -76,7 +76,7 @@ impl Desk {
         self.begin(action, |_| future, reply)
     }
 
-    /// [`submit`](Self::submit) for what everything that is held has one of, as giving it back, however many operations are under way.
+    /// Submits an operation without the limit on operations under way, such as a release.
     pub(crate) fn submit_return<T: Send + 'static>(
         &self,
         action: impl Into<Action>,
@@ -140,7 +140,7 @@ impl Desk {
         })
     }
 
-    /// Gives an operation its number.
+    /// Assigns a number to an operation.
     fn enter(&self, submit: impl FnOnce(usize) -> std::result::Result<Operation, Error>) -> Begun {
         let mut operations = self.operations.borrow_mut();
         let place = operations.vacant_entry();
@@ -155,10 +155,10 @@ impl Desk {
         }
     }
 
-    /// Gives an operation up, which ends nevertheless, in its own way or with `Cancelled`.
+    /// Cancels an operation. It still ends, with its own result or with `Cancelled`.
     pub(crate) fn cancel(&self, operation: u32) {
         if let Some(operation) = self.operations.borrow().get(operation as usize) {
-            // In a forked process there is nothing to give up.
+            // In a forked process there is nothing to cancel.
             let _ = operation.cancel();
         }
     }
@@ -225,14 +225,14 @@ impl Desk {
         }
     }
 
-    /// Wants nothing any more, and lets the process end.
+    /// Drops further results, and lets the process end.
     pub(crate) fn close(&self) {
         self.mailbox.close();
         self.bell.silence();
     }
 }
 
-/// Makes an item of what an operation brought.
+/// Converts the result of an operation to an item.
 fn completion<T>(
     operation: usize,
     reply: impl FnOnce(T) -> Reply + Send + 'static,

@@ -53,7 +53,7 @@ pub struct Kind {
     pub retryable: bool,
 }
 
-/// All kinds of errors.
+/// Returns all kinds of errors.
 #[napi]
 pub fn error_kinds() -> Vec<Kind> {
     let kind = |kind: ErrorKind| Kind {

@@ -19,7 +19,7 @@ pub(crate) enum Source {
     Leaders(Feed<Result<Option<Leader>, Error>>),
 }
 
-/// A feed. What it brings waits in the library, bounded, until it is asked for.
+/// A feed. Its items wait in the library, with a bound, until they are fetched.
 #[napi]
 pub struct NativeFeed {
     desk: Rc<Desk>,
@@ -40,7 +40,7 @@ impl NativeFeed {
         let Some(timeout) = timeout else {
             return self.desk.submit(Action::event(WAITING), next, reply);
         };
-        // An item that comes later is for the next call.
+        // A later item is for the next call.
         let in_time = async move {
             let Ok(item) = tokio::time::timeout(timeout, next).await else {
                 let reason = format!("nothing happened within {timeout:?}");
@@ -71,7 +71,7 @@ impl NativeFeed {
         }
     }
 
-    /// The word for why it ended.
+    /// Returns the word for why it ended.
     #[napi]
     pub fn lost_reason(&self) -> Option<&'static str> {
         let reason = match &self.source {

@@ -28,7 +28,7 @@ impl NativeGuard {
 
 #[napi]
 impl NativeGuard {
-    /// The name of the holder and its client id.
+    /// Returns the name of the holder and its client id.
     #[napi]
     pub fn holder<'env>(&self, env: &'env Env) -> Result<Array<'env>> {
         let holder = self.guard.holder().map_err(|error| thrown(env, error))?;
@@ -47,14 +47,14 @@ impl NativeGuard {
         self.guard.is_valid().unwrap_or_default()
     }
 
-    /// Why it is not valid any more.
+    /// Returns why it is not valid any more.
     #[napi]
     pub fn reason(&self, env: &Env) -> Result<Option<Failure>> {
         let reason = self.guard.reason().map_err(|error| thrown(env, error))?;
         Ok(reason.map(Failure::from))
     }
 
-    /// The word for why it is not valid any more.
+    /// Returns the word for why it is not valid any more.
     #[napi]
     pub fn lost_reason(&self) -> Option<&'static str> {
         // A forked process gets the failure from everything else.
@@ -69,7 +69,7 @@ impl NativeGuard {
         Ok(loss.map(Failure::from))
     }
 
-    /// Gives it back at the end of work under it.
+    /// Releases the lease at the end of work under it.
     #[napi]
     pub fn finish(&self, has_failed: bool) -> Begun {
         let finish = self.guard.finish(Work::of_block(has_failed), None);
@@ -87,7 +87,7 @@ impl NativeGuard {
         )
     }
 
-    /// [`lost`](Self::lost), once for each guard, however many operations are under way.
+    /// Waits like [`lost`](Self::lost), without the limit on operations under way. Called once for each guard.
     #[napi]
     pub fn watch(&self) -> Begun {
         self.desk.submit_return(
@@ -142,7 +142,7 @@ impl NativeGuard {
             .submit("deleting under a lease", vdel, Reply::Vdel)
     }
 
-    /// For the lead of an election.
+    /// Begins to proclaim a value, for the leadership of an election.
     #[napi]
     pub fn proclaim(&self, value: &[u8]) -> Begun {
         let proclaim = self.guard.proclaim(Bytes::copy_from_slice(value));

@@ -26,7 +26,7 @@ pub fn parse_hlc(text: String) -> napi::Result<HlcParts> {
     })
 }
 
-/// -1, 0 or 1.
+/// Compares two texts; returns -1, 0 or 1.
 #[napi]
 pub fn compare_hlc(a: String, b: String) -> napi::Result<i32> {
     Ok(read(&a)?.cmp(&read(&b)?) as i32)

@@ -1,5 +1,5 @@
-//! Results on their way to JavaScript, in two slots of an array: flat, because that is cheapest for what comes by the
-//! hundred thousand.
+//! Conversion of results to JavaScript, in two slots of an array. The flat form is the cheapest for hundreds of thousands of
+//! results.
 use crate::desk::Desk;
 use crate::failure::Failure;
 use crate::feed::{NativeFeed, Source};
@@ -239,7 +239,7 @@ pub(crate) fn number(count: u64) -> f64 {
     count as f64
 }
 
-/// The name of a holder, and its client id if it is ours.
+/// Returns the name of a holder, and its client id if the library made the name.
 pub(crate) fn holder<'env>(env: &'env Env, holder: &Holder) -> Result<Array<'env>> {
     let mut parts = env.create_array(2)?;
     parts.set(0, buffer(env, holder.name())?)?;
@@ -270,7 +270,7 @@ fn leader(env: &Env, leader: Option<Leader>) -> Result<Option<Array<'_>>> {
     Ok(Some(parts))
 }
 
-/// The value of an entry and its remaining time in milliseconds.
+/// Returns the value of an entry and its remaining time in milliseconds.
 fn remaining<'env>(env: &'env Env, entry: &Entry) -> Result<Array<'env>> {
     let mut parts = env.create_array(2)?;
     parts.set(0, buffer(env, &entry.value)?)?;

@@ -6,7 +6,7 @@ use napi_derive::napi;
 use statestore::{Outcome, Settings};
 use statestore_embed::{Error, ErrorKind};
 
-/// A URL, the environment, or a host; and what is set beside it.
+/// Settings: a URL, the environment, or a host; and further values that override it.
 #[napi(object, object_to_js = false)]
 pub struct SettingsInput {
     pub url: Option<String>,

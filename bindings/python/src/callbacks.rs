@@ -50,7 +50,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Callbacks {
-    /// Registers a function. What calls it keeps it; the client only knows it, for the garbage collector.
+    /// Registers a function. The caller of the function owns it; the client has only a weak reference, for the garbage
+    /// collector.
     pub(crate) fn register(&self, function: Py<PyAny>, context: Py<PyAny>) -> Arc<Callback> {
         let callback = Arc::new(Callback {
             function: Mutex::new(Some((function, context))),

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString};
 
-/// How text becomes bytes, and what bytes become.
+/// The encoding of text to bytes, and of bytes to Python objects.
 #[derive(Debug)]
 pub(crate) enum Codec {
     /// Text is UTF-8, and bytes stay bytes.
@@ -31,7 +31,7 @@ impl Codec {
         })
     }
 
-    /// The bytes of an argument.
+    /// Returns the bytes of an argument.
     ///
     /// # Errors
     /// `TypeError`, which names the argument; `UnicodeEncodeError`.
@@ -64,7 +64,7 @@ impl Codec {
         ))
     }
 
-    /// The bytes of each item of an argument.
+    /// Returns the bytes of each item of an argument.
     ///
     /// # Errors
     /// Those of [`read`](Self::read), and `TypeError` if it has no items, or is itself what an item should be.
@@ -79,7 +79,7 @@ impl Codec {
         }
     }
 
-    /// The bytes of the pairs of an argument, which is a mapping or has pairs as its items.
+    /// Returns the bytes of the pairs of an argument, which is a mapping or has pairs as its items.
     ///
     /// # Errors
     /// Those of [`read`](Self::read), and `TypeError` if it has no pairs.

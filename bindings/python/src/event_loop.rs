@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Makes the object of a result, in the event loop.
 pub(crate) type Make = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
-/// Makes an item of what an operation brought.
+/// A function that converts the result of an operation to an item.
 type Complete<T> = Box<dyn FnOnce(Result<T, Error>) -> Item + Send>;
 
 /// Something to be done in the event loop.
@@ -47,7 +47,7 @@ pub(crate) struct EventLoop {
 }
 
 impl EventLoop {
-    /// For the loop that runs on this thread.
+    /// Returns the state for the event loop that runs on this thread.
     pub(crate) fn running(py: Python<'_>) -> PyResult<Arc<Self>> {
         let object = running(py).map_err(|_| PyRuntimeError::new_err(NO_LOOP))?;
         let drain = Py::new(py, Drain::default())?;
@@ -94,7 +94,7 @@ impl EventLoop {
         let object = object.clone().unbind();
         Mailbox::new(move || {
             Python::try_attach(|py| {
-                // A closed loop wants no results.
+                // A closed loop accepts no results.
                 let _ = object
                     .bind(py)
                     .invoke_method(intern!(py, "call_soon_threadsafe"), (&drain,));
@@ -129,7 +129,7 @@ impl EventLoop {
         })
     }
 
-    /// [`submit`](Self::submit) for what gives something back, however many operations are under way.
+    /// Submits an operation without the limit on operations under way, such as a release.
     pub(crate) fn submit_return<'py, T: Send + 'static>(
         &self,
         py: Python<'py>,
@@ -176,14 +176,14 @@ impl EventLoop {
         Ok(Bound::new(py, Pending { future, operation })?.into_any())
     }
 
-    /// Has something done in the loop.
+    /// Runs a function in the event loop.
     pub(crate) fn call(&self, call: impl FnOnce(Python<'_>) + Send + 'static) {
         // The mailbox is open as long as its client is.
         let _ = self.mailbox.post(Item::Call(Box::new(call)));
     }
 }
 
-/// The loop that runs on this thread.
+/// Returns the loop that runs on this thread.
 fn running(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     RUNNING.import(py, "asyncio", "get_running_loop")?.call0()

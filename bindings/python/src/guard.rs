@@ -138,7 +138,7 @@ impl Guard {
             })
     }
 
-    /// Whether the last object of it is about to go while the lock is held.
+    /// Returns whether the last object of it is about to go while the lock is held.
     #[pyo3(name = "_is_dropped_held")]
     pub(crate) fn is_dropped_held(&self) -> bool {
         // In a forked child, the guard has no owner.

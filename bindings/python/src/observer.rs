@@ -24,14 +24,14 @@ const WAITING: &str = "waiting for an observation";
 /// Ready when there is something to take.
 type Ready = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
-/// Makes an object of an item.
+/// A function that creates an object from an item.
 type MakeItem<T> = fn(Python<'_>, &Codec, T) -> PyResult<Py<PyAny>>;
 
 /// Where observations come from, whatever they are of.
 trait Source: Send + Sync {
     fn ready(&self) -> Ready;
     fn try_next(&self) -> Result<Poll<Option<Make>>, Error>;
-    /// Has a callback called with each item.
+    /// Calls a callback with each item.
     fn tell(&self, callback: &Arc<Callback>) -> Result<(), Error>;
     fn lost_reason(&self) -> Result<Option<LostReason>, Error>;
     fn error(&self) -> Result<Option<Error>, Error>;
@@ -48,7 +48,7 @@ struct Of<T> {
 }
 
 impl<T: Send + 'static> Of<T> {
-    /// How to make an object of an item later.
+    /// Returns a function that creates an object from an item later.
     fn maker(&self) -> impl Fn(T) -> Make + Send + 'static + use<T> {
         let (make, codec) = (self.make, Arc::clone(&self.codec));
         move |item| {
@@ -146,7 +146,7 @@ impl fmt::Debug for Observer {
     }
 }
 
-/// An observer of a feed, with a callback if there is one. In an event loop, the callback is called by the Python half.
+/// Creates an observer of a feed, with a callback if there is one. In an event loop, the Python half calls the callback.
 pub(crate) fn observer<T: Send + 'static>(
     py: Python<'_>,
     shared: &Arc<Shared>,
@@ -183,7 +183,7 @@ pub(crate) fn observer<T: Send + 'static>(
     shared.dress(py, "Observer", observer)
 }
 
-/// Refuses what cannot be called, before anything is sent.
+/// Rejects an object that is not callable, before any request is sent.
 pub(crate) fn check_callback(callback: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Py<PyAny>>> {
     match callback {
         Some(callback) if !callback.is_callable() => {
@@ -290,7 +290,7 @@ impl Observer {
 }
 
 impl Observer {
-    /// Takes the next observation, or the end, if it is there now.
+    /// Takes the next observation, or the end, if it is available now.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let now = self.source.try_next();
         match now.map_err(|error| error::to_python(py, &error))? {
@@ -312,7 +312,7 @@ struct Looking {
 
 #[pymethods]
 impl Looking {
-    /// The observation, or an operation that ends when there may be one.
+    /// Returns the observation, or an operation that ends when there may be one.
     fn __call__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         if let Face::Asyncio(event_loop) = &self.observer.shared.face {
             event_loop.check(py)?;

@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 
 type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
-/// How many requests of one pipeline may be under way.
+/// Maximum number of requests of one pipeline that are under way.
 const AT_A_TIME: usize = 256;
 
 /// A request that was not sent yet.

@@ -35,7 +35,7 @@ impl Scan {
         }
     }
 
-    /// The keys up to the first one that is not text, or that one's error.
+    /// Takes the keys up to the first one that is not text. Raises the error of that key if it comes first.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let mut keys = {
             let mut fetched = lock(&self.fetched);

@@ -20,7 +20,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Runs an operation as the face has it; `convert` makes an object of what it brought.
+    /// Runs an operation in the way of the face; `convert` creates an object from its result.
     pub(crate) fn run<'py, T: Send + 'static>(
         &self,
         py: Python<'py>,
@@ -34,7 +34,7 @@ impl Shared {
         })
     }
 
-    /// The same, where `convert` makes something of an error too.
+    /// Runs an operation like [`run`](Self::run); `convert` also converts an error.
     pub(crate) fn run_either<'py, T: Send + 'static>(
         &self,
         py: Python<'py>,
@@ -57,7 +57,7 @@ impl Shared {
         }
     }
 
-    /// [`run`](Self::run) for what gives something back: the client may have as many calls under way as it takes.
+    /// Runs a release without the limit on operations under way.
     pub(crate) fn give_back<'py, T: Send + 'static>(
         &self,
         py: Python<'py>,
@@ -104,7 +104,7 @@ impl Shared {
         }
     }
 
-    /// A thing of a client, as the class that the face has for it.
+    /// Creates an object of a client, in the class that the face has for it.
     pub(crate) fn dress<T>(
         &self,
         py: Python<'_>,

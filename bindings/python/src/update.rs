@@ -25,7 +25,7 @@ const UPDATING: &str = "updating";
 type Updates = Pin<Box<dyn Future<Output = Result<UpdateOutcome, Error>> + Send>>;
 type NewValue = Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>;
 
-/// The function of an update, and what it raised.
+/// The function of an update, and the exception that it raised.
 #[derive(Debug, Clone)]
 pub(crate) struct Change {
     function: Arc<Py<PyAny>>,
@@ -126,7 +126,7 @@ impl Change {
         }
     }
 
-    /// The new value; nothing, which ends the update, if there was an exception.
+    /// Reads the new value; `None`, which ends the update, after an exception.
     fn read(&self, result: PyResult<Bound<'_, PyAny>>) -> Option<Bytes> {
         let read = result.and_then(|value| {
             if value.is_none() {
@@ -192,7 +192,7 @@ where
     }
 }
 
-/// Changes a key by what it holds, as the face has it, by the client or by a guard.
+/// Updates a key by a function of its value, in the way of the face, through the client or a guard.
 pub(crate) fn run<'py>(
     py: Python<'py>,
     shared: &Shared,

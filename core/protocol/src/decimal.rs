@@ -39,7 +39,7 @@ pub(super) fn eight_digits(digits: [u8; 8]) -> Option<u64> {
     Some((fours.wrapping_mul(10_000) + (fours >> 32)) & 0xFFFF_FFFF)
 }
 
-/// Whether so many digits are a number, whatever they are.
+/// Returns whether so many digits are a number, whatever they are.
 pub(super) fn fits(digits: usize) -> bool {
     (1..MAX_DIGITS).contains(&digits)
 }
@@ -73,7 +73,7 @@ pub(super) fn len(value: u64) -> usize {
     }
 }
 
-/// The opposite of [`eight_digits`]: the last eight digits of `value`.
+/// Returns the opposite of [`eight_digits`]: the last eight digits of `value`.
 fn last_eight_digits(value: u64) -> [u8; 8] {
     const ZEROS: u64 = u64::from_ne_bytes(*b"00000000");
     let value = value % 100_000_000;
@@ -130,7 +130,7 @@ impl Decimal {
         }
     }
 
-    /// The digits.
+    /// Returns the digits.
     pub(super) fn as_bytes(&self) -> &[u8] {
         &self.buffer[self.start..]
     }

@@ -115,7 +115,7 @@ impl Glob {
         }
     }
 
-    /// Whether the whole key matches.
+    /// Returns whether the whole key matches.
     ///
     /// A key is looked through once, whatever the pattern: it takes at most 32 steps per byte of the key, or one
     /// for each 64 bytes of the longest run between two `*`.
@@ -165,7 +165,7 @@ impl Glob {
         self
     }
 
-    /// The bytes that every match begins with. A store may look only at keys with this prefix.
+    /// Returns the bytes that every match begins with. A store may look only at keys with this prefix.
     pub fn literal_prefix(&self) -> &[u8] {
         &self.prefix
     }

@@ -145,7 +145,7 @@ impl Hlc {
         self.wall_ms
     }
 
-    /// The logical counter.
+    /// Returns the logical counter.
     pub fn counter(&self) -> u64 {
         self.counter
     }
@@ -195,7 +195,7 @@ impl Hlc {
             && put_usual_numbers(self.wall_ms, self.counter, text)
     }
 
-    /// How many bytes [`write_text`](Self::write_text) appends.
+    /// Returns the number of bytes that [`write_text`](Self::write_text) appends.
     pub fn text_len(&self) -> usize {
         decimal::len(self.wall_ms).max(WALL_WIDTH)
             + 1
@@ -383,7 +383,7 @@ impl Clock {
         }
     }
 
-    /// Whether taking over a received timestamp would change nothing, since the clock is ahead of it.
+    /// Returns whether taking over a received timestamp would change nothing, since the clock is ahead of it.
     pub fn is_ahead_of(&self, received: &Hlc) -> bool {
         (self.last.wall_ms, self.last.counter) >= (received.wall_ms, received.counter)
     }

@@ -100,7 +100,7 @@ impl Event {
         }
     }
 
-    /// How many bytes [`encode`](Self::encode) appends.
+    /// Returns the number of bytes that [`encode`](Self::encode) appends.
     pub fn encoded_len(&self) -> usize {
         match self {
             Self::Set(value) => SET.len() + resp::bulk_len(value.len()),

@@ -39,7 +39,7 @@ pub const SUPPORTED_VERSIONS: &str = "__supProtMajVer";
 /// Content type of every payload.
 pub const CONTENT_TYPE: &str = "application/octet-stream";
 
-/// The user properties that are the same in all requests of a client: `__srcId`, `__protVer`, `$partition`.
+/// Returns the user properties that are the same in all requests of a client: `__srcId`, `__protVer`, `$partition`.
 pub fn client_pairs(client_id: &str) -> [(&str, &str); 3] {
     [
         (SOURCE_ID, client_id),
@@ -84,7 +84,7 @@ impl<'a> RequestPairs<'a> {
     }
 }
 
-/// The user properties that a server sends with a response, in their order: `__stat`, `__protVer`, and `__ts` if the
+/// Returns the user properties that a server sends with a response, in their order: `__stat`, `__protVer`, and `__ts` if the
 /// response has a version.
 pub fn response_pairs(version: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
     [
@@ -111,7 +111,7 @@ impl Default for EncodedTimestamp {
 }
 
 impl EncodedTimestamp {
-    /// The property with the text of this timestamp.
+    /// Returns the property with the text of this timestamp.
     ///
     /// # Errors
     /// The node id is too long for a property.
@@ -153,7 +153,7 @@ impl RequestProperties {
         Self::parse_beside(pairs.into_iter().map(bytes), None)
     }
 
-    /// Whether the property of this name is one of them.
+    /// Returns whether the property of this name is one of them.
     pub(super) fn reads(name: &[u8]) -> bool {
         [TIMESTAMP, FENCING_TOKEN, PERSIST]
             .iter()

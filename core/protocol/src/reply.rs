@@ -291,7 +291,7 @@ impl Reply {
         }
     }
 
-    /// How many bytes [`encode`](Self::encode) appends.
+    /// Returns the number of bytes that [`encode`](Self::encode) appends.
     pub fn encoded_len(&self) -> usize {
         match self {
             Self::Ok => OK.len(),
@@ -340,7 +340,7 @@ pub fn encode_value(value: &[u8], out: &mut BytesMut) {
     resp::put_bulk(value, out);
 }
 
-/// How many bytes [`encode_value`] appends for a value of `len` bytes.
+/// Returns the number of bytes that [`encode_value`] appends for a value of `len` bytes.
 pub fn value_len(len: usize) -> usize {
     resp::bulk_len(len)
 }

@@ -106,7 +106,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// The first byte of what is left.
+    /// Returns the first byte of what is left.
     pub(super) fn marker(&self) -> Option<u8> {
         self.rest.first().copied()
     }
@@ -116,7 +116,7 @@ impl<'a> Decoder<'a> {
         self.rest
     }
 
-    /// Whether these bytes come next; then they are read.
+    /// Returns whether these bytes come next; then they are read.
     pub(super) fn skip(&mut self, bytes: &[u8]) -> bool {
         let rest = self.rest.strip_prefix(bytes);
         self.rest = rest.unwrap_or(self.rest);
@@ -207,7 +207,7 @@ pub fn put_array(count: usize, out: &mut BytesMut) {
     put_number(b'*', count as u64, out);
 }
 
-/// How many bytes [`put_array`] appends.
+/// Returns the number of bytes that [`put_array`] appends.
 pub fn array_len(count: usize) -> usize {
     1 + decimal::len(count as u64) + CRLF.len()
 }
@@ -219,7 +219,7 @@ pub fn put_bulk(value: &[u8], out: &mut BytesMut) {
     out.put_slice(CRLF);
 }
 
-/// How many bytes [`put_bulk`] appends for a value of `len` bytes.
+/// Returns the number of bytes that [`put_bulk`] appends for a value of `len` bytes.
 pub fn bulk_len(len: usize) -> usize {
     1 + decimal::len(len as u64) + CRLF.len() + len + CRLF.len()
 }
@@ -229,7 +229,7 @@ pub fn put_integer(value: u64, out: &mut BytesMut) {
     put_number(b':', value, out);
 }
 
-/// How many bytes [`put_integer`] appends.
+/// Returns the number of bytes that [`put_integer`] appends.
 pub fn integer_len(value: u64) -> usize {
     1 + decimal::len(value) + CRLF.len()
 }
@@ -252,7 +252,7 @@ fn put_number(marker: u8, value: u64, out: &mut BytesMut) {
     put_long_number(marker, value, out);
 }
 
-/// The last digit of a number.
+/// Returns the last digit of a number.
 fn digit(value: u64) -> u8 {
     b'0' + (value % 10) as u8
 }

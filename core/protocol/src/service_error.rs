@@ -90,13 +90,13 @@ impl ServiceError {
             .unwrap_or_else(|| Self::Other(text.slice_ref(trimmed)))
     }
 
-    /// The refusal of a key or a pattern (`what`) that is longer than the store takes. The text is one of this implementation: the vendor's
-    /// document has none for it.
+    /// Returns the refusal of a key or a pattern (`what`) that is longer than the store takes. The text is one of this
+    /// implementation: the vendor's document has none for it.
     pub fn too_long(what: &str, max_bytes: usize) -> Self {
         Self::Other(format!("the {what}{TOO_LONG}{max_bytes} bytes").into())
     }
 
-    /// Whether this is the refusal of a key or a pattern that is too long.
+    /// Returns whether this is the refusal of a key or a pattern that is too long.
     ///
     /// ```
     /// use statestore_protocol::ServiceError;
@@ -116,7 +116,7 @@ impl ServiceError {
         number.is_some_and(|number| number.iter().all(u8::is_ascii_digit))
     }
 
-    /// The text behind `-ERR `.
+    /// Returns the text behind `-ERR `.
     pub fn text(&self) -> &[u8] {
         match self {
             Self::TimestampSkew => b"the request timestamp is too far in the future; ensure that the client and broker system clocks are synchronized",
@@ -144,7 +144,7 @@ impl ServiceError {
         out.put_slice(CRLF);
     }
 
-    /// How many bytes [`encode`](Self::encode) appends.
+    /// Returns the number of bytes that [`encode`](Self::encode) appends.
     pub fn encoded_len(&self) -> usize {
         PREFIX.len() + 1 + self.text().len() + CRLF.len()
     }

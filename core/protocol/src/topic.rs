@@ -15,7 +15,7 @@ const RESPONSE_BEHIND_HEX: &str =
 /// Level between client id and key in a notification topic.
 const NOTIFY: &str = "/command/notify/";
 
-/// The response topic that our clients use.
+/// Returns the response topic that our clients use.
 ///
 /// ```
 /// use statestore_protocol::topic;
@@ -26,8 +26,8 @@ pub fn response(client_id: &str) -> String {
     format!("clients/{client_id}/services/statestore/_any_/command/invoke/response")
 }
 
-/// Whether a request with this response topic must be answered with a DISCONNECT: the request topic itself, or
-/// anything that begins as the store's own topics do.
+/// Returns whether a request with this response topic must be answered with a DISCONNECT: the request topic itself, or anything
+/// that begins as the store's own topics do.
 pub fn is_forbidden_response(topic: impl AsRef<[u8]>) -> bool {
     let topic = topic.as_ref();
     topic == REQUEST.as_bytes() || topic.starts_with(STORE_TO_CLIENTS.as_bytes())
@@ -86,7 +86,7 @@ pub fn is_from_store(topic: &str) -> bool {
             .any(|(at, name)| rest[at + name.len()..].starts_with(STORE_GUID))
 }
 
-/// The topic of notifications about `key` to `client_id` (upper-case base 16).
+/// Returns the topic of notifications about `key` to `client_id` (upper-case base 16).
 ///
 /// ```
 /// use statestore_protocol::topic;
@@ -100,12 +100,12 @@ pub fn notification(client_id: &str, key: &[u8]) -> String {
     notification_topic(client_id, key.len() * 2, |topic| push_hex(key, topic))
 }
 
-/// The filter that matches all notifications to `client_id`.
+/// Returns the filter that matches all notifications to `client_id`.
 pub fn notification_filter(client_id: &str) -> String {
     notification_topic(client_id, 1, |topic| topic.push('+'))
 }
 
-/// The key of a notification topic of `client_id`; lower-case hex is accepted; `None` if it is not one.
+/// Returns the key of a notification topic of `client_id`; lower-case hex is accepted; `None` if it is not one.
 pub fn notification_key(client_id: &str, topic: &str) -> Option<Bytes> {
     let rest = topic.strip_prefix(STORE_TO_CLIENTS)?.strip_prefix('/')?;
     let (client, rest) = rest.as_bytes().split_at_checked(client_id.len() * 2)?;

@@ -61,12 +61,12 @@ impl Version {
         self.wall_ms
     }
 
-    /// The logical counter.
+    /// Returns the logical counter.
     pub const fn counter(self) -> u64 {
         self.counter
     }
 
-    /// The text form on the stack, and its length.
+    /// Returns the text form on the stack, and its length.
     pub(super) fn text(self) -> ([u8; MAX_TEXT], usize) {
         let mut text = [0; MAX_TEXT];
         let mut rest = &mut text[..];
@@ -86,7 +86,7 @@ impl Version {
         }
     }
 
-    /// How many bytes the text form has.
+    /// Returns the number of bytes that the text form has.
     pub(super) fn text_len(self) -> usize {
         Hlc::from(self).text_len()
     }

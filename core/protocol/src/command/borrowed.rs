@@ -115,7 +115,7 @@ impl CommandRef<'_> {
         self.each_argument(|argument| resp::put_bulk(argument, out));
     }
 
-    /// How many bytes [`encode`](Self::encode) appends.
+    /// Returns the number of bytes that [`encode`](Self::encode) appends.
     pub fn encoded_len(&self) -> usize {
         let (mut count, mut len) = (1, self.encoded_verb().len());
         self.each_argument(|argument| {
@@ -125,7 +125,7 @@ impl CommandRef<'_> {
         resp::array_len(count) + len
     }
 
-    /// The verb, as on the wire.
+    /// Returns the verb, as on the wire.
     pub const fn verb(&self) -> &'static str {
         match self {
             Self::Set { .. } => "SET",
@@ -139,7 +139,7 @@ impl CommandRef<'_> {
         }
     }
 
-    /// The verb as a bulk string.
+    /// Returns the verb as a bulk string.
     const fn encoded_verb(&self) -> &'static [u8] {
         match self {
             Self::Set { .. } => b"$3\r\nSET\r\n",

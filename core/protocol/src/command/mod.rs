@@ -266,12 +266,12 @@ impl Command {
         self.borrowed().encode(out);
     }
 
-    /// How many bytes [`encode`](Self::encode) appends.
+    /// Returns the number of bytes that [`encode`](Self::encode) appends.
     pub fn encoded_len(&self) -> usize {
         self.borrowed().encoded_len()
     }
 
-    /// The verb, as on the wire.
+    /// Returns the verb, as on the wire.
     pub fn verb(&self) -> &'static str {
         self.borrowed().verb()
     }

@@ -74,7 +74,7 @@ impl SetOptions {
     }
 }
 
-/// The argument of `IFV`. Not inlined, so that the usual options do not pay for it.
+/// Returns the argument of `IFV`. Not inlined, so that the usual options do not pay for it.
 #[inline(never)]
 pub(super) fn version(argument: Option<&&[u8]>) -> Option<Version> {
     Version::parse(argument?)

@@ -58,7 +58,7 @@ impl TransactionOperation {
         }
     }
 
-    /// The fencing token that it has.
+    /// Returns the fencing token that it has.
     pub fn token(&self) -> Option<&Hlc> {
         match self {
             Self::Set { token, .. } | Self::Del { token, .. } => token.as_ref(),

@@ -15,7 +15,7 @@ pub enum AliasError {
 }
 
 impl AliasError {
-    /// The reason code for the DISCONNECT that answers it.
+    /// Returns the reason code for the DISCONNECT that answers it.
     pub fn reason(self) -> ReasonCode {
         match self {
             Self::AboveMaximum(_) => ReasonCode::TOPIC_ALIAS_INVALID,
@@ -49,7 +49,7 @@ impl InboundAliases {
         self.bytes
     }
 
-    /// Whether a PUBLISH names this topic by nothing but an alias.
+    /// Returns whether a PUBLISH names this topic by nothing but an alias.
     pub fn is_short_for(&self, publish: &Publish, topic: &str) -> bool {
         let Some(alias) = publish.topic_alias() else {
             return false;
@@ -181,7 +181,7 @@ impl OutboundAliases {
         }
     }
 
-    /// The topic for which `alias` stands, or stood on a former connection.
+    /// Returns the topic for which `alias` stands, or stood on a former connection.
     pub fn topic(&self, alias: u16) -> Option<Arc<str>> {
         self.topics
             .get(usize::from(alias).wrapping_sub(1))

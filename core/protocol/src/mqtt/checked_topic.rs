@@ -34,7 +34,7 @@ impl AsRef<[u8]> for CheckedTopic<'_> {
 pub struct KeptTopic(Box<[u8]>);
 
 impl KeptTopic {
-    /// The topic name.
+    /// Returns the topic name.
     pub fn get(&self) -> CheckedTopic<'_> {
         CheckedTopic(&self.0)
     }

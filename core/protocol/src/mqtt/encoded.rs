@@ -42,7 +42,7 @@ impl EncodedProperties {
         Ok(())
     }
 
-    /// The value of the last user property, to be changed into another one of the same length: UTF-8 without U+0000.
+    /// Returns the value of the last user property, to be changed into another one of the same length: UTF-8 without U+0000.
     pub(crate) fn last_value_mut(&mut self) -> &mut [u8] {
         self.bytes
             .get_mut(self.last_value + 2..)
@@ -54,7 +54,7 @@ impl EncodedProperties {
         self.bytes.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }

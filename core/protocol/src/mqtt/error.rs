@@ -28,7 +28,7 @@ pub enum DecodeError {
 }
 
 impl DecodeError {
-    /// The reason code for the DISCONNECT (or CONNACK) that answers it.
+    /// Returns the reason code for the DISCONNECT (or CONNACK) that answers it.
     pub fn reason(&self) -> ReasonCode {
         match self {
             Self::Malformed(_) => ReasonCode::MALFORMED_PACKET,

@@ -59,7 +59,7 @@ impl Familiar {
         })
     }
 
-    /// Whether this is a topic that was checked before.
+    /// Returns whether this is a topic that was checked before.
     pub(super) fn is_topic(&self, topic: &[u8]) -> bool {
         match &self.known {
             Some(known) => known.topic == topic,

@@ -112,7 +112,7 @@ impl ClientKeepAlive {
         self.ping = Ping::None;
     }
 
-    /// When the transport last took bytes that it had not taken at once; `None` while it has some to take.
+    /// Returns when the transport last took bytes that it had not taken at once; `None` while it has some to take.
     pub(crate) fn drained_ms(&self) -> Option<u64> {
         (self.unwritten == 0).then_some(self.drained_ms)
     }
@@ -247,12 +247,12 @@ impl ServerKeepAlive {
         }
     }
 
-    /// Whether the connection is to be closed.
+    /// Returns whether the connection is to be closed.
     pub fn is_over(&self, now_ms: u64) -> bool {
         self.wake_at_ms().is_some_and(|at_ms| now_ms >= at_ms)
     }
 
-    /// When the connection [is over](Self::is_over) if nothing comes until then.
+    /// Returns when the connection [is over](Self::is_over) if nothing comes until then.
     pub fn wake_at_ms(&self) -> Option<u64> {
         if self.silence_ms == 0 || self.paused_ms.is_some() {
             return None;

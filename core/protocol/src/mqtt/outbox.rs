@@ -50,7 +50,7 @@ pub(super) struct Place {
 const CHUNK: usize = 64 * 1024;
 
 impl Outbox {
-    /// The batch that grows: append whole packets.
+    /// Returns the batch that grows: append whole packets.
     pub(super) fn pending(&mut self) -> &mut BytesMut {
         if self.pending.capacity() - self.pending.len() < 1024 {
             self.pending.reserve(CHUNK);
@@ -117,7 +117,7 @@ impl Outbox {
         self.unwritten = 0;
     }
 
-    /// Whether the transport that is there now got all of a kept packet.
+    /// Returns whether the transport that is there now got all of a kept packet.
     pub(super) fn is_handed_over(&self, place: Place) -> bool {
         if place.batch == self.current {
             return false;
@@ -133,7 +133,7 @@ impl Outbox {
         }
     }
 
-    /// Whether a kept packet waits in the batch that grows.
+    /// Returns whether a kept packet waits in the batch that grows.
     pub(super) fn is_pending(&self, place: Place) -> bool {
         place.batch == self.current
     }
@@ -143,7 +143,7 @@ impl Outbox {
         self.withdrawn.push(place.start..place.end);
     }
 
-    /// The bytes of a kept packet; none if it was released.
+    /// Returns the bytes of a kept packet; none if it was released.
     pub(super) fn packet(&self, place: Place) -> Bytes {
         match self.batches.get(place.batch as usize) {
             Some(batch) if place.end <= batch.bytes.len() => {

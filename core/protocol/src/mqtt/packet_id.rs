@@ -59,7 +59,7 @@ impl PacketIds {
         true
     }
 
-    /// Whether it was allocated and not released.
+    /// Returns whether it was allocated and not released.
     pub fn is_in_use(&self, id: PacketId) -> bool {
         self.links.get(usize::from(id.get()) - 1) == Some(&id.get())
     }

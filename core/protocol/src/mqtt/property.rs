@@ -95,7 +95,7 @@ impl<'a> Properties<'a> {
             seen: Seen::default(),
         })
     }
-    /// The section of a packet that may end before its property length (PUBACK, DISCONNECT, AUTH).
+    /// Returns the section of a packet that may end before its property length (PUBACK, DISCONNECT, AUTH).
     pub(crate) fn optional(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         if reader.is_empty() {
             return Ok(Self {
@@ -112,11 +112,11 @@ impl<'a> Properties<'a> {
     pub(crate) fn seen(&self) -> Seen {
         self.seen
     }
-    /// The offset of the next byte in the packet.
+    /// Returns the offset of the next byte in the packet.
     pub(crate) fn position(&self) -> usize {
         self.reader.position()
     }
-    /// The next property. One that may stand once and stands twice is a protocol error.
+    /// Returns the next property. One that may stand once and stands twice is a protocol error.
     pub(crate) fn next(&mut self) -> Result<Option<Property<'a>>, DecodeError> {
         match self.id()? {
             Some(id) => read(id, &mut self.reader).map(Some),

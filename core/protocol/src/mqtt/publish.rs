@@ -70,15 +70,15 @@ impl Publish {
     pub fn dup(&self) -> bool {
         self.flags() & DUP != 0
     }
-    /// The quality of service.
+    /// Returns the quality of service.
     pub fn qos(&self) -> QoS {
         QoS::from_bits(self.flags() >> 1 & 3).unwrap_or_default()
     }
-    /// Whether it is, or is to become, a retained message.
+    /// Returns whether it is, or is to become, a retained message.
     pub fn retain(&self) -> bool {
         self.flags() & RETAIN != 0
     }
-    /// The packet identifier; `None` with QoS 0.
+    /// Returns the packet identifier; `None` with QoS 0.
     pub fn packet_id(&self) -> Option<PacketId> {
         self.packet_id
     }
@@ -86,15 +86,15 @@ impl Publish {
     pub fn topic(&self) -> &str {
         std::str::from_utf8(self.topic_bytes()).unwrap_or_default()
     }
-    /// The bytes of the topic name.
+    /// Returns the bytes of the topic name.
     pub fn topic_bytes(&self) -> &[u8] {
         self.topic.of(&self.frame)
     }
-    /// The payload, a slice of the receive buffer that keeps the whole buffer alive.
+    /// Returns the payload, a slice of the receive buffer that keeps the whole buffer alive.
     pub fn payload(&self) -> Bytes {
         self.frame.slice(self.payload_start()..)
     }
-    /// The payload, borrowed.
+    /// Returns the payload, borrowed.
     pub fn payload_bytes(&self) -> &[u8] {
         self.frame.get(self.payload_start()..).unwrap_or_default()
     }
@@ -113,7 +113,7 @@ impl Publish {
             .correlation_data
             .map(|span| span.of(self.section()))
     }
-    /// The MIME type of the payload.
+    /// Returns the MIME type of the payload.
     pub fn content_type(&self) -> Option<&str> {
         // As the topics, it was found to be UTF-8 when the packet was decoded.
         let text = |span: Span| std::str::from_utf8(span.of(self.section())).unwrap_or_default();
@@ -123,7 +123,7 @@ impl Publish {
     pub fn message_expiry(&self) -> Option<u32> {
         self.fields.message_expiry
     }
-    /// The topic alias, not 0.
+    /// Returns the topic alias, not 0.
     pub fn topic_alias(&self) -> Option<u16> {
         self.fields.topic_alias
     }
@@ -131,14 +131,14 @@ impl Publish {
     pub fn payload_is_utf8(&self) -> Option<bool> {
         self.fields.payload_is_utf8
     }
-    /// The user properties, in their order.
+    /// Returns the user properties, in their order.
     pub fn user_properties(&self) -> impl Iterator<Item = (&str, &str)> {
         // The decoder has checked that they are UTF-8.
         let text = |bytes| std::str::from_utf8(bytes).unwrap_or_default();
         self.user_property_bytes()
             .map(move |(name, value)| (text(name), text(value)))
     }
-    /// The UTF-8 of the user properties, in their order: quicker than as strings.
+    /// Returns the UTF-8 of the user properties, in their order: quicker than as strings.
     pub fn user_property_bytes(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         user_properties(self.section())
     }
@@ -154,14 +154,14 @@ impl Publish {
             .unwrap_or((&[], section));
         [known, other].map(user_properties)
     }
-    /// The identifiers of the subscriptions that match.
+    /// Returns the identifiers of the subscriptions that match.
     pub fn subscription_identifiers(&self) -> impl Iterator<Item = u32> {
         self.properties().filter_map(|property| match property {
             Property::SubscriptionId(id) => Some(id),
             _ => None,
         })
     }
-    /// Whether there are [`subscription_identifiers`](Self::subscription_identifiers).
+    /// Returns whether there are [`subscription_identifiers`](Self::subscription_identifiers).
     pub fn has_subscription_identifiers(&self) -> bool {
         self.fields.has_subscription_ids
     }
@@ -180,7 +180,7 @@ impl Publish {
     fn payload_start(&self) -> usize {
         self.properties.end as usize
     }
-    /// The properties.
+    /// Returns the properties.
     fn section(&self) -> &[u8] {
         self.properties.of(&self.frame)
     }
@@ -193,7 +193,7 @@ impl Publish {
     }
 }
 
-/// The user properties in a section that was checked.
+/// Returns the user properties in a section that was checked.
 #[inline]
 fn user_properties(section: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut rest = section;

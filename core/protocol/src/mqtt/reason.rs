@@ -12,7 +12,7 @@ macro_rules! reason_codes {
                 #[doc = concat!("`", stringify!($code), "`: ", $name, ".")]
                 pub const $constant: Self = Self($code);
             )*
-            /// The specification's name in lower case, or `unknown reason`.
+            /// Returns the specification's name in lower case, or `unknown reason`.
             pub const fn name(self) -> &'static str {
                 match self.0 {
                     $($code => $name,)*

@@ -42,11 +42,11 @@ impl<T> Window<T> {
         }
     }
 
-    /// Whether a new PUBLISH may be sent now.
+    /// Returns whether a new PUBLISH may be sent now.
     pub fn has_room(&self) -> bool {
         self.resend == 0 && self.outstanding < self.limit
     }
-    /// How many new PUBLISHes may be sent now.
+    /// Returns the number of new PUBLISHes that may be sent now.
     pub fn room(&self) -> usize {
         if self.has_room() {
             usize::from(self.limit - self.outstanding)
@@ -54,7 +54,7 @@ impl<T> Window<T> {
             0
         }
     }
-    /// Whether something is to be sent again.
+    /// Returns whether something is to be sent again.
     pub fn has_resend(&self) -> bool {
         self.resend != 0
     }
@@ -62,11 +62,11 @@ impl<T> Window<T> {
     pub fn len(&self) -> usize {
         self.len
     }
-    /// Whether all are acknowledged.
+    /// Returns whether all are acknowledged.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
-    /// The peer's Receive Maximum.
+    /// Returns the peer's Receive Maximum.
     pub fn limit(&self) -> u16 {
         self.limit
     }
@@ -127,7 +127,7 @@ impl<T> Window<T> {
         }
     }
 
-    /// The next PUBLISH to be sent again, if the Receive Maximum has room for one.
+    /// Returns the next PUBLISH to be sent again, if the Receive Maximum has room for one.
     pub fn next_resend(&mut self) -> Option<(PacketId, &mut T)> {
         if self.outstanding >= self.limit {
             return None;
@@ -140,7 +140,7 @@ impl<T> Window<T> {
         Some((id, &mut entry.value))
     }
 
-    /// The `T` of a PUBLISH in the window, and whether it was sent on this connection.
+    /// Returns the `T` of a PUBLISH in the window, and whether it was sent on this connection.
     pub fn get_mut(&mut self, id: PacketId) -> Option<(bool, &mut T)> {
         let entry = self.slots.get_mut(usize::from(id.get()) - 1)?.as_mut()?;
         Some((entry.sent, &mut entry.value))

@@ -21,7 +21,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn new(bytes: &'a [u8], at: usize) -> Self {
         Self { bytes, at }
     }
-    /// The offset of the next byte.
+    /// Returns the offset of the next byte.
     pub(crate) fn position(&self) -> usize {
         self.at
     }
@@ -75,7 +75,7 @@ impl<'a> Reader<'a> {
         }
         std::str::from_utf8(bytes).map_err(|_| NOT_UTF8)
     }
-    /// The bytes of a UTF-8 string without U+0000: much quicker to check than to make a string of.
+    /// Returns the bytes of a UTF-8 string without U+0000: much quicker to check than to make a string of.
     pub(crate) fn text(&mut self) -> Result<&'a [u8], DecodeError> {
         let bytes = self.binary()?;
         check_text(bytes)?;
@@ -85,7 +85,7 @@ impl<'a> Reader<'a> {
         super::PacketId::new(self.u16()?)
             .ok_or(DecodeError::Protocol("a packet identifier is zero"))
     }
-    /// The rest as a reader of its own, of `len` bytes.
+    /// Returns the rest as a reader of its own, of `len` bytes.
     pub(crate) fn section(&mut self, len: usize) -> Result<Self, DecodeError> {
         let start = self.at;
         self.take(len)?;
@@ -196,13 +196,13 @@ pub(crate) fn check_text(bytes: &[u8]) -> Result<(), DecodeError> {
 const LOW: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
-/// Whether these are ASCII characters other than U+0000; `false` may be wrong.
+/// Returns whether these are ASCII characters other than U+0000; `false` may be wrong.
 pub(crate) fn is_plain(bytes: &[u8]) -> bool {
     // A zero borrows from its own highest bit.
     !any_word(bytes, |word| (word | word.wrapping_sub(LOW)) & HIGH != 0)
 }
 
-/// Whether `find` finds something in one of the words that the bytes are read as. Where their number is no multiple of
+/// Returns whether `find` finds something in one of the words that the bytes are read as. Where their number is no multiple of
 /// eight, some are in two words: looking twice is quicker than looking at each alone.
 fn any_word(bytes: &[u8], find: impl Fn(u64) -> bool) -> bool {
     if let Some(last) = bytes.last_chunk() {
@@ -261,7 +261,7 @@ pub(crate) fn put_packet(
     Ok(())
 }
 
-/// Whether a packet whose fixed header is followed by `remaining` bytes is within both limits.
+/// Returns whether a packet whose fixed header is followed by `remaining` bytes is within both limits.
 pub(crate) fn check_size(remaining: usize, max_packet_bytes: u32) -> Result<(), EncodeError> {
     let size = 1 + varint_len(remaining) + remaining;
     if remaining > VARINT_MAX || size > max_packet_bytes as usize {
@@ -273,7 +273,7 @@ pub(crate) fn check_size(remaining: usize, max_packet_bytes: u32) -> Result<(), 
     Ok(())
 }
 
-/// Whether a text cannot be a topic name, since it has wildcard characters.
+/// Returns whether a text cannot be a topic name, since it has wildcard characters.
 pub(crate) fn has_wildcard(topic: impl AsRef<[u8]>) -> bool {
     // The two differ in one bit.
     const BOTH: u64 = LOW * (b'+' | b'#') as u64;

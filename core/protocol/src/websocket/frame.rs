@@ -47,7 +47,8 @@ pub struct Header {
 }
 
 impl Header {
-    /// The header at the begin of `bytes`, which `sender` has sent, and how long it is; `None` if there is not all of it yet.
+    /// Returns the header at the begin of `bytes`, which `sender` has sent, and how long it is; `None` if there is not all of
+    /// it yet.
     ///
     /// # Errors
     /// It is no frame that may stand here; what it is instead.

@@ -107,17 +107,17 @@ impl Incoming {
         taken
     }
 
-    /// Why the other side closes, once it does.
+    /// Returns why the other side closes, once it does.
     pub fn close(&self) -> Option<&Close> {
         self.close.as_ref()
     }
 
-    /// Whether a ping waits for its answer.
+    /// Returns whether a ping waits for its answer.
     pub fn has_ping(&self) -> bool {
         self.pong.is_some()
     }
 
-    /// The payload of the answer to a ping; each is given once.
+    /// Returns the payload of the answer to a ping; each is given once.
     pub fn take_pong(&mut self) -> Option<Vec<u8>> {
         self.pong.take()
     }

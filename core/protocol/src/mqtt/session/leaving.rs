@@ -71,7 +71,7 @@ impl<T: Copy> Session<T> {
         self.leaving == Leaving::Done
     }
 
-    /// Whether this is the answer to [`leave`](Self::leave).
+    /// Returns whether this is the answer to [`leave`](Self::leave).
     pub(super) fn has_left(&mut self, unsuback: &UnsubAck) -> bool {
         let is_it = self.leaving == Leaving::Asked(unsuback.packet_id);
         if is_it {

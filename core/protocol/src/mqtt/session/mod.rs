@@ -176,7 +176,7 @@ impl<T: Copy> Session<T> {
         self
     }
 
-    /// The client id; the one that the broker assigned, if it did.
+    /// Returns the client id; the one that the broker assigned, if it did.
     pub fn client_id(&self) -> &str {
         &self.client_id
     }
@@ -192,11 +192,11 @@ impl<T: Copy> Session<T> {
     pub fn granted(&self) -> &[ReasonCode] {
         &self.granted
     }
-    /// Whether PUBLISHes can be sent, room in the window provided.
+    /// Returns whether PUBLISHes can be sent, room in the window provided.
     pub fn is_ready(&self) -> bool {
         self.phase == Phase::Ready
     }
-    /// How many more PUBLISHes can be sent now.
+    /// Returns the number of more PUBLISHes that can be sent now.
     pub fn room(&self) -> usize {
         if self.is_ready() {
             let most = MOST_PUBLISHES.saturating_sub(self.window.len());
@@ -217,7 +217,7 @@ impl<T: Copy> Session<T> {
     pub fn unsent_bytes(&self) -> usize {
         self.outbox.unsent_bytes()
     }
-    /// The largest packet that is accepted now, in bytes: not much before the broker has accepted the connection.
+    /// Returns the largest packet that is accepted now, in bytes: not much before the broker has accepted the connection.
     pub fn max_packet_bytes(&self) -> u32 {
         let most = self.config.connect.limits.max_packet_bytes;
         match self.phase {
@@ -225,7 +225,7 @@ impl<T: Copy> Session<T> {
             _ => most,
         }
     }
-    /// How many PUBLISHes were sent again so far.
+    /// Returns the number of PUBLISHes that were sent again so far.
     pub fn resent(&self) -> u64 {
         self.resent
     }
@@ -365,12 +365,13 @@ impl<T: Copy> Session<T> {
         self.outbox.written(bytes);
         self.keep_alive.written(bytes, waited, now_ms);
     }
-    /// Whether [`take_output`](Self::take_output) has something to give.
+    /// Returns whether [`take_output`](Self::take_output) has something to give.
     pub fn has_output(&self) -> bool {
         !self.outbox.is_empty()
     }
 
-    /// Whether [`take_output`](Self::take_output) has nothing to give but PUBACKs that the session made by itself, or nothing.
+    /// Returns whether [`take_output`](Self::take_output) has nothing to give but PUBACKs that the session made by itself, or
+    /// nothing.
     pub fn only_acknowledges(&self) -> bool {
         self.outbox.pending_bytes() == PubAck::SUCCESS_BYTES * usize::from(self.untaken_pubacks)
     }

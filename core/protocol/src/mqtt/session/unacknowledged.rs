@@ -68,7 +68,7 @@ impl<T: Copy> Session<T> {
         Ok(())
     }
 
-    /// When a PUBLISH that is sent now is overdue.
+    /// Returns when a PUBLISH that is sent now is overdue.
     pub(super) fn overdue_at(&mut self, deadline_ms: u64) -> u64 {
         let at_ms = deadline_ms.saturating_add(self.config.ping_timeout_ms);
         self.overdue_ms = self.overdue_ms.min(at_ms);
