@@ -29,7 +29,7 @@ pub(crate) type Poller<T> = Box<dyn FnMut(&mut Context<'_>) -> Poll<Option<T>> +
 /// A source that offers only taking: an item that was checked for is kept.
 struct Peeking<T> {
     poll: Poller<T>,
-    /// The item that was checked for and not taken yet.
+    /// Ready if an item, or the end, was checked for and not taken yet.
     peeked: Poll<Option<T>>,
 }
 

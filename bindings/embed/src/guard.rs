@@ -136,7 +136,7 @@ impl Inner {
 /// A use of the held lease.
 struct Using {
     holds: OwnedRwLockReadGuard<Option<Holds>, Holds>,
-    // After the value that it checks.
+    // Dropped after the read lock, so that a release in it finds the lock free.
     _settles: Settles,
 }
 

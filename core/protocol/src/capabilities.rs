@@ -5,9 +5,9 @@ use super::{Reply, command::MAX_OPERATIONS};
 const CONDITIONS: &[u8] = b"IFV";
 /// The time that a key has left.
 const REMAINING_TIME: &[u8] = b"PTTL";
-/// Transactions; its number is that of the operations that one may have.
+/// Transactions; the number is the maximum number of operations of one transaction.
 const TRANSACTIONS: &[u8] = b"TXN";
-/// Reads that may be answered from a moment ago.
+/// Reads that may return a slightly outdated value.
 const EVENTUAL: &[u8] = b"EVENTUAL";
 
 /// Optional features that a store lists in its reply to `CAPS`. A store that does not know the verb has none of them.

@@ -39,7 +39,7 @@ pub(super) fn eight_digits(digits: [u8; 8]) -> Option<u64> {
     Some((fours.wrapping_mul(10_000) + (fours >> 32)) & 0xFFFF_FFFF)
 }
 
-/// Returns whether so many digits are a number, whatever they are.
+/// Returns whether `digits` digits are a number that fits 64 bits, whatever the digits are.
 pub(super) fn fits(digits: usize) -> bool {
     (1..MAX_DIGITS).contains(&digits)
 }
@@ -61,7 +61,7 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// How many digits `value` has without padding.
+/// Returns the number of digits of `value` without padding.
 pub(super) fn len(value: u64) -> usize {
     match value {
         // Lengths of keys and values, mostly.
@@ -73,7 +73,7 @@ pub(super) fn len(value: u64) -> usize {
     }
 }
 
-/// Returns the opposite of [`eight_digits`]: the last eight digits of `value`.
+/// Returns the last eight digits of `value`: the inverse of [`eight_digits`].
 fn last_eight_digits(value: u64) -> [u8; 8] {
     const ZEROS: u64 = u64::from_ne_bytes(*b"00000000");
     let value = value % 100_000_000;

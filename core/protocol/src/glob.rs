@@ -123,7 +123,7 @@ impl Glob {
         self.matches_counted(key, &mut 0)
     }
 
-    /// The same as [`matches`](Self::matches), and adds to `steps` what it took: roughly nanoseconds.
+    /// Matches like [`matches`](Self::matches), and adds the cost to `steps`, roughly in nanoseconds.
     pub fn matches_counted(&self, key: &[u8], steps: &mut usize) -> bool {
         *steps += 1;
         // Every match begins with the prefix.
@@ -193,7 +193,7 @@ impl Run {
         Self { tokens, places }
     }
 
-    /// Where the first match in `text` ends.
+    /// Returns the end of the first match in `text`.
     fn find(&self, text: &[u8], steps: &mut usize) -> Option<usize> {
         if let Some(places) = &self.places {
             return places.find(text, steps);
@@ -212,8 +212,8 @@ impl Run {
     }
 }
 
-/// A long run as sets of places: for each byte, a bit for each place of the run where it may stand. (The algorithm
-/// is Shift-And of Baeza-Yates and Gonnet.)
+/// A long run as sets of positions: for each byte, one bit for each position of the run that it matches. The algorithm is
+/// Shift-And of Baeza-Yates and Gonnet.
 #[derive(Debug, Clone)]
 struct Places {
     len: usize,
@@ -250,7 +250,7 @@ impl Places {
         }
     }
 
-    /// Where the first match in `text` ends.
+    /// Returns the end of the first match in `text`.
     fn find(&self, text: &[u8], steps: &mut usize) -> Option<usize> {
         if text.len() < self.len {
             return None;
@@ -313,7 +313,7 @@ impl ByteSet {
         self.0[usize::from(byte >> 6)] |= 1 << (byte & 63);
     }
 
-    /// Both ends included; a reversed range holds nothing.
+    /// Inserts a range with both ends; a reversed range holds nothing.
     fn insert_range(&mut self, first: u8, last: u8) {
         for (bits, base) in self.0.iter_mut().zip([0, 64, 128, 192]) {
             let from = first.max(base);

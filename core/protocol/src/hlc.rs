@@ -29,7 +29,7 @@ const LEAST_TOO_WIDE_COUNTER: u64 = 100_000;
 /// assert_eq!(version.to_string(), "001696374425000:00001:StateStore");
 /// # Ok::<(), statestore_protocol::HlcError>(())
 /// ```
-// The derived order is the protocol's: the fields stand in its sequence, and `str` compares bytes.
+// The derived order is the protocol's: the fields are in its sequence, and `str` compares bytes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hlc {
     wall_ms: u64,
@@ -64,7 +64,7 @@ pub struct ClockSkew {
 }
 
 impl Hlc {
-    /// Makes a value from its parts.
+    /// Creates a value from its parts.
     pub fn new(wall_ms: u64, counter: u64, node_id: &str) -> Result<Self, HlcError> {
         if node_id.is_empty() || node_id.contains(':') {
             return Err(HlcError::NodeId);
@@ -76,7 +76,7 @@ impl Hlc {
         })
     }
 
-    /// A version that a state store issues: its node id is [`STORE_NODE_ID`].
+    /// Creates a version of a state store: its node id is [`STORE_NODE_ID`].
     pub fn store_version((wall_ms, counter): (u64, u64)) -> Self {
         Self {
             wall_ms,
@@ -92,7 +92,7 @@ impl Hlc {
         Self::parse_beside(text, None)
     }
 
-    /// As [`parse`](Self::parse), which is quicker if the timestamp comes from the same node as a former one.
+    /// Parses like [`parse`](Self::parse), and is faster if the timestamp comes from the same node as `former`.
     pub(super) fn parse_beside(text: &[u8], former: Option<&Self>) -> Result<Self, HlcError> {
         if let Some((wall_ms, counter, node_id)) = usual_numbers(text) {
             if let Some(former) = former
@@ -155,7 +155,7 @@ impl Hlc {
         &self.node_id
     }
 
-    /// The same node's value at another time.
+    /// Returns the value of the same node at another time.
     #[must_use]
     pub fn at(&self, wall_ms: u64, counter: u64) -> Self {
         Self {
@@ -239,7 +239,7 @@ impl FromStr for Hlc {
     }
 }
 
-/// Wall clock and counter if they are as wide as usual, and what stands behind them.
+/// Parses wall clock and counter if they have the usual width; also returns the bytes behind them.
 #[inline]
 fn usual_numbers(text: &[u8]) -> Option<(u64, u64, &[u8])> {
     let (wall, rest) = text.split_first_chunk::<WALL_WIDTH>()?;
@@ -293,8 +293,8 @@ fn split_number(text: &[u8]) -> Option<(Option<u64>, &[u8])> {
     Some((decimal::parse(&text[..at]), &text[at + 1..]))
 }
 
-/// The rule of hybrid logical clocks: the next (wall clock, counter) at the wall clock `now_wall_ms` after the highest
-/// pair seen so far.
+/// Returns the next (wall clock, counter) by the rule of hybrid logical clocks, at the wall clock `now_wall_ms` after the
+/// highest pair seen so far.
 ///
 /// A counter that would overflow carries into the wall clock, so the result is greater than `highest`, with one
 /// exception that no honest clock reaches: nothing is greater than the highest pair of all, and it is returned again.
@@ -321,8 +321,8 @@ pub fn next_after(now_wall_ms: u64, highest: Option<(u64, u64)>) -> (u64, u64) {
     }
 }
 
-/// The (wall clock, counter) of the version that a store gives to a change: greater than the timestamp of the request
-/// and than the `previous` version ("Versions as Hybrid Logical Clocks").
+/// Returns the (wall clock, counter) of the version that a store assigns to a change. It is greater than the timestamp of the
+/// request and than the `previous` version ("Versions as Hybrid Logical Clocks").
 ///
 /// The caller has refused a request that is too far ahead with [`Hlc::check_skew`].
 ///
@@ -363,7 +363,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock of this node that has not ticked yet.
+    /// Creates a clock of this node that has not ticked yet.
     pub fn new(node_id: &str) -> Result<Self, HlcError> {
         Hlc::new(0, 0, node_id).map(|last| Self { last })
     }
@@ -383,7 +383,7 @@ impl Clock {
         }
     }
 
-    /// Returns whether taking over a received timestamp would change nothing, since the clock is ahead of it.
+    /// Returns whether merging a received timestamp would change nothing, since the clock is ahead of it.
     pub fn is_ahead_of(&self, received: &Hlc) -> bool {
         (self.last.wall_ms, self.last.counter) >= (received.wall_ms, received.counter)
     }

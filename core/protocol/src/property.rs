@@ -70,8 +70,8 @@ pub struct RequestPairs<'a> {
 }
 
 impl<'a> RequestPairs<'a> {
-    /// The user properties that follow the [`client_pairs`], in the order in which they are sent: `__ts`, `__ft`,
-    /// `aio-persistence`. The last two are left out when they are not wanted.
+    /// Returns the user properties that follow the [`client_pairs`], in the order in which they are sent: `__ts`, `__ft`,
+    /// `aio-persistence`. The last two are present only if requested.
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         let persist = self.persist.then_some(PERSIST_VALUE);
         let all: [_; MOST_REQUEST_PAIRS] = [
@@ -111,7 +111,7 @@ impl Default for EncodedTimestamp {
 }
 
 impl EncodedTimestamp {
-    /// Returns the property with the text of this timestamp.
+    /// Encodes the property with the text of this timestamp.
     ///
     /// # Errors
     /// The node id is too long for a property.
@@ -160,7 +160,7 @@ impl RequestProperties {
             .any(|read| read.as_bytes() == name)
     }
 
-    /// As [`parse`](Self::parse), which is quicker if `__ts` comes from the same node as a former one.
+    /// Parses like [`parse`](Self::parse), and is faster if `__ts` comes from the same node as `former`.
     #[inline]
     pub(super) fn parse_beside<'a>(
         pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>,
@@ -190,7 +190,7 @@ impl RequestProperties {
 pub struct ResponseProperties {
     /// `__ts`.
     pub version: Option<Hlc>,
-    /// Why there is no version although `__ts` was sent: the text is not an HLC. What was asked for was done.
+    /// Error for a `__ts` that is not an HLC, so that there is no version. The request itself was executed.
     pub version_error: Option<HlcError>,
 }
 
@@ -200,7 +200,7 @@ pub struct ResponseProperties {
 pub struct RpcError {
     /// `__stat`, if it was a number.
     pub status: Option<u16>,
-    /// `__stMsg`, or a text of ours.
+    /// `__stMsg`, or a text of this library.
     pub message: String,
     /// `__propName`, if any.
     pub property_name: Option<String>,
@@ -272,7 +272,7 @@ struct Received<'a> {
 }
 
 impl<'a> Received<'a> {
-    /// Where the property of this name is kept that only a bad response has.
+    /// Returns the slot for a property that only an error response has.
     fn place(&mut self, name: &[u8]) -> Option<&mut Option<&'a [u8]>> {
         let places = [
             (STATUS_MESSAGE, &mut self.message),

@@ -106,7 +106,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Returns the first byte of what is left.
+    /// Returns the first remaining byte.
     pub(super) fn marker(&self) -> Option<u8> {
         self.rest.first().copied()
     }
@@ -116,7 +116,7 @@ impl<'a> Decoder<'a> {
         self.rest
     }
 
-    /// Returns whether these bytes come next; then they are read.
+    /// Skips these bytes if they come next; returns whether they did.
     pub(super) fn skip(&mut self, bytes: &[u8]) -> bool {
         let rest = self.rest.strip_prefix(bytes);
         self.rest = rest.unwrap_or(self.rest);
@@ -153,7 +153,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// A bulk string without the CRLF behind it.
+    /// Reads a bulk string without the CRLF behind it.
     fn bulk_body(&mut self) -> Result<&'a [u8], RespError> {
         let len = usize::try_from(self.number(b'$')?).map_err(|_| RespError::Truncated)?;
         let (value, rest) = self
@@ -164,7 +164,7 @@ impl<'a> Decoder<'a> {
         Ok(value)
     }
 
-    /// A marker, digits and CRLF.
+    /// Reads a marker, digits and CRLF.
     fn number(&mut self, marker: u8) -> Result<u64, RespError> {
         let (&first, line) = self.rest.split_first().ok_or(RespError::Truncated)?;
         if first != marker {
@@ -178,7 +178,7 @@ impl<'a> Decoder<'a> {
         }
         let (digits, rest) = line.split_at(len);
         let [b'\r', b'\n', rest @ ..] = rest else {
-            // Which of the two is wrong: the digits themselves, or what ends them?
+            // Either the digits or their terminator are wrong.
             return Err(match rest.first() {
                 None | Some(b'\r' | b'\n') if !digits.is_empty() => RespError::Terminator,
                 _ => RespError::Number,

@@ -15,7 +15,7 @@ const RESPONSE_BEHIND_HEX: &str =
 /// Level between client id and key in a notification topic.
 const NOTIFY: &str = "/command/notify/";
 
-/// Returns the response topic that our clients use.
+/// Returns the response topic of this project's clients.
 ///
 /// ```
 /// use statestore_protocol::topic;
@@ -26,8 +26,8 @@ pub fn response(client_id: &str) -> String {
     format!("clients/{client_id}/services/statestore/_any_/command/invoke/response")
 }
 
-/// Returns whether a request with this response topic must be answered with a DISCONNECT: the request topic itself, or anything
-/// that begins as the store's own topics do.
+/// Returns whether a request with this response topic must be answered with a DISCONNECT. Forbidden are the request topic
+/// itself, and any topic with the prefix of the store's own topics.
 pub fn is_forbidden_response(topic: impl AsRef<[u8]>) -> bool {
     let topic = topic.as_ref();
     topic == REQUEST.as_bytes() || topic.starts_with(STORE_TO_CLIENTS.as_bytes())

@@ -34,7 +34,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// A version of its parts: milliseconds since the Unix epoch, and the logical counter.
+    /// Creates a version from its parts: milliseconds since the Unix epoch, and the logical counter.
     pub const fn new(wall_ms: u64, counter: u64) -> Self {
         Self { wall_ms, counter }
     }

@@ -4,7 +4,7 @@ use super::transaction::TransactionOperation;
 use crate::{Version, resp};
 use bytes::{BufMut, BytesMut};
 
-/// A command to the state store, borrowed: what a sender encodes without owning key and value.
+/// A borrowed command to the state store, for senders that do not own key and value.
 ///
 /// Nothing is checked when encoding: an empty key is written as it is, and the store refuses it.
 ///
@@ -34,7 +34,7 @@ pub enum CommandRef<'a> {
         key: &'a [u8],
         /// `PTTL`: whether the reply contains the remaining time of the key.
         remaining: bool,
-        /// `EVENTUAL`: whether the answer may be what the key held a moment ago.
+        /// `EVENTUAL`: whether the reply may contain a slightly outdated value.
         eventual: bool,
     },
     /// `DEL key [IFV version]`
@@ -86,7 +86,7 @@ impl CommandRef<'_> {
         self.append(out);
     }
 
-    /// As [`encode`](Self::encode), for a buffer in which room was reserved.
+    /// Appends like [`encode`](Self::encode), to a buffer with enough reserved capacity.
     pub fn append(&self, out: &mut BytesMut) {
         match *self {
             Self::Get {

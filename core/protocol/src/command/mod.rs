@@ -41,7 +41,7 @@ pub enum Command {
         key: Bytes,
         /// `PTTL`: whether the reply contains the remaining time of the key.
         remaining: bool,
-        /// `EVENTUAL`: whether the answer may be what the key held a moment ago.
+        /// `EVENTUAL`: whether the reply may contain a slightly outdated value.
         eventual: bool,
     },
     /// `DEL key [IFV version]`
@@ -216,7 +216,7 @@ impl Command {
         })
     }
 
-    /// The same command, borrowed.
+    /// Returns the same command, borrowed.
     pub fn borrowed(&self) -> CommandRef<'_> {
         match self {
             Self::Set {

@@ -18,7 +18,7 @@ pub enum Condition {
     IfVersion(Version),
 }
 
-/// The options of a SET as they stand in its payload.
+/// The options in the payload of a SET.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct SetOptions {
     /// When it applies.
@@ -74,7 +74,7 @@ impl SetOptions {
     }
 }
 
-/// Returns the argument of `IFV`. Not inlined, so that the usual options do not pay for it.
+/// Parses the argument of `IFV`. Not inlined, so that the usual options do not pay for it.
 #[inline(never)]
 pub(super) fn version(argument: Option<&&[u8]>) -> Option<Version> {
     Version::parse(argument?)

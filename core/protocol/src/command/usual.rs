@@ -36,7 +36,7 @@ pub(super) fn decode(payload: &Bytes) -> Option<Command> {
     })
 }
 
-/// Where the content of the bulk string is that begins at `at`, if its CRLF is there as well.
+/// Returns the range of the content of the bulk string that begins at `at`, if it is complete with its CRLF.
 #[inline]
 fn bulk(payload: &[u8], at: usize) -> Option<std::ops::Range<usize>> {
     let [b'$', line @ ..] = payload.get(at..)? else {

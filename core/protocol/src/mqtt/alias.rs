@@ -49,7 +49,7 @@ impl InboundAliases {
         self.bytes
     }
 
-    /// Returns whether a PUBLISH names this topic by nothing but an alias.
+    /// Returns whether a PUBLISH names this topic by an alias alone.
     pub fn is_short_for(&self, publish: &Publish, topic: &str) -> bool {
         let Some(alias) = publish.topic_alias() else {
             return false;
@@ -58,7 +58,7 @@ impl InboundAliases {
         publish.topic_bytes().is_empty() && matches!(known, Some(Some(known)) if **known == *topic)
     }
 
-    /// As [`resolve`](Self::resolve), for a PUBLISH that was received.
+    /// Resolves the topic of a received PUBLISH, like [`resolve`](Self::resolve).
     pub fn topic_of(&mut self, publish: &Publish) -> Result<Option<Arc<str>>, AliasError> {
         match publish.topic_alias() {
             None => Ok(None),
@@ -135,7 +135,7 @@ impl OutboundAliases {
         }
     }
 
-    /// A new connection, to a peer that knows no alias yet and stated this Topic Alias Maximum.
+    /// Starts a new connection, to a peer that knows no alias yet and announced this Topic Alias Maximum.
     pub fn reconnected(&mut self, maximum: u16) {
         self.maximum = usize::from(maximum).min(MOST_OUTBOUND);
         for (_, known) in &mut self.topics {
@@ -143,7 +143,7 @@ impl OutboundAliases {
         }
     }
 
-    /// How to name `topic` in the PUBLISH that goes out now.
+    /// Returns how to name `topic` in the next PUBLISH.
     pub fn name(&mut self, topic: &str) -> TopicName {
         let place = self.topics.iter().position(|(one, _)| **one == *topic);
         let index = place.unwrap_or(self.topics.len());
@@ -163,7 +163,7 @@ impl OutboundAliases {
         TopicName::Define(alias)
     }
 
-    /// All PUBLISHes so far go out: the aliases that they define can be used from now on.
+    /// Records that all PUBLISHes so far are sent: later ones can use the aliases that they define.
     pub fn go_out(&mut self) {
         if std::mem::take(&mut self.defining) {
             for (_, known) in &mut self.topics {
@@ -174,14 +174,14 @@ impl OutboundAliases {
         }
     }
 
-    /// The PUBLISH that was to define `alias` does not go out after all.
+    /// Records that the PUBLISH that was to define `alias` is not sent.
     pub fn undefine(&mut self, alias: u16) {
         if let Some((_, known)) = self.topics.get_mut(usize::from(alias).wrapping_sub(1)) {
             *known = Known::No;
         }
     }
 
-    /// Returns the topic for which `alias` stands, or stood on a former connection.
+    /// Returns the topic of `alias`, on this or a former connection.
     pub fn topic(&self, alias: u16) -> Option<Arc<str>> {
         self.topics
             .get(usize::from(alias).wrapping_sub(1))

@@ -19,7 +19,7 @@ pub struct Auth {
 }
 
 impl fmt::Debug for Auth {
-    /// Without the authentication data.
+    /// Omits the authentication data.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Auth")
             .field("reason", &self.reason)

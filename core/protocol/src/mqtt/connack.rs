@@ -42,7 +42,7 @@ pub struct ConnAck {
 }
 
 impl ConnAck {
-    /// An answer with this reason and the meaning of silence everywhere else.
+    /// Creates an answer with this reason and the default of every property.
     pub fn new(reason: ReasonCode) -> Self {
         Self {
             session_present: false,

@@ -14,7 +14,7 @@ pub struct Connect {
     pub clean_start: bool,
     /// Seconds after which silence is broken with a PINGREQ; 0 switches that off.
     pub keep_alive_s: u16,
-    /// Seconds that the session outlives the connection; `u32::MAX` is for ever.
+    /// Seconds that the session outlives the connection; `u32::MAX` means that it never expires.
     pub session_expiry_s: u32,
     /// Limits on the packets that the server sends.
     pub limits: Limits,
@@ -60,7 +60,7 @@ pub struct Will {
 }
 
 impl fmt::Debug for Connect {
-    /// Without credentials.
+    /// Omits the credentials.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connect")
             .field("client_id", &self.client_id)

@@ -12,12 +12,12 @@ const AGAIN_AFTER: u8 = 64;
 /// Longer topics and properties are not remembered.
 const MAX_BYTES: usize = 1024;
 
-/// How far the properties of a PUBLISH are those of former ones on the same connection.
+/// The part of a PUBLISH's properties that former ones on the same connection had too.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Recognized {
-    /// Names what they are alike in: always the same bytes while it is the same; 0 for nothing.
+    /// Number of the common part: equal numbers mean equal bytes; 0 means that there is none.
     pub(crate) number: u32,
-    /// How many bytes that is, in whole properties.
+    /// Length of the common part in bytes, in whole properties.
     pub(crate) bytes: u32,
 }
 
@@ -34,9 +34,9 @@ struct Known {
     topic: Vec<u8>,
     /// The properties of one PUBLISH.
     properties: Vec<u8>,
-    /// How many of their bytes another had as well, in whole properties.
+    /// Number of their bytes that another PUBLISH had too, in whole properties.
     alike: usize,
-    /// Names these bytes.
+    /// Number that identifies these bytes.
     number: u32,
     /// Fields decoded from these bytes.
     fields: Fields,
@@ -52,14 +52,14 @@ impl Default for Familiar {
 }
 
 impl Familiar {
-    /// Memory of what is remembered.
+    /// Returns the memory of the cache in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.known.as_ref().map_or(0, |known| {
             size_of::<Known>() + known.topic.capacity() + known.properties.capacity()
         })
     }
 
-    /// Returns whether this is a topic that was checked before.
+    /// Returns whether this topic was checked before.
     pub(super) fn is_topic(&self, topic: &[u8]) -> bool {
         match &self.known {
             Some(known) => known.topic == topic,

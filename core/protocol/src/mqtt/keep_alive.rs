@@ -14,11 +14,11 @@ pub enum Due {
     PeerDead,
 }
 
-/// While something is unanswered, so much silence is answered with a PINGREQ.
+/// Milliseconds of silence after which a PINGREQ is sent while an answer is pending.
 const PROBE_AFTER_MS: u64 = 2_000;
-/// How long that PINGREQ may stay unanswered, besides the time that the bytes in front of it take.
+/// Milliseconds that this PINGREQ may stay unanswered, plus the transmission time of the bytes in front of it.
 const PROBE_ANSWER_MS: u64 = 2_500;
-/// The slowest link on which what was just written may take its time, in bytes per millisecond: 1 Mbit/s.
+/// Bandwidth of the slowest supported link in bytes per millisecond: 1 Mbit/s.
 const SLOW_LINK: u64 = 125;
 
 const NEVER: u64 = u64::MAX;
@@ -42,7 +42,7 @@ pub struct ClientKeepAlive {
     drained_ms: u64,
     /// Bytes that were handed out and not taken by the transport.
     unwritten: usize,
-    /// Bytes that were handed out since the last ones came.
+    /// Bytes that were handed out since bytes were last received.
     unanswered: u64,
     ping: Ping,
     /// Time of the next check for an overdue answer. It may be early, so that not every request resets it.
@@ -54,7 +54,7 @@ enum Ping {
     None,
     /// Not handed out yet.
     Asked,
-    /// Some of what was handed out with it was not taken.
+    /// The transport has not taken all bytes that were handed out with it.
     HandedOut,
     Left(u64),
 }
@@ -75,7 +75,7 @@ impl ClientKeepAlive {
         }
     }
 
-    /// The broker has another keep-alive time in mind.
+    /// Sets the keep-alive time that the broker chose.
     pub fn set_interval(&mut self, keep_alive_s: u16) {
         self.interval_ms = u64::from(keep_alive_s) * 1000;
     }
@@ -105,14 +105,14 @@ impl ClientKeepAlive {
         }
     }
 
-    /// Bytes came.
+    /// Records that bytes were received.
     pub fn received(&mut self, now_ms: u64) {
         self.received_ms = now_ms;
         self.unanswered = 0;
         self.ping = Ping::None;
     }
 
-    /// Returns when the transport last took bytes that it had not taken at once; `None` while it has some to take.
+    /// Returns when the transport last took bytes after a delay; `None` while bytes wait for it.
     pub(crate) fn drained_ms(&self) -> Option<u64> {
         (self.unwritten == 0).then_some(self.drained_ms)
     }
@@ -185,7 +185,7 @@ impl ClientKeepAlive {
     }
 }
 
-/// A packet that is not complete must grow by so many bytes per second on average.
+/// Minimum average growth of an incomplete packet, in bytes per second.
 const PARTIAL_BYTES_PER_S: u64 = 1024;
 
 /// The keep-alive state of a server's connection.
@@ -215,7 +215,7 @@ impl ServerKeepAlive {
         }
     }
 
-    /// Bytes came.
+    /// Records that bytes were received.
     pub fn received(&mut self, now_ms: u64) {
         self.received_ms = now_ms;
     }
@@ -231,7 +231,7 @@ impl ServerKeepAlive {
         };
     }
 
-    /// From now on nothing is read, so that nothing can come: time stands still until [`resumed`](Self::resumed).
+    /// Records that the server stops reading. No bytes can arrive, so the timers stand still until [`resumed`](Self::resumed).
     pub fn paused(&mut self, now_ms: u64) {
         self.paused_ms.get_or_insert(now_ms);
     }
@@ -252,7 +252,7 @@ impl ServerKeepAlive {
         self.wake_at_ms().is_some_and(|at_ms| now_ms >= at_ms)
     }
 
-    /// Returns when the connection [is over](Self::is_over) if nothing comes until then.
+    /// Returns when the connection [is over](Self::is_over) if no bytes arrive until then.
     pub fn wake_at_ms(&self) -> Option<u64> {
         if self.silence_ms == 0 || self.paused_ms.is_some() {
             return None;

@@ -22,7 +22,7 @@ impl Limits {
         self.max_packet_bytes = size.min(Self::MAX_PACKET_BYTES);
     }
 
-    /// Writes those that differ from what silence means.
+    /// Writes the limits that differ from their defaults.
     pub(crate) fn write(self, properties: &mut PropertyWriter) {
         if self.receive_maximum != u16::MAX {
             properties.u16(property::RECEIVE_MAXIMUM, self.receive_maximum);

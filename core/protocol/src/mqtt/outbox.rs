@@ -50,7 +50,7 @@ pub(super) struct Place {
 const CHUNK: usize = 64 * 1024;
 
 impl Outbox {
-    /// Returns the batch that grows: append whole packets.
+    /// Returns the growing batch, to which whole packets are appended.
     pub(super) fn pending(&mut self) -> &mut BytesMut {
         if self.pending.capacity() - self.pending.len() < 1024 {
             self.pending.reserve(CHUNK);
@@ -85,7 +85,7 @@ impl Outbox {
         }
     }
 
-    /// Everything that is to be written now. What was taken before was written.
+    /// Takes all bytes to write now. The previous bytes must have been written.
     pub(super) fn take(&mut self) -> Bytes {
         if self.pending.is_empty() {
             return Bytes::new();
@@ -104,12 +104,12 @@ impl Outbox {
         output
     }
 
-    /// The transport took so many more bytes of what was taken.
+    /// Records that the transport took `bytes` more bytes.
     pub(super) fn written(&mut self, bytes: usize) {
         self.unwritten = self.unwritten.saturating_sub(bytes);
     }
 
-    /// The transport is gone: what it did not get is kept, but as packets, not as a stream.
+    /// Records the loss of the transport. Bytes that it did not take are kept, but as packets, not as a stream.
     pub(super) fn disconnected(&mut self) {
         self.withdrawn.clear();
         self.close();
@@ -117,7 +117,7 @@ impl Outbox {
         self.unwritten = 0;
     }
 
-    /// Returns whether the transport that is there now got all of a kept packet.
+    /// Returns whether the present transport took all of a kept packet.
     pub(super) fn is_handed_over(&self, place: Place) -> bool {
         if place.batch == self.current {
             return false;
@@ -194,7 +194,7 @@ impl Outbox {
     }
 }
 
-/// `bytes` without these parts, which are in the order of their places.
+/// Returns `bytes` without these ranges, which are in ascending order.
 fn without(bytes: &Bytes, gaps: &[Range<usize>]) -> Bytes {
     if gaps.is_empty() {
         return bytes.clone();

@@ -74,12 +74,12 @@ pub(crate) struct Properties<'a> {
     seen: Seen,
 }
 
-/// Which properties were there, of those that may stand only once.
+/// The properties that occurred, among those that may occur only once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Seen(u64);
 
 impl Seen {
-    /// Notes a property that may stand only once; whether it has not stood before.
+    /// Records a property that may occur only once; returns whether this is its first occurrence.
     pub(crate) fn is_first(&mut self, id: u8) -> bool {
         let is_first = self.0 & (1 << id) == 0;
         self.0 |= 1 << id;
@@ -95,7 +95,7 @@ impl<'a> Properties<'a> {
             seen: Seen::default(),
         })
     }
-    /// Returns the section of a packet that may end before its property length (PUBACK, DISCONNECT, AUTH).
+    /// Reads the property section of a packet that may end before its property length (PUBACK, DISCONNECT, AUTH).
     pub(crate) fn optional(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         if reader.is_empty() {
             return Ok(Self {
@@ -116,7 +116,7 @@ impl<'a> Properties<'a> {
     pub(crate) fn position(&self) -> usize {
         self.reader.position()
     }
-    /// Returns the next property. One that may stand once and stands twice is a protocol error.
+    /// Reads the next property. A second occurrence of a property that may occur only once is a protocol error.
     pub(crate) fn next(&mut self) -> Result<Option<Property<'a>>, DecodeError> {
         match self.id()? {
             Some(id) => read(id, &mut self.reader).map(Some),

@@ -98,11 +98,11 @@ impl Publish {
     pub fn payload_bytes(&self) -> &[u8] {
         self.frame.get(self.payload_start()..).unwrap_or_default()
     }
-    /// Where the receiver is to send a response.
+    /// Returns the topic to which the receiver sends a response.
     pub fn response_topic(&self) -> Option<&str> {
         self.checked_response_topic().map(CheckedTopic::as_str)
     }
-    /// The same, to be used as it is.
+    /// Returns the checked response topic, ready for use.
     pub fn checked_response_topic(&self) -> Option<CheckedTopic<'_>> {
         let name = |span: Span| CheckedTopic::checked(span.of(self.section()));
         self.fields.response_topic.map(name)
@@ -119,7 +119,7 @@ impl Publish {
         let text = |span: Span| std::str::from_utf8(span.of(self.section())).unwrap_or_default();
         self.fields.content_type.map(text)
     }
-    /// For how many seconds the message is valid.
+    /// Returns for how many seconds the message is valid.
     pub fn message_expiry(&self) -> Option<u32> {
         self.fields.message_expiry
     }
@@ -252,9 +252,9 @@ pub struct PublishHeader<'a> {
     pub subscription_identifiers: &'a [u32],
     /// Names and values.
     pub user_properties: &'a [(&'a str, &'a str)],
-    /// Properties that were encoded before and go first. They may not repeat a property that may stand only once.
+    /// Properties that were encoded before and go first. They must not repeat a property that may occur only once.
     pub encoded: Option<&'a EncodedProperties>,
-    /// The same, which go last.
+    /// Properties that were encoded before and go last.
     pub encoded_last: Option<&'a EncodedProperties>,
 }
 
@@ -305,7 +305,7 @@ impl PublishHeader<'_> {
         let start = out.len();
         let payload_start = start + 1 + wire::varint_len(remaining) + header_len;
         out.reserve(payload_start - start + payload_len);
-        // Fields are quicker to write into memory that is there than to append.
+        // Writing fields into existing memory is faster than appending them.
         out.resize(payload_start, 0);
         let mut header = &mut out[start..];
         header.put_u8(

@@ -29,7 +29,7 @@ struct Entry<T> {
 }
 
 impl<T> Window<T> {
-    /// An empty window for a peer with this Receive Maximum.
+    /// Creates an empty window for a peer with this Receive Maximum.
     pub fn new(receive_maximum: u16) -> Self {
         Self {
             slots: Vec::new(),
@@ -54,15 +54,15 @@ impl<T> Window<T> {
             0
         }
     }
-    /// Returns whether something is to be sent again.
+    /// Returns whether PUBLISHes are to be sent again.
     pub fn has_resend(&self) -> bool {
         self.resend != 0
     }
-    /// How many are unacknowledged, sent on this connection or not.
+    /// Returns the number of unacknowledged PUBLISHes, sent on this connection or not.
     pub fn len(&self) -> usize {
         self.len
     }
-    /// Returns whether all are acknowledged.
+    /// Returns whether all PUBLISHes are acknowledged.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -71,7 +71,7 @@ impl<T> Window<T> {
         self.limit
     }
 
-    /// Enters a PUBLISH that is being sent. Gives it back if there is no room or the identifier is in the window.
+    /// Adds a PUBLISH that is being sent. Returns the value as an error if there is no room or the identifier is in the window.
     pub fn push(&mut self, id: PacketId, value: T) -> Result<(), T> {
         let index = usize::from(id.get()) - 1;
         if !self.has_room() || matches!(self.slots.get(index), Some(Some(_))) {
@@ -117,7 +117,7 @@ impl<T> Window<T> {
         Some(entry.value)
     }
 
-    /// A new connection that continues the session: everything is to be sent again, within the new Receive Maximum.
+    /// Starts a new connection of the same session: all PUBLISHes are to be sent again, within the new Receive Maximum.
     pub fn reconnected(&mut self, receive_maximum: u16) {
         self.limit = receive_maximum;
         self.outstanding = 0;
@@ -146,7 +146,7 @@ impl<T> Window<T> {
         Some((entry.sent, &mut entry.value))
     }
 
-    /// Each `T` of a PUBLISH that was sent on this connection, in no particular order.
+    /// Returns each `T` of a PUBLISH that was sent on this connection, in no particular order.
     pub fn sent_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.slots
             .iter_mut()
@@ -155,7 +155,7 @@ impl<T> Window<T> {
             .map(|entry| &mut entry.value)
     }
 
-    /// All PUBLISHes, oldest first.
+    /// Returns all PUBLISHes, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (PacketId, &T)> {
         let mut next = self.oldest;
         std::iter::from_fn(move || {
@@ -166,7 +166,7 @@ impl<T> Window<T> {
         })
     }
 
-    /// The session is lost: empties the window, oldest first.
+    /// Empties the window after the loss of the session, oldest PUBLISH first.
     pub fn drain(&mut self) -> impl Iterator<Item = (PacketId, T)> {
         std::iter::from_fn(move || {
             let id = PacketId::new(self.oldest)?;

@@ -3,7 +3,7 @@ use bytes::{BufMut, BytesMut};
 
 /// In the second byte of a header: a mask follows.
 const MASKED: u8 = 0x80;
-/// In place of the length, which follows in so many bits.
+/// Length codes that announce a length field of so many bits.
 const LENGTH_16: u8 = 0x7E;
 const LENGTH_64: u8 = 0x7F;
 /// The longest payload of a control frame.
@@ -47,8 +47,8 @@ pub struct Header {
 }
 
 impl Header {
-    /// Returns the header at the begin of `bytes`, which `sender` has sent, and how long it is; `None` if there is not all of
-    /// it yet.
+    /// Parses the header at the beginning of `bytes`, which `sender` has sent. Also returns its length; `None` if it is not
+    /// complete yet.
     ///
     /// # Errors
     /// It is no frame that may stand here; what it is instead.

@@ -2,7 +2,7 @@
 use super::frame::{Header, Kind, Side, apply};
 use bytes::{Buf, BytesMut};
 
-/// Why the other side closes the WebSocket.
+/// The reason why the peer closes the WebSocket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Close {
     /// The code (section 7.4); `None` if there is none.
@@ -39,8 +39,8 @@ impl Incoming {
         }
     }
 
-    /// Takes headers and control frames from the begin of `input`, up to payload or to the end. Whether it got so far; otherwise
-    /// more has to be read.
+    /// Decodes headers and control frames from the beginning of `input`, up to payload or to the end. Returns whether it got
+    /// that far; otherwise more bytes must be read.
     ///
     /// # Errors
     /// Something breaks the rules; what it is.
@@ -107,7 +107,7 @@ impl Incoming {
         taken
     }
 
-    /// Returns why the other side closes, once it does.
+    /// Returns why the peer closes the WebSocket, once it does.
     pub fn close(&self) -> Option<&Close> {
         self.close.as_ref()
     }
@@ -117,7 +117,7 @@ impl Incoming {
         self.pong.is_some()
     }
 
-    /// Returns the payload of the answer to a ping; each is given once.
+    /// Takes the payload of the answer to a ping; each is returned once.
     pub fn take_pong(&mut self) -> Option<Vec<u8>> {
         self.pong.take()
     }

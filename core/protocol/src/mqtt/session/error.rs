@@ -1,8 +1,8 @@
-//! Why a connection is over.
+//! Reasons for the end of a connection.
 use super::super::alias::AliasError;
 use super::super::{ConnAck, DecodeError, Disconnect, EncodeError, ReasonCode};
 
-/// Why a connection is over.
+/// The reason for the end of a connection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
@@ -20,10 +20,10 @@ pub enum SessionError {
     /// The broker ended the connection.
     #[error("the broker closed the connection: {}{}", .0.reason, text(.0.reason_string.as_ref()))]
     Disconnected(Disconnect),
-    /// The broker sent what is not acceptable.
+    /// The broker sent an invalid packet.
     #[error("the broker sent an unacceptable packet: {0}")]
     Decode(#[from] DecodeError),
-    /// The broker used a topic alias that it may not use.
+    /// The broker used an invalid topic alias.
     #[error("the broker sent an unacceptable packet: {0}")]
     Alias(#[from] AliasError),
     /// The broker sent a packet that has no place here.

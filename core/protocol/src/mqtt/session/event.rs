@@ -5,7 +5,7 @@ use std::sync::Arc;
 /// An event of a session. The owner must handle every variant, so a new variant breaks the build.
 #[derive(Debug)]
 pub enum Event<T> {
-    /// The session is new: what was subscribed, sent or on its way in the old one is gone. Follows the
+    /// The session is new: subscriptions, sent PUBLISHes and pending messages of the old one are gone. Follows the
     /// [`Lost`](Self::Lost) events.
     SessionLost,
     /// A PUBLISH of the lost session was not acknowledged and is not sent again. These come in the order of sending.
@@ -32,7 +32,7 @@ pub enum Event<T> {
         /// Tag from the sender.
         tag: T,
     },
-    /// The session is there with its subscriptions: PUBLISHes can be sent.
+    /// The session and its subscriptions are established: PUBLISHes can be sent.
     Ready {
         /// Whether the session from before the connection loss continues.
         resumed: bool,

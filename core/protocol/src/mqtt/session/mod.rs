@@ -54,7 +54,7 @@ enum Phase {
     Recognizing(PacketId),
     Subscribing {
         id: PacketId,
-        /// The session is the known one nevertheless.
+        /// Whether the session nevertheless is the known one.
         resumed: bool,
     },
     Ready,
@@ -68,10 +68,10 @@ const NEVER: u64 = u64::MAX;
 
 /// How many unanswered CONNECTs count at most, so that two clients with one client id do not fight for long.
 const MAX_UNANSWERED: u32 = 3;
-/// A CONNECT that was not answered counts for so long after the last one: nothing is under way for longer.
+/// Time in milliseconds for which unanswered CONNECTs count after the last one: no CONNECT is on its way for longer.
 const UNANSWERED_MS: u64 = 600_000;
 
-/// Whether others had the client id before.
+/// Whether another session used the client id before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Followed {
     Nobody,
@@ -91,11 +91,11 @@ pub struct Session<T> {
     client_id: String,
     phase: Phase,
     authentication: Authentication,
-    /// The broker has, or had, a session of this object's.
+    /// Whether the broker has, or had, a session of this object.
     known: bool,
-    /// How many sessions there were with this one.
+    /// Number of sessions so far, including this one.
     number: u64,
-    /// In that session the subscriptions are made.
+    /// Whether the subscriptions are made in that session.
     subscribed: bool,
     /// The next session on the broker may be another one than the known one.
     unsure: bool,
@@ -133,7 +133,7 @@ pub struct Session<T> {
 }
 
 impl<T: Copy> Session<T> {
-    /// A session that has not been connected yet.
+    /// Creates a session that has not been connected yet.
     pub fn new(config: SessionConfig) -> Self {
         Self {
             client_id: config.connect.client_id.clone(),
@@ -167,16 +167,16 @@ impl<T: Copy> Session<T> {
         }
     }
 
-    /// The same, but others may have had this client id before, such as a former process. A CONNECT of
-    /// theirs may arrive late as well, and begin another session in the place of this one: for ten minutes from the first
-    /// connection on, each reconnect asks whether the session is still this one [MQTT-3.1.2-4].
+    /// Returns the same session, for a client id that may have been used before, such as by a former process. A CONNECT of the
+    /// earlier user may arrive late and begin another session in place of this one. For ten minutes from the first connection
+    /// on, each reconnect therefore asks whether the session is still this one [MQTT-3.1.2-4].
     #[must_use]
     pub fn after_others(mut self) -> Self {
         self.followed = Followed::Somebody;
         self
     }
 
-    /// Returns the client id; the one that the broker assigned, if it did.
+    /// Returns the client id; the assigned one if the broker assigned it.
     pub fn client_id(&self) -> &str {
         &self.client_id
     }
@@ -192,11 +192,11 @@ impl<T: Copy> Session<T> {
     pub fn granted(&self) -> &[ReasonCode] {
         &self.granted
     }
-    /// Returns whether PUBLISHes can be sent, room in the window provided.
+    /// Returns whether PUBLISHes can be sent, provided that the window has room.
     pub fn is_ready(&self) -> bool {
         self.phase == Phase::Ready
     }
-    /// Returns the number of more PUBLISHes that can be sent now.
+    /// Returns how many more PUBLISHes can be sent now.
     pub fn room(&self) -> usize {
         if self.is_ready() {
             let most = MOST_PUBLISHES.saturating_sub(self.window.len());
@@ -217,7 +217,7 @@ impl<T: Copy> Session<T> {
     pub fn unsent_bytes(&self) -> usize {
         self.outbox.unsent_bytes()
     }
-    /// Returns the largest packet that is accepted now, in bytes: not much before the broker has accepted the connection.
+    /// Returns the maximum size in bytes of a received packet. It is small until the broker has accepted the connection.
     pub fn max_packet_bytes(&self) -> u32 {
         let most = self.config.connect.limits.max_packet_bytes;
         match self.phase {
@@ -244,9 +244,9 @@ impl<T: Copy> Session<T> {
         connect.authentication = authentication;
     }
 
-    /// There is newer data for the enhanced authentication: sends it over the live connection, if it differs from what
-    /// was sent last, as soon as the authentication before it is done. Without a connection it does nothing, because
-    /// each CONNECT has [its own](Self::set_credentials).
+    /// Sends newer data for the enhanced authentication over the live connection, if it differs from the last data. It is sent
+    /// as soon as the previous authentication is complete. Without a connection it does nothing: each CONNECT has its own data,
+    /// see [`set_credentials`](Self::set_credentials).
     ///
     /// # Errors
     /// The data is too large for MQTT or for this broker. The connection stays as it is.
@@ -262,12 +262,12 @@ impl<T: Copy> Session<T> {
         }
     }
 
-    /// Has the next connection begin a new session, whatever the broker still has of this one.
+    /// Makes the next connection begin a new session, whatever the broker still has of this one.
     pub fn renew(&mut self) {
         self.renews = true;
     }
 
-    /// A transport is there: sends CONNECT.
+    /// Begins a connection over a new transport: sends CONNECT.
     pub fn connect(&mut self, now_ms: u64) -> Result<(), SessionError> {
         self.forget_unanswered(now_ms);
         if self.followed == Followed::Somebody {
@@ -289,7 +289,7 @@ impl<T: Copy> Session<T> {
         Ok(())
     }
 
-    /// The transport is gone. PUBLISHes that are not acknowledged wait for the next connection.
+    /// Records the loss of the transport. Unacknowledged PUBLISHes wait for the next connection.
     pub fn connection_lost(&mut self) {
         if std::mem::take(&mut self.was_ready) {
             for entry in self.window.sent_mut() {
@@ -331,8 +331,8 @@ impl<T: Copy> Session<T> {
         }
     }
 
-    /// A DISCONNECT, to be written behind the output that was taken; empty if not even a CONNECT was sent. A
-    /// `session_expiry_s` replaces the one of the CONNECT.
+    /// Returns a DISCONNECT to write behind the output that was taken; empty if not even a CONNECT was sent. `session_expiry_s`
+    /// replaces the interval of the CONNECT.
     pub fn disconnect(&self, reason: ReasonCode, session_expiry_s: Option<u32>) -> BytesMut {
         let mut out = BytesMut::new();
         if self.phase == Phase::Offline {
@@ -347,7 +347,7 @@ impl<T: Copy> Session<T> {
         out
     }
 
-    /// Everything that is to be written now, as one piece; empty if there is nothing. What was taken before must have been
+    /// Takes all bytes to write now, in one piece; empty if there are none. The previous output must have been
     /// [written](Self::written) completely.
     pub fn take_output(&mut self, now_ms: u64) -> Bytes {
         if self.outbox.is_empty() {
@@ -365,13 +365,12 @@ impl<T: Copy> Session<T> {
         self.outbox.written(bytes);
         self.keep_alive.written(bytes, waited, now_ms);
     }
-    /// Returns whether [`take_output`](Self::take_output) has something to give.
+    /// Returns whether [`take_output`](Self::take_output) returns any bytes.
     pub fn has_output(&self) -> bool {
         !self.outbox.is_empty()
     }
 
-    /// Returns whether [`take_output`](Self::take_output) has nothing to give but PUBACKs that the session made by itself, or
-    /// nothing.
+    /// Returns whether [`take_output`](Self::take_output) returns nothing, or only PUBACKs that the session made by itself.
     pub fn only_acknowledges(&self) -> bool {
         self.outbox.pending_bytes() == PubAck::SUCCESS_BYTES * usize::from(self.untaken_pubacks)
     }
@@ -388,7 +387,7 @@ impl<T: Copy> Session<T> {
         Some(keep_alive.unwrap_or(NEVER).min(self.overdue_ms)).filter(|at_ms| *at_ms != NEVER)
     }
 
-    /// Time has passed. `awaits` as for [`wake_at_ms`](Self::wake_at_ms).
+    /// Handles the passing of time. `awaits` is the same as for [`wake_at_ms`](Self::wake_at_ms).
     pub fn poll(&mut self, awaits: bool, now_ms: u64) -> Result<(), SessionError> {
         if self.phase == Phase::Offline {
             return Ok(());
@@ -469,7 +468,7 @@ impl<T: Copy> Session<T> {
         }
     }
 
-    /// Takes up to `budget` packets from `stream`, into which bytes came just now; whether there may be more of them.
+    /// Decodes up to `budget` packets from `stream` after bytes arrived; returns whether more may be left.
     pub fn receive(
         &mut self,
         stream: &mut BytesMut,

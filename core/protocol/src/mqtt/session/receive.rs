@@ -98,7 +98,7 @@ impl<T: Copy> Session<T> {
             self.ready(true, now_ms, handle);
             return Ok(());
         }
-        // Without its subscriptions, a session that is there may be one that an unanswered CONNECT began.
+        // A session without its subscriptions may be one that an unanswered CONNECT began.
         if known && (!connack.session_present || unsure) {
             self.session_lost(handle);
         }
@@ -141,7 +141,7 @@ impl<T: Copy> Session<T> {
         self.subscribe(resumed)
     }
 
-    /// The session is another one than before.
+    /// Handles the loss of the previous session.
     fn session_lost(&mut self, handle: &mut impl FnMut(Event<T>)) {
         for (_, entry) in self.window.drain() {
             let publish = if entry.maybe_delivered {

@@ -21,7 +21,7 @@ use super::{Event, Session, Unacknowledged};
 use bytes::{Bytes, BytesMut};
 
 impl<T: Copy> Session<T> {
-    /// Sends again what the last connection left unacknowledged, as far as there is room.
+    /// Sends unacknowledged PUBLISHes of the last connection again, as far as the window has room.
     pub(super) fn resend(&mut self, now_ms: u64, handle: &mut impl FnMut(Event<T>)) {
         while let Some((id, entry)) = self.window.next_resend() {
             if !entry.maybe_delivered && entry.is_unwanted(now_ms) {
@@ -60,7 +60,7 @@ impl<T: Copy> Session<T> {
     }
 }
 
-/// A PUBLISH that this session encoded.
+/// Decodes a PUBLISH that this session encoded.
 pub(super) fn publish_of(packet: &[u8]) -> Option<Publish> {
     match decode(&mut BytesMut::from(packet), Limits::MAX_PACKET_BYTES) {
         Ok(Some(Packet::Publish(publish))) => Some(publish),
@@ -110,7 +110,7 @@ fn encode_again<T>(
     })
 }
 
-/// The Message Expiry of something that is wanted until `deadline_ms`: whole seconds, rounded up, at least 1.
+/// Returns the Message Expiry for a deadline: whole seconds, rounded up, at least 1.
 pub fn seconds_left(deadline_ms: u64, now_ms: u64) -> u32 {
     let seconds = deadline_ms.saturating_sub(now_ms).div_ceil(1000);
     u32::try_from(seconds.max(1)).unwrap_or(u32::MAX)
