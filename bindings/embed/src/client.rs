@@ -245,9 +245,9 @@ impl Client {
     /// Operations begin in the order of submission. This thread, which may be an event loop or hold an interpreter lock, spends
     /// no time on the request.
     ///
-    /// The operation ends exactly once: with the result of the future, or with [`ErrorKind::Cancelled`], [`ErrorKind::Closed`]
-    /// (the client was closed, or the runtime is gone) or [`ErrorKind::Internal`] (it panicked, and the client is unusable).
-    /// `action` describes the attempt in these errors.
+    /// The operation ends exactly once: with the result of the future, or with one of these errors, in which `action` describes
+    /// the attempt: [`ErrorKind::Cancelled`]; [`ErrorKind::Closed`] (the client was closed, or the runtime is gone);
+    /// [`ErrorKind::Internal`] (it panicked, and the client is unusable).
     ///
     /// # Errors
     /// The operation did not begin and posts nothing: [`ErrorKind::Forked`], [`ErrorKind::Closed`], [`ErrorKind::Internal`];

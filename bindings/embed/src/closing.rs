@@ -135,8 +135,7 @@ impl Client {
         }))
     }
 
-    /// Converts the result of [`close_async`](Self::close_async) as an operation: a client that was closed elsewhere is no
-    /// failure.
+    /// Converts the result of [`close_async`](Self::close_async) as an operation: a client that another thread closed is no failure.
     ///
     /// # Errors
     /// Any other than [`ErrorKind::Closed`].

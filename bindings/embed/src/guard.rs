@@ -98,8 +98,8 @@ impl Inner {
         })
     }
 
-    /// Takes the held lease as soon as no write uses it, with what is left of the time-out and the lease. From this call on the guard is
-    /// over: dropping the future gives the lease back in the background, even if it was never polled.
+    /// Takes the held lease as soon as no write uses it, and the time that is left of the time-out and the lease. From this call on the
+    /// guard is over: dropping the future, even an unpolled one, releases the lease in the background.
     fn take(
         self: &Arc<Self>,
         timeout: Option<Duration>,
@@ -414,12 +414,12 @@ impl Guard {
         })
     }
 
-    /// Gives the lease back at the end of work under it, as [`statestore::Guard::finish`] or
-    /// [`statestore::Leadership::finish`] does: that it was lost before is an error, that it could not be given back is none.
+    /// Releases the lease at the end of work under it, like [`statestore::Guard::finish`] or [`statestore::Leadership::finish`].
+    /// An earlier loss is an error, a failed release is not.
     ///
     /// # Errors
-    /// [`ErrorKind::LockLost`] with an unknown outcome if it was lost, or given back before although the work was to be under
-    /// it as a whole. None if the work failed.
+    /// [`ErrorKind::LockLost`] with an unknown outcome if the lease was lost, or released early although the work needed it for
+    /// its whole duration. No error if the work failed.
     pub fn finish(
         &self,
         work: Work,

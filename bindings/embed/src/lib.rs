@@ -63,7 +63,7 @@
 //! first client and ends with the last one. Only [`Client::close`] waits for its end. Loading the library has no effect. The
 //! library changes no signal disposition, and its threads block all signals, so that the program's threads receive them.
 //!
-//! # Who drives the runtime
+//! # Driving the runtime
 //! The runtime's own thread drives it, or a thread that waits for a result takes over meanwhile. A waiting thread does not take
 //! over if several wait, or if it waits for an [event](Wait::for_event), which may never come. `tests/baton` tries every order
 //! in which threads hand the runtime over.

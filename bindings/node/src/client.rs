@@ -75,7 +75,7 @@ impl NativeClient {
         let settings = settings.build().map_err(|error| thrown(env, error))?;
         let client = Client::new(settings).map_err(|error| thrown(env, error))?;
         let desk = Desk::new(client, Bell::new(&ring)?);
-        // The environment may go away with operations under way. What a hook was given is never freed once the hook is removed, so
+        // The environment may end with operations under way. The value of a removed hook is never freed, so
         // it must not keep the client.
         let at_exit = env.add_env_cleanup_hook(Rc::downgrade(&desk), |desk| {
             if let Some(desk) = desk.upgrade() {

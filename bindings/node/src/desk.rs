@@ -23,7 +23,7 @@ const MOST: usize = 128;
 const ROW: usize = 16;
 /// The longest time for turning results into values; large ones take long.
 const LONGEST: Duration = Duration::from_millis(1);
-/// Slots that a result takes in what [`Desk::drain`] returns.
+/// Number of slots for each result in the array of [`Desk::drain`].
 const SLOTS: u32 = 4;
 
 /// The number of an operation that has begun, or why it could not begin.

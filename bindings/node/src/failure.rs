@@ -13,7 +13,7 @@ pub struct Failure {
     pub outcome: &'static str,
     pub retryable: bool,
     pub message: String,
-    /// The messages of what caused it, the nearest first.
+    /// Messages of the causes, the nearest first.
     pub causes: Vec<String>,
     /// The number of the system's error behind it.
     pub errno: Option<i32>,

@@ -59,7 +59,7 @@ impl NativeFeed {
 
 #[napi]
 impl NativeFeed {
-    /// Begins to wait for the next item, at most for so many milliseconds.
+    /// Begins to wait for the next item, for at most `timeout` milliseconds.
     #[napi]
     pub fn next(&self, timeout: Option<f64>) -> Begun {
         let timeout = timeout.map(time);

@@ -35,7 +35,7 @@ pub(crate) enum Reply {
     Set(SetOutcome),
     /// A list with three places for each: the failure or nothing, and the two of [`Set`](Self::Set).
     Sets(Many<SetOutcome>),
-    /// The same with those of [`Del`](Self::Del).
+    /// The same list, with the two slots of [`Del`](Self::Del).
     Dels(Many<DelOutcome>),
     /// A word; the version if it has one.
     Del(DelOutcome),

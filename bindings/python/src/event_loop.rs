@@ -38,7 +38,7 @@ const TURN: usize = 1024;
 /// The event loop of a client, and the mailbox that it empties.
 ///
 /// The thread of the runtime never waits for the interpreter: it sets a file descriptor, which the loop has in its
-/// selector, once for all results that came together. Loops without `add_reader` are woken with `call_soon_threadsafe`.
+/// selector, once for all results of a batch. Loops without `add_reader` are woken with `call_soon_threadsafe`.
 #[derive(Debug)]
 pub(crate) struct EventLoop {
     object: Py<PyAny>,

@@ -74,7 +74,8 @@ fn waiting<T: Send>(
     }
 }
 
-/// Finishes the calls under way, for `timeout` at most, closes the client, and waits for a callback that runs, at most for [`PATIENCE`]; then it warns.
+/// Finishes the calls under way, for at most `timeout`, closes the client, and waits for a running callback. After [`PATIENCE`],
+/// it warns.
 pub(crate) fn close<'py>(
     py: Python<'py>,
     client: &Client,

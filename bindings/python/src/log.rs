@@ -15,7 +15,7 @@ static ENDED: PerProcess<Mutex<Option<Receiver<()>>>> =
 /// How long the end waits for records that are being logged.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Levels as `logging` numbers them; what is less important than DEBUG is 5.
+/// Levels as `logging` numbers them; TRACE is 5.
 const LEVELS: [(Level, u8); 5] = [
     (Level::ERROR, 40),
     (Level::WARN, 30),

@@ -349,7 +349,7 @@ impl Looking {
     }
 }
 
-/// Fails if nothing comes in time.
+/// Waits for an item; fails if none arrives in time.
 async fn in_time(
     ready: Ready,
     timeout: Option<Duration>,

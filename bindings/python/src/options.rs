@@ -16,7 +16,7 @@ type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 /// How many observations are kept by `overflow="all"`.
 const KEPT: usize = 1024;
 
-/// The options of SET as Python gives them; `None` is the default.
+/// The options of SET as Python values; `None` is the default.
 pub(crate) struct Set<'a, 'py> {
     pub(crate) condition: Any<'a, 'py>,
     pub(crate) expires_in: Any<'a, 'py>,
@@ -138,7 +138,7 @@ pub(crate) fn observe(overflow: Any<'_, '_>, timeout: Any<'_, '_>) -> PyResult<O
         .timeout(time("timeout", timeout)?))
 }
 
-/// The options of a lease as Python gives them; `None` is the default.
+/// The options of a lease as Python values; `None` is the default.
 pub(crate) struct Lease<'a, 'py> {
     pub(crate) duration: Any<'a, 'py>,
     pub(crate) renewal: Any<'a, 'py>,

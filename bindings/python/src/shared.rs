@@ -79,7 +79,7 @@ impl Shared {
         }
     }
 
-    /// Finishes the calls under way, for `timeout` at most, and closes the client as the face has it. Closing again does nothing.
+    /// Finishes the calls under way, for `timeout` at most, and closes the client in the way of the face. Closing again does nothing.
     pub(crate) fn close<'py>(
         &self,
         py: Python<'py>,

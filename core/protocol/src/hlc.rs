@@ -296,8 +296,8 @@ fn split_number(text: &[u8]) -> Option<(Option<u64>, &[u8])> {
 /// Returns the next (wall clock, counter) by the rule of hybrid logical clocks, at the wall clock `now_wall_ms` after the
 /// highest pair seen so far.
 ///
-/// A counter that would overflow carries into the wall clock, so the result is greater than `highest`, with one
-/// exception that no honest clock reaches: nothing is greater than the highest pair of all, and it is returned again.
+/// A counter that would overflow carries into the wall clock, so the result is greater than `highest`. The one exception
+/// is the maximum of both numbers, which no real clock reaches: it is returned again.
 ///
 /// ```
 /// use statestore_protocol::hlc::next_after;
@@ -324,7 +324,7 @@ pub fn next_after(now_wall_ms: u64, highest: Option<(u64, u64)>) -> (u64, u64) {
 /// Returns the (wall clock, counter) of the version that a store assigns to a change. It is greater than the timestamp of the
 /// request and than the `previous` version ("Versions as Hybrid Logical Clocks").
 ///
-/// The caller has refused a request that is too far ahead with [`Hlc::check_skew`].
+/// The caller rejects requests that are too far ahead with [`Hlc::check_skew`].
 ///
 /// ```
 /// use statestore_protocol::{Hlc, hlc::next_version};
@@ -349,6 +349,8 @@ pub fn next_version(now_wall_ms: u64, request: &Hlc, previous: Option<(u64, u64)
 ///
 /// The reset lets timestamps go back, and a timestamp may occur twice. Both are safe. A store derives versions from its
 /// own clock and the previous version. Unique names contain a counter, and so does the correlation of responses.
+///
+/// ```
 /// use statestore_protocol::Clock;
 ///
 /// let mut clock = Clock::new("client")?;

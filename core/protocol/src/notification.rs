@@ -110,7 +110,7 @@ impl Event {
 }
 
 impl Notification {
-    /// Reads a whole message that came to the client `client_id`: topic, user property `__ts` and payload.
+    /// Decodes a whole message to the client `client_id`: topic, user property `__ts` and payload.
     ///
     /// The checks, in this order: topic, payload, timestamp.
     pub fn decode(

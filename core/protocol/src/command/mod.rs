@@ -102,7 +102,6 @@ impl Command {
     ///    version of a store.
     /// 6. The operations of a TXN are complete, each a SET or a DEL with options of this kind: else `syntax error`.
     ///    Their number is at most [`MAX_OPERATIONS`].
-    ///    not more than [`MAX_OPERATIONS`].
     ///
     /// ```
     /// use bytes::Bytes;

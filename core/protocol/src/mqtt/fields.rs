@@ -40,7 +40,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// Reads the properties of `section` from the offset `at` on, what comes before it being read already.
+    /// Reads the properties of `section` from the offset `at` on; the properties before it were read already.
     pub(super) fn read(&mut self, section: &[u8], at: usize) -> Result<(), DecodeError> {
         let at = self.read_usual(section, at);
         if at == section.len() {

@@ -97,8 +97,8 @@ impl Decoder {
 
     /// Takes the first packet out of `stream`; `None` if it has not arrived completely.
     ///
-    /// A packet larger than `max_packet_bytes`, header included, is refused as soon as its header is there. Malformed
-    /// headers are refused at once as well. While a packet is incomplete, a call looks at no more than its header.
+    /// A packet larger than `max_packet_bytes`, header included, is rejected as soon as its header has arrived. Malformed
+    /// headers are rejected at once as well. While a packet is incomplete, a call reads only its header.
     ///
     /// # Errors
     /// See [`DecodeError`]. The stream cannot be read on after an error.

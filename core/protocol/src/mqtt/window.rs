@@ -3,16 +3,16 @@ use super::PacketId;
 
 /// PUBLISHes in flight, in the order in which they were first sent, each with a `T`.
 ///
-/// No more than the peer's Receive Maximum are unacknowledged on one connection. After a reconnect the ones from before
-/// go out again, in their order and within the new limit, before anything new does. The packet identifiers may be in
-/// any order and should be small, as [`PacketIds`](super::PacketIds) gives them; all operations take constant time.
+/// At most the peer's Receive Maximum is unacknowledged on one connection. After a reconnect, earlier PUBLISHes are sent
+/// again before new ones, in their order and within the new limit. The packet identifiers may be in any order and should
+/// be small, as [`PacketIds`](super::PacketIds) allocates them; all operations take constant time.
 #[derive(Debug, Clone)]
 pub struct Window<T> {
     /// At index `id - 1`.
     slots: Vec<Option<Entry<T>>>,
     oldest: u16,
     newest: u16,
-    /// The oldest that has not been sent again on this connection; 0 if there is none.
+    /// The oldest PUBLISH that has not been sent again on this connection; 0 if there is none.
     resend: u16,
     len: usize,
     outstanding: u16,

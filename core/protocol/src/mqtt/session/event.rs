@@ -55,8 +55,7 @@ pub enum Event<T> {
         reason: ReasonCode,
         /// Text for people.
         reason_string: Option<Box<str>>,
-        /// Whether it was also sent on an earlier connection, where the broker may have taken it, whatever the reason
-        /// says.
+        /// Whether it was also sent on an earlier connection, where the broker may have taken it despite the reason.
         resent: bool,
     },
 }
