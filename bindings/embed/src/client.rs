@@ -128,7 +128,7 @@ impl Client {
     /// Connects, and waits until the broker has accepted the connection. Call this once.
     ///
     /// # Errors
-    /// As [`statestore::Client::connect`]; the client is closed then.
+    /// The errors of [`statestore::Client::connect`]; the client is closed then.
     pub fn connect(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
         let inner = self.usable().cloned();
         async move {

@@ -388,7 +388,7 @@ impl<T: Send + 'static> Feed<T> {
         Ok(())
     }
 
-    /// Calls no hook any more.
+    /// Removes the hook.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].

@@ -47,7 +47,7 @@ impl Queue {
     /// Creates a client like [`Client::new`], with this queue for its callbacks.
     ///
     /// # Errors
-    /// As there; [`ErrorKind::Forked`]; [`ErrorKind::Closed`] if the queue was closed.
+    /// The errors of that function; [`ErrorKind::Forked`]; [`ErrorKind::Closed`] if the queue was closed.
     pub fn client(&self, settings: Settings) -> Result<Client, Error> {
         let inner = self.inner.get()?;
         let mut members = inner.members();

@@ -47,14 +47,14 @@ impl NativeGuard {
         self.guard.is_valid().unwrap_or_default()
     }
 
-    /// Returns why it is not valid any more.
+    /// Returns why the lease is no longer valid.
     #[napi]
     pub fn reason(&self, env: &Env) -> Result<Option<Failure>> {
         let reason = self.guard.reason().map_err(|error| thrown(env, error))?;
         Ok(reason.map(Failure::from))
     }
 
-    /// Returns the word for why it is not valid any more.
+    /// Returns the word for why the lease is no longer valid.
     #[napi]
     pub fn lost_reason(&self) -> Option<&'static str> {
         // A forked process gets the failure from everything else.
@@ -77,7 +77,7 @@ impl NativeGuard {
             .submit_return("giving a lease back", finish, Reply::Done)
     }
 
-    /// Begins to wait until it is not valid any more.
+    /// Begins to wait until the lease is no longer valid.
     #[napi]
     pub fn lost(&self) -> Begun {
         self.desk.submit(

@@ -41,7 +41,7 @@ pub enum CommandRef<'a> {
     Del {
         /// The key, not empty.
         key: &'a [u8],
-        /// `IFV`: only if the key is there and has this version.
+        /// `IFV`: only if the key exists and has this version.
         if_version: Option<Version>,
     },
     /// `VDEL key value [IFV version]`
@@ -50,7 +50,7 @@ pub enum CommandRef<'a> {
         key: &'a [u8],
         /// The value.
         value: &'a [u8],
-        /// `IFV`: only if the key is there and has this version.
+        /// `IFV`: only if the key exists and has this version.
         if_version: Option<Version>,
     },
     /// `KEYNOTIFY key`

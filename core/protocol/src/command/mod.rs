@@ -48,7 +48,7 @@ pub enum Command {
     Del {
         /// The key, not empty.
         key: Bytes,
-        /// `IFV`: only if the key is there and has this version.
+        /// `IFV`: only if the key exists and has this version.
         if_version: Option<Version>,
     },
     /// `VDEL key value [IFV version]`
@@ -57,7 +57,7 @@ pub enum Command {
         key: Bytes,
         /// The value.
         value: Bytes,
-        /// `IFV`: only if the key is there and has this version.
+        /// `IFV`: only if the key exists and has this version.
         if_version: Option<Version>,
     },
     /// `KEYNOTIFY key`

@@ -14,7 +14,7 @@ pub enum Condition {
     IfAbsent,
     /// `NEX`: only if the key is absent or already holds the value being set.
     IfAbsentOrEqual,
-    /// `IFV`: only if the key is there and has this version. An extension of `statestored`.
+    /// `IFV`: only if the key exists and has this version. An extension of `statestored`.
     IfVersion(Version),
 }
 

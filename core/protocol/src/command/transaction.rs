@@ -43,7 +43,7 @@ pub enum TransactionOperation {
     Del {
         /// The key.
         key: Bytes,
-        /// `IFV`: only if the key is there and has this version.
+        /// `IFV`: only if the key exists and has this version.
         if_version: Option<Version>,
         /// `FT`: the fencing token.
         token: Option<Hlc>,
