@@ -20,7 +20,7 @@ pub struct Wait<'a> {
     pub deadline: Option<Instant>,
     /// Called at least every 50 ms, for the first time after that long; waiting ends when it returns `true`.
     pub interrupt: Option<&'a mut dyn FnMut() -> bool>,
-    /// Whether the wait is for an event without a time limit: a change of a key, the loss of a lock, a lock that another client
+    /// Whether the wait is for an event without a time limit: a change of a key, the loss of a lock, a lock that another holder
     /// holds. The thread then only sleeps. Otherwise all connections would depend on this thread, whatever its priority is.
     pub for_event: bool,
 }

@@ -46,7 +46,7 @@ impl Inner {
 
 impl Client {
     /// Waits until every request has ended and no thread waits for one: closing then cuts nothing off. Requests that begin
-    /// meanwhile count. Waits for events do not count, such as observations, or locks that other clients hold.
+    /// meanwhile count. Waits for events do not count, such as observations, or locks of other holders.
     pub fn drain(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
         let home = self.usable().map(|inner| Arc::clone(&inner.home));
         async move {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub enum Acquisition {
     /// The lease was acquired.
     Acquired(Guard),
-    /// Another client holds it; `None` if it was released before the holder could be determined.
+    /// Another holder has it; `None` if it was released before the holder could be determined.
     Held(Option<Holding>),
 }
 

@@ -187,7 +187,7 @@ pub(crate) fn optional_holding(py: Python<'_>, codec: &Codec, found: Option<&Hol
     }
 }
 
-/// Returns `Held`: another client has the lease.
+/// Returns `Held`: another holder has the lease.
 pub(crate) fn held(py: Python<'_>, codec: &Codec, by: Option<&Holding>) -> Result {
     let by = optional_holding(py, codec, by)?;
     Ok(result!(py, "Held")?.invoke((by,))?.unbind())
