@@ -6,32 +6,34 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Most operations of one client that are under way or whose results nobody took yet. It is above what a client sends and
-/// queues by default, so that it is met only by who does not take results.
+/// Maximum number of operations of one client that are under way or have an untaken result. It exceeds what a client sends and
+/// queues by default, so only a program that does not take results reaches it.
 const MOST: usize = 1 << 18;
 
-/// Gives out permits until the client is closed, and knows how many are out.
+/// A counter of permits, which it issues until the client is closed.
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
     is_closed: AtomicBool,
     /// Permits given out.
     permits: AtomicUsize,
-    /// Called when the last permit comes back.
+    /// Called when the last permit is returned.
     on_idle: Mutex<Option<Arc<dyn Idle>>>,
 }
 
-/// Learns that nothing is under way.
+/// Receiver of the notification that nothing is under way.
 pub(crate) trait Idle: fmt::Debug + Send + Sync {
     fn idle(&self);
 }
 
-/// Stands for an operation from its beginning until somebody has taken its result.
+/// A permit for one operation, from its beginning until its result is taken.
 #[derive(Debug)]
 pub(crate) struct Permit(Arc<Admission>);
 
 impl Admission {
+    /// Takes a permit for an operation.
+    ///
     /// # Errors
-    /// [`ErrorKind::QueueFull`]: too many are out. [`ErrorKind::Closed`]: nobody may be there any more to take a result.
+    /// [`ErrorKind::QueueFull`]: too many permits are out. [`ErrorKind::Closed`]: the consumer of the result may be gone.
     pub(crate) fn permit(self: &Arc<Self>, action: &str) -> Result<Permit, Error> {
         let (permit, out) = self.take()?;
         if out < MOST {
@@ -45,7 +47,7 @@ impl Admission {
         ))
     }
 
-    /// One for what everything that is there has one of, as closing does of a client, however many are out.
+    /// Takes a permit without the limit, for an operation that exists at most once per object, such as closing a client.
     ///
     /// # Errors
     /// [`ErrorKind::Closed`].
@@ -53,12 +55,12 @@ impl Admission {
         Ok(self.take()?.0)
     }
 
-    /// A permit, and how many were out before.
+    /// Returns a permit, and the number of permits that were out before.
     fn take(self: &Arc<Self>) -> Result<(Permit, usize), Error> {
         let permit = Permit(Arc::clone(self));
         let out = self.permits.fetch_add(1, Ordering::SeqCst);
-        // In this order: the thread of the callbacks, which ends when the client is closed and no permit is out, either sees
-        // this one, or was told to end before, and then this sees that.
+        // The order matters. The thread of the callbacks ends when the client is closed and no permit is out. It either sees
+        // this permit, or was stopped before, which the check below then sees.
         if self.is_closed() {
             return Err(closed());
         }
@@ -69,17 +71,17 @@ impl Admission {
         self.is_closed.load(Ordering::SeqCst)
     }
 
-    /// Refuses what comes from now on.
+    /// Refuses further permits.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
     }
 
-    /// Whether every result was taken.
+    /// Returns whether every result was taken.
     pub(crate) fn is_idle(&self) -> bool {
         self.permits.load(Ordering::SeqCst) == 0
     }
 
-    /// Who is told when every result was taken.
+    /// Sets the receiver of the notification that every result was taken.
     pub(crate) fn on_idle(&self, idle: Option<Arc<dyn Idle>>) {
         let before = std::mem::replace(&mut *self.idle(), idle);
         drop(before);

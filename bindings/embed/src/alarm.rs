@@ -1,4 +1,4 @@
-//! Those who wait for the same thing, and are woken when it may have happened.
+//! Wakers of tasks that wait for the same event. All are woken when it may have happened.
 use crate::locking::lock;
 use slab::Slab;
 use std::mem;
@@ -7,7 +7,7 @@ use std::task::{Wake, Waker};
 
 pub(crate) type ReadyHook = Arc<dyn Fn() + Send + Sync>;
 
-/// Wakes all who wait, each time that it is woken itself.
+/// A waker that wakes all waiting tasks each time that it is woken itself.
 #[derive(Default)]
 pub(crate) struct Alarm {
     waiting: Mutex<Waiting>,
@@ -22,14 +22,14 @@ struct Waiting {
     rings: u64,
 }
 
-/// A place among those who wait.
+/// A registered waker.
 pub(crate) struct Place {
     number: usize,
     rings: u64,
 }
 
 impl Alarm {
-    /// From now on this one waits, until it was woken or [leaves](Self::leave).
+    /// Registers a waker, until it is woken or [leaves](Self::leave).
     pub(crate) fn enter(&self, waker: Waker) -> Place {
         let mut waiting = lock(&self.waiting);
         Place {

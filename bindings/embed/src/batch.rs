@@ -1,9 +1,9 @@
-//! Wake-ups that wait for the end of a batch, so that a consumer is woken once for all that the batch brought.
+//! Wake-ups that are deferred to the end of a batch, so that a consumer is woken once for all items of the batch.
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Tells a consumer that there is something for it.
+/// A hook that notifies a consumer of new items.
 pub(crate) type Hook = Arc<dyn Fn() + Send + Sync>;
 
 thread_local! {
@@ -14,7 +14,7 @@ thread_local! {
 /// Runs `work`, then calls the hooks that became due meanwhile.
 pub(crate) fn run(work: impl FnOnce()) {
     DUE.with_borrow_mut(|due| *due = Some(Vec::new()));
-    // Even if `work` panics, nobody sleeps on.
+    // Rings the hooks even if `work` panics, so that every consumer wakes up.
     let _end = End;
     work();
 }
@@ -30,7 +30,7 @@ impl Drop for End {
     }
 }
 
-/// Whether this thread runs a batch.
+/// Returns whether this thread runs a batch.
 pub(crate) fn is_running() -> bool {
     DUE.try_with(|due| due.borrow().is_some()).unwrap_or(false)
 }
@@ -50,7 +50,7 @@ pub(crate) fn call(hook: &Hook) {
     }
 }
 
-/// Calls a hook, whose panic is nobody else's business.
+/// Calls a hook, and catches its panic.
 fn ring(hook: &Hook) {
     if catch_unwind(AssertUnwindSafe(|| hook())).is_err() {
         tracing::error!("the hook of a mailbox panicked");

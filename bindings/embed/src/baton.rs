@@ -1,19 +1,19 @@
-//! Who drives the runtime: its own thread, or for a while a thread that waits for a result.
+//! Hand-over of the runtime between its own thread and threads that wait for a result.
 //!
-//! A thread that waits and drives the runtime meanwhile sends its request and reads the response itself. So a single
-//! blocking call needs no way to another thread and back, which would be most of its cost. While several threads wait, the
-//! runtime's own thread serves them all.
+//! A waiting thread that drives the runtime sends its request and reads the response itself. A single blocking call therefore
+//! avoids the switch to another thread and back, which would be most of its cost. While several threads wait, the runtime's own
+//! thread serves them all.
 //!
-//! This file knows of the runtime only that it can be [driven](Drive), so that `tests/baton` can try every order in which
-//! threads hand it to each other.
+//! This file only knows that the runtime can be [driven](Drive), so that `tests/baton` can try every order in which threads
+//! hand it over.
 use crate::executor::{Executor, Leave, Poller};
 use crate::sync::{self, Condvar, Mutex, MutexGuard};
 use std::sync::{Arc, PoisonError};
 use std::task::{Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-/// How long the runtime rests after a caller, who may come back at once, before its own thread goes on. What comes from the
-/// network meanwhile waits for so long.
+/// Pause after a caller has driven the runtime, before its own thread takes over: the caller may come back at once. Network
+/// input waits for this time.
 const REST: Duration = Duration::from_millis(1);
 /// How long callers leave the runtime to its own thread after several of them have waited at a time.
 const CROWDED: Duration = Duration::from_millis(20);
@@ -25,7 +25,7 @@ pub(crate) trait Drive: Send + 'static {
     fn drive<T>(&self, future: impl Future<Output = T>, until: Option<Instant>) -> Option<T>;
 }
 
-/// The runtime, which belongs to whoever drives it.
+/// The runtime, owned by the thread that drives it.
 #[derive(Debug)]
 pub(crate) struct Baton<R> {
     hands: Mutex<Hands<R>>,
@@ -33,7 +33,7 @@ pub(crate) struct Baton<R> {
     executor: Arc<Executor>,
 }
 
-/// Who has the runtime, and who wants it.
+/// Owner of the runtime, and the threads that want it.
 #[derive(Debug)]
 struct Hands<R> {
     place: Place<R>,
@@ -43,7 +43,7 @@ struct Hands<R> {
     is_due: bool,
     /// The runtime's own thread sleeps until a caller lays it down.
     is_asleep: bool,
-    /// Callers who wait and do not drive.
+    /// Number of callers that wait without driving.
     waiting: usize,
     /// How often a caller took it or laid it down.
     moves: u64,
@@ -53,13 +53,13 @@ struct Hands<R> {
 /// Where the runtime is.
 #[derive(Debug)]
 enum Place<R> {
-    /// Nobody drives it.
+    /// No thread drives the runtime.
     Free(R),
-    /// Its own thread does.
+    /// The runtime's own thread drives it.
     Thread,
     /// A caller does.
     Caller,
-    /// Nobody does any more.
+    /// The runtime has ended, and no thread drives it any more.
     Gone,
 }
 
@@ -80,13 +80,13 @@ impl<R: Drive> Baton<R> {
         }
     }
 
-    /// What the runtime's own thread does; the runtime, once it is to end.
+    /// Runs the loop of the runtime's own thread; returns the runtime once it is to end.
     pub(crate) fn keep(&self) -> R {
         loop {
             let runtime = self.take_back();
             let leave = runtime.drive(self.executor.run(), None);
             if leave == Some(Leave::Stopped) {
-                // Who asked for it a moment before waits no longer.
+                // A caller that asked for the runtime a moment before stops waiting.
                 self.hands().place = Place::Gone;
                 self.changed.notify_all();
                 return runtime;
@@ -96,7 +96,8 @@ impl<R: Drive> Baton<R> {
         }
     }
 
-    /// Waits until no caller wants to drive, or did not come for the time of a rest: it may have too low a priority to do so.
+    /// Waits until no caller wants to drive, or until a waiting caller did not come within the pause: its priority may be too
+    /// low.
     fn take_back(&self) -> R {
         let patience = sync::now() + REST;
         let mut hands = self.hands();
@@ -130,7 +131,7 @@ impl<R: Drive> Baton<R> {
         }
     }
 
-    /// Has the runtime's own thread take over if nobody drives.
+    /// Lets the runtime's own thread take over if no thread drives.
     pub(crate) fn call(&self) {
         self.call_with(self.hands());
     }
@@ -143,7 +144,7 @@ impl<R: Drive> Baton<R> {
         }
     }
 
-    /// Takes the runtime if nobody drives it and nobody else waits.
+    /// Takes the runtime if no thread drives it and no caller waits.
     pub(crate) fn take(self: &Arc<Self>) -> Option<Turn<'_, R>> {
         let mut hands = self.hands();
         if !self.is_for_callers(&hands) {
@@ -153,7 +154,8 @@ impl<R: Drive> Baton<R> {
         self.begin(&mut hands)
     }
 
-    /// Takes the runtime from its own thread, unless somebody else waits, or that takes until `until`.
+    /// Takes the runtime from its own thread. Returns `None` if another caller waits, or if the runtime is not available by
+    /// `until`.
     pub(crate) fn ask(self: &Arc<Self>, until: Option<Instant>) -> Option<Turn<'_, R>> {
         let mut hands = self.hands();
         if !self.is_for_callers(&hands) || hands.is_wanted {
@@ -162,7 +164,7 @@ impl<R: Drive> Baton<R> {
         if let Place::Thread = hands.place {
             hands.is_wanted = true;
             drop(hands);
-            // Not under the lock, which what this wakes may need.
+            // Not under the lock, which the woken thread may need.
             self.executor.ask();
             hands = self.laid_down(until);
             hands.is_wanted = false;
@@ -203,7 +205,7 @@ impl<R: Drive> Baton<R> {
         })
     }
 
-    /// Tells that a caller waits who does not drive, for as long as what this gives.
+    /// Registers a caller that waits without driving, until the returned value is dropped.
     pub(crate) fn wait_beside(&self) -> Beside<'_, R> {
         let mut hands = self.hands();
         hands.waiting += 1;
@@ -217,7 +219,7 @@ impl<R: Drive> Baton<R> {
 }
 
 impl<R> Hands<R> {
-    /// The runtime if nobody drives it.
+    /// Takes the runtime if no thread drives it.
     fn take(&mut self, place: Place<R>) -> Option<R> {
         match std::mem::replace(&mut self.place, place) {
             Place::Free(runtime) => Some(runtime),
@@ -229,7 +231,7 @@ impl<R> Hands<R> {
     }
 }
 
-/// Work for a runtime that nobody drives.
+/// Wakes the runtime's own thread for work that arrives while no thread drives.
 impl<R: Drive> Wake for Baton<R> {
     fn wake(self: Arc<Self>) {
         self.call();
@@ -239,13 +241,13 @@ impl<R: Drive> Wake for Baton<R> {
 /// The time during which a caller drives the runtime.
 pub(crate) struct Turn<'a, R: Drive> {
     baton: &'a Arc<Baton<R>>,
-    /// Present until it is over.
+    /// Present until the turn ends.
     runtime: Option<R>,
 }
 
 impl<R: Drive> Turn<'_, R> {
-    /// Drives the runtime until `poll` says that it is ready, which this gives then, or until `until`, or until the runtime is
-    /// to end.
+    /// Drives the runtime until `poll` is ready, until `until`, or until the runtime is to end. Returns ready only in the first
+    /// case.
     pub(crate) fn drive(&self, poll: &mut Poller<'_>, until: Option<Instant>) -> Poll<()> {
         let Some(runtime) = &self.runtime else {
             return Poll::Pending;
@@ -263,7 +265,7 @@ impl<R: Drive> Drop for Turn<'_, R> {
         let baton = self.baton;
         let is_noticed = {
             let mut hands = baton.hands();
-            // Under the lock, so that what wakes the baton from here on finds it free.
+            // Under the lock, so that later wake-ups find the runtime free.
             let is_busy = baton.executor.rest(Waker::from(Arc::clone(baton)));
             hands.place = Place::Free(runtime);
             hands.moves += 1;
@@ -279,7 +281,7 @@ impl<R: Drive> Drop for Turn<'_, R> {
     }
 }
 
-/// A caller who waits and does not drive.
+/// A caller that waits without driving.
 pub(crate) struct Beside<'a, R: Drive>(&'a Baton<R>);
 
 impl<R: Drive> Drop for Beside<'_, R> {

@@ -12,22 +12,21 @@ use std::time::{Duration, Instant};
 /// The longest time between two calls of an interruption hook.
 const INTERRUPTION: Duration = Duration::from_millis(50);
 
-/// How long to wait, and what may end that.
+/// Limits of a wait: deadline and interruption.
 #[derive(Default)]
 pub struct Wait<'a> {
-    /// When to give up; `None` for never. If that is over, there is only a look at what is there. The operations have time-outs of their own, which end them with an honest
-    /// error; this one is for waiting for events.
+    /// Deadline of the wait; `None` waits without a limit. After the deadline, there is only one check for a result. Operations
+    /// have their own time-outs, which report an exact outcome; this deadline is for events.
     pub deadline: Option<Instant>,
     /// Called at least every 50 ms, for the first time after that long; waiting ends when it returns `true`.
     pub interrupt: Option<&'a mut dyn FnMut() -> bool>,
-    /// What is waited for is an event, which may take any time to come: a change of a key, the loss of a lock, a lock that
-    /// others have. The thread only sleeps meanwhile; otherwise it would be the one, at whatever priority it has, on which all
-    /// connections depend.
+    /// Whether the wait is for an event without a time limit: a change of a key, the loss of a lock, a lock that another holder
+    /// holds. The thread then only sleeps. Otherwise all connections would depend on this thread, whatever its priority is.
     pub for_event: bool,
 }
 
 impl Wait<'_> {
-    /// The same for something that is to be waited for before.
+    /// Returns the same limits for a wait before this one.
     pub(crate) fn again(&mut self) -> Wait<'_> {
         Wait {
             deadline: self.deadline,
@@ -55,7 +54,7 @@ impl std::fmt::Debug for Wait<'_> {
 pub enum Stopped {
     /// The deadline passed.
     TimedOut,
-    /// The hook said so.
+    /// The interrupt hook returned `true`.
     Interrupted,
     /// The call could not be made, or the client failed.
     Failed(Error),
@@ -68,10 +67,10 @@ impl From<Error> for Stopped {
 }
 
 impl Stopped {
-    /// As an error of what was tried.
+    /// Converts the reason to an error of `action`.
     pub fn into_error(self, action: &str) -> Error {
         let (kind, outcome, reason) = match self {
-            // What is waited for with a deadline is an event, which did not come.
+            // A wait with a deadline is for an event, which did not come.
             Self::TimedOut => (
                 ErrorKind::TimedOut,
                 Outcome::NotDone,
@@ -88,12 +87,13 @@ impl Stopped {
     }
 }
 
-/// What a thread waits for, whatever that brings, so that the code that waits is there once for all of it.
+/// An operation that a thread waits for. The trait hides the type of its result, so that the waiting code is compiled only
+/// once.
 pub(crate) trait Awaited: Send {
-    /// Ready once it has brought something.
+    /// Polls the operation; ready once it has a result.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()>;
 
-    /// Drops what is waited for.
+    /// Drops the operation.
     fn end(&mut self);
 }
 
@@ -119,7 +119,7 @@ where
     }
 }
 
-/// Has `wait` wait for a future, and gives what that brought.
+/// Waits for a future by means of `wait`, and returns its result.
 pub(crate) fn brought<F>(
     future: F,
     wait: impl FnOnce(&mut dyn Awaited) -> Result<(), Stopped>,
@@ -133,11 +133,12 @@ where
         future: pin!(Some(future)),
         output: &mut output,
     });
-    // Who waits for what brings nothing was interrupted.
+    // A wait that ends without a result was interrupted.
     waited.and_then(|()| output.ok_or(Stopped::Interrupted))
 }
 
-/// Polls on this thread until it is ready, and drives the runtime meanwhile if nobody else has to. Then it is dropped.
+/// Polls on this thread until `awaited` is ready, and drives the runtime meanwhile if no other thread has to. Then drops what
+/// is awaited.
 pub(crate) fn wait(
     home: &Home,
     action: &str,
@@ -159,7 +160,7 @@ pub(crate) fn wait(
         awaited.end();
         return waited;
     }
-    // It tells what becomes of its requests.
+    // The dropped operation reports the outcome of its requests.
     let abandoned = Abandoned::begin();
     awaited.end();
     let otherwise = if is_event {
@@ -175,7 +176,7 @@ pub(crate) fn wait(
 /// Waits until `poll` is ready.
 fn wait_until(home: &Home, mut wait: Wait<'_>, poll: &mut Poller<'_>) -> Result<(), Stopped> {
     let waiter = Arc::<Waiter>::default();
-    // A look must not cost others anything: it takes the runtime from nobody.
+    // A check after the deadline must not delay other threads, so it does not take over the runtime.
     if wait.deadline.is_some_and(|at| Instant::now() >= at) {
         return match waiter.poll(poll) {
             Poll::Ready(()) => Ok(()),

@@ -8,20 +8,21 @@ use crate::mailbox::Mailbox;
 use std::sync::Arc;
 
 impl Client {
-    /// The mailbox of the thread that runs the callbacks of this client, one after the other. The thread begins with the
-    /// first call of this. If the client has a [queue](crate::Queue), who runs that runs the callbacks.
+    /// Returns the mailbox of the thread that runs the callbacks of this client, one after the other. The first call starts the
+    /// thread. If the client has a [queue](crate::Queue), the thread that runs the queue runs the callbacks.
     ///
     /// A callback may wait. It may not [`close`](Self::close) the client, because that waits for the callbacks.
     ///
     /// # Errors
-    /// As [`core`](Self::core); [`ErrorKind::Internal`](crate::ErrorKind::Internal) if the system gives no thread.
+    /// The errors of [`core`](Self::core); [`ErrorKind::Internal`](crate::ErrorKind::Internal) if the system provides no
+    /// thread.
     pub fn callbacks(&self) -> Result<Arc<Mailbox<Job>>, Error> {
         self.usable()?;
         self.callbacks_to_close()
     }
 
-    /// [`callbacks`](Self::callbacks) for the end of [closing](Self::submit_close), which a client needs that is unusable after a
-    /// panic, too.
+    /// Returns the [`callbacks`](Self::callbacks) for the end of [closing](Self::submit_close), also for a client that is
+    /// unusable after a panic.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`](crate::ErrorKind::Forked), [`ErrorKind::Closed`](crate::ErrorKind::Closed);
@@ -42,7 +43,7 @@ impl Client {
             let started = Dispatcher::start(Arc::clone(&inner.home)).map_err(|error| {
                 cause::lacking("starting the thread for callbacks", error.to_string())
             })?;
-            // Nobody else sets it meanwhile.
+            // The lock prevents another thread from setting it.
             let _ = inner.dispatcher.set(started);
         }
         drop(starting);
@@ -54,8 +55,8 @@ impl Client {
         Ok(Arc::clone(dispatcher.mailbox()))
     }
 
-    /// Whether this thread is the one that runs the callbacks of this client: its own for them, or one that runs its queue
-    /// now.
+    /// Returns whether this thread is the one that runs the callbacks of this client: its own for them, or one that runs its
+    /// queue now.
     pub fn is_in_callback(&self) -> bool {
         let Ok(inner) = self.inner() else {
             return false;
@@ -66,7 +67,7 @@ impl Client {
         }
     }
 
-    /// Whether its callbacks wait in a [queue](crate::Queue) until the program runs them.
+    /// Returns whether its callbacks wait in a [queue](crate::Queue) until the program runs them.
     pub fn has_queue(&self) -> bool {
         let inner = self.inner();
         inner.is_ok_and(|inner| inner.lane.is_some())

@@ -1,4 +1,4 @@
-//! Why something comes to nothing, and the errors that say so.
+//! Reasons why an operation ends without a result, and the errors for them.
 use crate::error::{Error, ErrorKind};
 use statestore::Outcome;
 
@@ -11,7 +11,7 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
-    /// The error that an operation ends with.
+    /// Returns the error that an operation ends with.
     pub(crate) fn error(self, action: &str, outcome: Outcome) -> Error {
         match self {
             Self::Cancelled => {
@@ -23,25 +23,25 @@ impl Cause {
     }
 }
 
-/// Something panicked.
+/// Returns the error for a panic in this operation.
 pub(crate) fn panicked(action: &str, outcome: Outcome) -> Error {
     let reason = "a bug in the library; the client cannot be used any more";
     Error::new(ErrorKind::Internal, outcome, action, reason)
 }
 
-/// Something panicked before.
+/// Returns the error for a panic in an earlier operation.
 pub(crate) fn poisoned() -> Error {
     let reason = "a bug in the library was met; close this client and make a new one";
     Error::new(ErrorKind::Internal, Outcome::NotDone, "the client", reason)
 }
 
-/// The client was closed before.
+/// Returns the error for a closed client.
 pub(crate) fn closed() -> Error {
     let reason = "it was closed";
     Error::new(ErrorKind::Closed, Outcome::NotDone, "the client", reason)
 }
 
-/// The system lacks something.
+/// Returns the error for a missing system resource.
 pub(crate) fn lacking(action: &str, reason: impl Into<String>) -> Error {
     Error::new(ErrorKind::Internal, Outcome::NotDone, action, reason)
 }

@@ -1,4 +1,4 @@
-//! One client, as a foreign language has it.
+//! A client for a foreign language.
 use crate::action::Action;
 use crate::admission::Permit;
 use crate::batch;
@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 use tokio::sync::Mutex as AsyncMutex;
 
-/// A client of the state store that brings its own runtime.
+/// A client of the state store with its own runtime.
 ///
 /// Clones share one connection. It ends with [`close`](Self::close), or in the background when the last clone is dropped,
 /// and with it everything that was made from it.
@@ -38,7 +38,7 @@ pub struct Client {
 pub struct WeakClient(Weak<Open>);
 
 impl WeakClient {
-    /// The client, if somebody has it still.
+    /// Returns the client, if it still exists.
     ///
     /// # Errors
     /// [`ErrorKind::Closed`].
@@ -62,16 +62,16 @@ pub(crate) struct Inner {
     pub(crate) home: Arc<Home>,
     /// Present until it is closed.
     share: Mutex<Option<Share>>,
-    /// The runtime that ends because this was its last client, until somebody waits for that.
+    /// The runtime that ends because this was its last client, until a thread waits for its end.
     pub(crate) ending: Mutex<Option<Arc<Runtime>>>,
-    /// Whether it was closed completely. Who closes it has the lock, so that another one waits for that, or goes on if the
+    /// Whether the client was closed completely. The closing task holds the lock: another one waits for it, or continues if the
     /// first gave up.
     is_ended: AsyncMutex<bool>,
     /// Where its callbacks wait if it has a queue; otherwise it has a dispatcher.
     pub(crate) lane: Option<Arc<Lane>>,
     /// Made when the first callback is to be called.
     pub(crate) dispatcher: OnceLock<Dispatcher>,
-    /// Who makes the dispatcher has the lock.
+    /// Lock of the thread that starts the dispatcher.
     pub(crate) starting: Mutex<()>,
 }
 
@@ -84,18 +84,17 @@ impl Drop for Open {
 }
 
 impl Client {
-    /// A client that is not connected yet, but whose operations can be submitted: the first one is
-    /// [`connect`](Self::connect).
+    /// Creates a client that is not connected yet, but accepts operations: the first one is [`connect`](Self::connect).
     ///
     /// # Errors
-    /// [`ErrorKind::Internal`]: the system gives no thread or no event queue.
+    /// [`ErrorKind::Internal`]: the system provides no thread or no event queue.
     pub fn new(settings: Settings) -> Result<Self, Error> {
         let share = Share::take()?;
         let home = Arc::new(Home::new(&share.runtime));
         Ok(Self::make(settings, share, home, None))
     }
 
-    /// A client whose callbacks wait in a lane until somebody runs them.
+    /// Creates a client whose callbacks wait in a lane until a thread runs them.
     pub(crate) fn with_lane(
         settings: Settings,
         lanes: &Arc<Lanes>,
@@ -126,10 +125,10 @@ impl Client {
         }
     }
 
-    /// Connects, and waits until the broker has accepted that; to be called once.
+    /// Connects, and waits until the broker has accepted the connection. Call this once.
     ///
     /// # Errors
-    /// As [`statestore::Client::connect`]; the client is closed then.
+    /// The errors of [`statestore::Client::connect`]; the client is closed then.
     pub fn connect(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
         let inner = self.usable().cloned();
         async move {
@@ -160,7 +159,7 @@ impl Client {
         }
     }
 
-    /// The client proper, for all that does not wait.
+    /// Returns the core client, for calls that do not wait.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`], [`ErrorKind::Closed`], or [`ErrorKind::Internal`] after a panic.
@@ -169,7 +168,7 @@ impl Client {
         self.known()
     }
 
-    /// The client proper, also after it was closed, for what it knows then: its id, its state, its counters.
+    /// Returns the core client, also after it was closed: its id, state and counters remain available.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`]; [`ErrorKind::Closed`] if it was never connected.
@@ -180,7 +179,7 @@ impl Client {
         })
     }
 
-    /// Why its connection is over, once that is so.
+    /// Returns why the connection ended, once it has.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -196,7 +195,7 @@ impl Client {
         )
     }
 
-    /// What it is, unless this is a forked child.
+    /// Returns the shared state, unless this is a forked child.
     pub(crate) fn inner(&self) -> Result<&Arc<Inner>, Error> {
         self.open.inner.get()
     }
@@ -209,7 +208,7 @@ impl Client {
         Ok(inner)
     }
 
-    /// The client, also while operations under way are finished before it closes.
+    /// Returns the client, also while it finishes the operations under way before it closes.
     pub(crate) fn running(&self) -> Result<&Arc<Inner>, Error> {
         let inner = self.open.inner.get()?;
         inner.check()?;
@@ -219,7 +218,7 @@ impl Client {
         Ok(inner)
     }
 
-    /// Whether it was closed, here or by [`close`](Self::close) of a clone. The connection may have ended before for
+    /// Returns whether it was closed, here or by [`close`](Self::close) of a clone. The connection may have ended before for
     /// another reason: see [`statestore::Client::state`].
     ///
     /// # Errors
@@ -228,7 +227,7 @@ impl Client {
         Ok(self.open.inner.get()?.home.is_closed())
     }
 
-    /// The same client, without keeping it open.
+    /// Returns a reference to the same client that does not keep it open.
     pub fn downgrade(&self) -> WeakClient {
         WeakClient(Arc::downgrade(&self.open))
     }
@@ -240,20 +239,19 @@ impl Client {
         }
     }
 
-    /// Begins an operation, whose result becomes an item of a mailbox, made by `complete`.
+    /// Begins an operation. `complete` turns its result into an item of a mailbox.
     ///
-    /// It goes on by itself on the runtime's thread, where `complete` is called as well (or on that of a canceller); both
-    /// must not block. Operations begin in the order in which they are submitted. So this thread, which may be an event
-    /// loop or hold the lock of an interpreter, spends no time on the request.
+    /// The operation runs on the runtime's thread, and so does `complete` (or on the thread that cancels); both must not block.
+    /// Operations begin in the order of submission. This thread, which may be an event loop or hold an interpreter lock, spends
+    /// no time on the request.
     ///
-    /// The operation ends exactly once, however it ends: with what the future brought, or with [`ErrorKind::Cancelled`],
-    /// [`ErrorKind::Closed`] (the client was closed, or the runtime is gone) or [`ErrorKind::Internal`] (it panicked, and
-    /// the client is unusable). `action` says what is tried, for these errors.
+    /// The operation ends exactly once: with the result of the future, or with one of these errors, in which `action` describes
+    /// the attempt: [`ErrorKind::Cancelled`]; [`ErrorKind::Closed`] (the client was closed, or the runtime is gone);
+    /// [`ErrorKind::Internal`] (it panicked, and the client is unusable).
     ///
     /// # Errors
-    /// The operation did not begin, and nothing will be posted: [`ErrorKind::Forked`], [`ErrorKind::Closed`],
-    /// [`ErrorKind::Internal`]; [`ErrorKind::QueueFull`] when there are 262,144 operations that are under way or whose
-    /// results nobody took.
+    /// The operation did not begin and posts nothing: [`ErrorKind::Forked`], [`ErrorKind::Closed`], [`ErrorKind::Internal`];
+    /// [`ErrorKind::QueueFull`] if 262,144 operations are under way or have an untaken result.
     pub fn submit<T, M>(
         &self,
         action: impl Into<Action>,
@@ -269,11 +267,10 @@ impl Client {
         self.submit_as(kind, name, future, mailbox, complete)
     }
 
-    /// [`submit`](Self::submit) for what waits for an event, which may take any time to come: nothing to be
-    /// [drained](Self::drain).
+    /// Submits a wait for an event without a time limit, which [draining](Self::drain) does not wait for.
     ///
     /// # Errors
-    /// As [`submit`](Self::submit).
+    /// The errors of [`submit`](Self::submit).
     pub fn submit_event<T, M>(
         &self,
         action: &'static str,
@@ -339,8 +336,8 @@ impl Client {
         .map_err(Stopped::from)
     }
 
-    /// Ends the [waits](Self::wait) of all threads that wait with this client at this moment: with [`ErrorKind::Cancelled`], and
-    /// what is known of the outcome.
+    /// Interrupts all threads that [wait](Self::wait) with this client now. They return [`ErrorKind::Cancelled`], with the
+    /// outcome if it is known.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -349,7 +346,7 @@ impl Client {
         Ok(())
     }
 
-    /// [`wait`](Self::wait), also after a panic.
+    /// Waits like [`wait`](Self::wait), also after a panic.
     pub(crate) fn wait_for_end<T: Send>(
         &self,
         action: &'static str,
@@ -386,7 +383,7 @@ impl Client {
                 Err(cause::lacking(action, reason).into())
             });
         }
-        // Timers and tasks are those of the runtime, also when what is waited for is dropped.
+        // Timers and tasks belong to the runtime, even when the future is dropped.
         let _guard = inner.home.runtime.enter();
         let waited = catch_unwind(AssertUnwindSafe(|| {
             blocking::wait(&inner.home, action, awaited, wait)
@@ -394,7 +391,7 @@ impl Client {
         if let Ok(waited) = waited {
             return waited;
         }
-        // Nothing more is to be learned of it than that it panicked.
+        // A second panic adds no information.
         let _ = catch_unwind(AssertUnwindSafe(|| awaited.end()));
         Err(match inner.home.panicked() {
             Cause::Closed => closed().into(),
@@ -402,7 +399,7 @@ impl Client {
         })
     }
 
-    /// The right to one more thing that brings items to a mailbox.
+    /// Takes a permit for one more producer of items.
     pub(crate) fn permit(&self, action: &str) -> Result<Permit, Error> {
         self.usable()?.home.admission.permit(action)
     }
@@ -417,12 +414,12 @@ impl Inner {
         Ok(())
     }
 
-    /// Keeps the client proper, which was connected just now; gives it back, to be closed, if this was closed meanwhile.
-    /// `core` is called at the last moment.
+    /// Stores the newly connected core client. Returns it for closing if this client was closed meanwhile. `core` is called at
+    /// the last moment.
     fn keep(&self, core: impl FnOnce() -> statestore::Client) -> Option<&statestore::Client> {
-        // Whoever took the settings is the only one to come here.
+        // Only the thread that took the settings comes here.
         let core = self.core.get_or_init(core);
-        // In this order: who closes this tells so first and looks for the client proper then, so that one of both sees the other.
+        // The order matters: closing sets the flag first and looks for the core client then, so that one side sees the other.
         fence(Ordering::SeqCst);
         self.home.is_closed().then_some(core)
     }
@@ -433,7 +430,7 @@ impl Inner {
         fence(Ordering::SeqCst);
         let mut is_ended = self.is_ended.lock().await;
         if *is_ended {
-            // Its runtime may be gone.
+            // The runtime may be gone.
             return;
         }
         if let Some(core) = self.core.get() {
@@ -482,7 +479,7 @@ mod tests {
     fn what_is_connected_while_it_is_closed_is_given_back() {
         let server = RunningServer::start(Config::in_memory()).unwrap();
         let settings = || Settings::from_url(&server.url()).unwrap();
-        // It keeps the runtime.
+        // This client keeps the runtime alive.
         let keeper = Client::new(settings()).unwrap();
         let connect = async { Ok(statestore::Client::connect(settings()).await?) };
         let core = keeper.wait("connecting", connect, Wait::default()).unwrap();

@@ -45,9 +45,8 @@ impl Inner {
 }
 
 impl Client {
-    /// Ready when every operation that answers end has ended, and no thread waits for such a one: nothing would be cut off by closing
-    /// now. Who waits for an event, as for an observation, a lock that others have or its loss, is not waited for. What is begun
-    /// meanwhile is.
+    /// Waits until every request has ended and no thread waits for one: closing then cuts nothing off. Requests that begin
+    /// meanwhile count. Waits for events do not count, such as observations, or locks of other holders.
     pub fn drain(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
         let home = self.usable().map(|inner| Arc::clone(&inner.home));
         async move {
@@ -56,11 +55,11 @@ impl Client {
         }
     }
 
-    /// Closes the connection, ends all operations that are under way, and stops the runtime if no other client is left.
-    /// Closing again does nothing.
+    /// Closes the connection, ends all operations that are under way, and stops the runtime if no other client is left. Closing
+    /// again does nothing.
     ///
-    /// This may be submitted from a callback; nothing waits for the callbacks. Dropping the future, even before it was polled, lets
-    /// closing go on in the background.
+    /// A callback may submit this, because closing does not wait for the callbacks. Dropping the future, even an unpolled one,
+    /// lets closing continue in the background.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -68,8 +67,9 @@ impl Client {
         self.finish_async(Duration::ZERO)
     }
 
-    /// [`close_async`](Self::close_async), after the operations under way were finished: for `timeout` at most and only while there
-    /// is a connection. New ones are refused meanwhile. Dropping the future ends that and closes the client in the background.
+    /// Closes like [`close_async`](Self::close_async), after finishing the operations under way. It finishes them for `timeout`
+    /// at most, and only while there is a connection; new ones are refused meanwhile. Dropping the future ends the wait and
+    /// closes the client in the background.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -90,9 +90,8 @@ impl Client {
         }
     }
 
-    /// Begins to close, as an operation: [`submit`](Self::submit) with [`finish_async`](Self::finish_async), except that it does
-    /// not fail because somebody else closes the client at the same time, nor because it is unusable after a panic, nor because
-    /// too many operations are under way.
+    /// Begins closing as an operation: [`submit`](Self::submit) with [`finish_async`](Self::finish_async). It succeeds even if
+    /// another thread closes the client at the same time, after a panic, and with too many operations under way.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`]; [`ErrorKind::Closed`] if it is closed already.
@@ -106,18 +105,19 @@ impl Client {
         let permit = home.admission.permit_to_end()?;
         let (close, mailbox) = (self.finish_async(timeout), Arc::clone(mailbox));
         let complete = |result| complete(Self::or_closed(result));
-        // Finishing the operations under way does not wait for itself.
+        // The operations to finish do not include this one.
         Ok(Operation::begin(home, Kind::Event, |reason| {
             let body = operation::body_of_end(CLOSING, close, mailbox, complete, permit, reason);
             Some(body)
         }))
     }
 
-    /// [`submit`](Self::submit) for what everything that is held has one of, as giving a lock back and noticing its loss: it does not
-    /// fail because too many operations are under way. If it is cancelled, its outcome is unknown, since it goes on in the background.
+    /// Submits an operation without the limit on operations under way, for operations that exist at most once per object.
+    /// Examples are releasing a lock and noticing its loss. If it is cancelled, its outcome is unknown, since it continues in
+    /// the background.
     ///
     /// # Errors
-    /// As [`submit`](Self::submit), but for [`ErrorKind::QueueFull`].
+    /// The errors of [`submit`](Self::submit), except [`ErrorKind::QueueFull`].
     pub fn submit_return<T: Send + 'static, M: Send + 'static>(
         &self,
         action: impl Into<Action>,
@@ -135,7 +135,7 @@ impl Client {
         }))
     }
 
-    /// What [`close_async`](Self::close_async) brings as an operation: that somebody else closed the client is no failure.
+    /// Converts the result of [`close_async`](Self::close_async) as an operation: a client that another thread closed is no failure.
     ///
     /// # Errors
     /// Any other than [`ErrorKind::Closed`].
@@ -150,7 +150,7 @@ impl Client {
     /// a connection. Then the client is to be [closed](Self::close); it is closed in the background if the wait is interrupted.
     ///
     /// # Errors
-    /// As [`close`](Self::close).
+    /// The errors of [`close`](Self::close).
     pub fn finish(&self, timeout: Duration, mut wait: Wait<'_>) -> Result<(), Stopped> {
         self.check_may_close()?;
         let inner = Arc::clone(self.inner()?);
@@ -163,7 +163,8 @@ impl Client {
         }
     }
 
-    /// The client, if it takes operations of this kind: the loss of a lock is also noticed while requests under way are finished.
+    /// Returns the client, if it accepts operations of this kind. A wait for the loss of a lock is accepted even while requests
+    /// are being finished.
     pub(crate) fn admitting(&self, kind: Kind) -> Result<&Arc<Inner>, Error> {
         match kind {
             Kind::Event => self.running(),
@@ -171,7 +172,7 @@ impl Client {
         }
     }
 
-    /// Refuses to close on the thread whose callbacks closing waits for.
+    /// Rejects closing on the thread that runs the callbacks, because closing waits for them.
     fn check_may_close(&self) -> Result<(), Error> {
         if self.is_in_callback() {
             let reason = "a callback of the client cannot wait for the callbacks; close it from another thread";
@@ -180,7 +181,7 @@ impl Client {
         Ok(())
     }
 
-    /// Waits for what is under way, and runs meanwhile the callbacks that wait in its lane.
+    /// Waits for the operations under way, and meanwhile runs the callbacks that wait in its lane.
     fn finish_or_stop(
         &self,
         inner: &Arc<Inner>,
@@ -201,7 +202,7 @@ impl Client {
                 })
             };
             let wait_here = Wait {
-                // This thread is none of those that are waited for.
+                // Closing does not wait for this thread.
                 for_event: true,
                 ..wait.again()
             };
@@ -215,12 +216,12 @@ impl Client {
         }
     }
 
-    /// Closes it, and waits until the last callback has returned and the threads have ended. What waits in its
-    /// [queue](crate::Queue) is run here. If that is given up, closing goes on by itself.
+    /// Closes the client, and waits until the last callback has returned and the threads have ended. Callbacks that wait in its
+    /// [queue](crate::Queue) run here. If the wait ends early, closing continues in the background.
     ///
     /// # Errors
-    /// [`ErrorKind::Forked`]; [`ErrorKind::WrongThread`] in a callback of this client, or of one with the same queue, where
-    /// nothing happens then.
+    /// [`ErrorKind::Forked`]; [`ErrorKind::WrongThread`] in a callback of this client, or of one with the same queue: nothing
+    /// happens in this case.
     pub fn close(&self, wait: Wait<'_>) -> Result<(), Stopped> {
         self.check_may_close()?;
         let inner = Arc::clone(self.inner()?);
@@ -258,7 +259,7 @@ impl Client {
         Ok(())
     }
 
-    /// Runs what is left in its lane, until nothing can come any more.
+    /// Runs the remaining callbacks in its lane, until no more can arrive.
     fn finish_lane(&self, lane: &Lane, wait: &mut Wait<'_>) -> Result<(), Stopped> {
         while !lane.is_over() {
             let turn = lane.lanes().turn(wait.deadline);
@@ -272,10 +273,10 @@ impl Client {
         Ok(())
     }
 
-    /// As [`close`](Self::close), giving up at a deadline; what was begun goes on in the background then.
+    /// Closes the client like [`close`](Self::close), until a deadline; closing then continues in the background.
     ///
     /// # Errors
-    /// As [`close`](Self::close), and [`Stopped::TimedOut`].
+    /// The errors of [`close`](Self::close), and [`Stopped::TimedOut`].
     pub fn close_within(&self, deadline: Instant) -> Result<(), Stopped> {
         self.close(Wait {
             deadline: Some(deadline),

@@ -20,11 +20,12 @@ pub type Job = Box<dyn FnOnce() + Send>;
 const BATCH: usize = 1024;
 
 thread_local! {
-    /// Whose thread this is, by its address. Unlike the handle of a thread it needs no memory, and is there to the end.
+    /// Address that identifies the dispatcher of this thread. Unlike the handle of a thread, it needs no memory and remains
+    /// valid to the end.
     static RUNS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Runs jobs one after the other, on a thread of its own, until it was told to stop and everything is done that was begun.
+/// A thread that runs jobs one after the other, until it is stopped and every begun operation has finished.
 pub(crate) struct Dispatcher {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -64,7 +65,7 @@ impl Dispatcher {
         });
         let mine = Arc::clone(&shared);
         let thread = thread::spawn("statestore-calls", move || mine.run())?;
-        // Nobody has the mailbox yet, so nothing rings before the bell has its thread.
+        // The mailbox is not shared yet, so no item rings before the bell has its thread.
         let _ = shared.bell.0.set(thread.thread().clone());
         let idle: Arc<dyn Idle> = Arc::clone(&shared) as _;
         shared.home.admission.on_idle(Some(idle));
@@ -79,7 +80,7 @@ impl Dispatcher {
         &self.shared.mailbox
     }
 
-    /// Whether this is its thread.
+    /// Returns whether the current thread is the thread of the dispatcher.
     pub(crate) fn is_current(&self) -> bool {
         RUNS.get() == self.shared.address()
     }
@@ -90,7 +91,7 @@ impl Dispatcher {
         self.shared.bell.ring();
     }
 
-    /// Ready when its last job has returned; never on its own thread.
+    /// Waits until its last job has returned; never ready on its own thread.
     pub(crate) async fn ended(&self) {
         let mut has_ended = self.shared.has_ended.subscribe();
         // The sender lives as long as `self`.
@@ -103,14 +104,14 @@ impl Dispatcher {
         if let Some(thread) = thread.take()
             && self.process.is_here()
         {
-            // Its jobs are caught when they panic.
+            // The thread catches panics of its jobs.
             let _ = thread.join();
         }
     }
 }
 
 impl Shared {
-    /// What tells it from others.
+    /// Returns an address that identifies this value.
     fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }

@@ -1,4 +1,4 @@
-//! What can go wrong in a binding: all that can in a client, and what only a foreign language can do wrong.
+//! Errors of a binding: all errors of a client, and errors that occur only in a foreign language.
 use statestore::{ErrorKind as ClientKind, Outcome, ReasonCode};
 use std::error::Error as StdError;
 use std::fmt;
@@ -11,8 +11,8 @@ macro_rules! kinds {
         own { $($(#[$meta:meta])* $own:ident = $code:literal,)+ }
         client { $($client:ident)+ }
     ) => {
-        /// What kind of failure an [`Error`] is: a kind of [`statestore::ErrorKind`], or one that only bindings know. The
-        /// names and numbers are the same in every language (`tests/vectors/error_kinds.json`) and are never used twice.
+        /// The kind of an [`Error`]: a kind of [`statestore::ErrorKind`], or one that only bindings have. The names and numbers
+        /// are the same in every language (`tests/vectors/error_kinds.json`) and are never reused.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         #[repr(u16)]
@@ -25,7 +25,7 @@ macro_rules! kinds {
             /// All kinds, first those that only bindings know.
             pub const ALL: &[Self] = &[$(Self::$own,)+ $(Self::$client,)+];
 
-            /// Whether the same call may succeed later without anything being changed by hand.
+            /// Returns whether the same call may succeed later without manual changes.
             pub const fn is_retryable(self) -> bool {
                 match self {
                     $(Self::$own)|+ => false,
@@ -71,14 +71,14 @@ kinds! {
 }
 
 impl ErrorKind {
-    /// Its number.
+    /// Returns the number of the kind.
     pub const fn code(self) -> u16 {
         self as u16
     }
 }
 
-/// Why an operation has no result: an error of the client, or one of the binding. It says as much as
-/// [`statestore::Error`] does.
+/// The reason why an operation has no result: an error of the client, or one of the binding. It has the same details as
+/// [`statestore::Error`].
 #[derive(Clone)]
 pub struct Error(Origin);
 
@@ -91,14 +91,14 @@ enum Origin {
 struct Own {
     kind: ErrorKind,
     outcome: Outcome,
-    /// What was tried, on what.
+    /// Attempted action and its object.
     action: String,
     /// Why it failed.
     reason: String,
 }
 
 impl Error {
-    /// An error of a binding. `action` is what was tried and on what, `reason` why it failed.
+    /// Creates an error of a binding. `action` is the attempted action with its object, `reason` why it failed.
     pub fn new(
         kind: ErrorKind,
         outcome: Outcome,
@@ -113,7 +113,7 @@ impl Error {
         })))
     }
 
-    /// What kind of failure it is.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         match &self.0 {
             Origin::Client(error) => error.kind().into(),
@@ -121,7 +121,7 @@ impl Error {
         }
     }
 
-    /// Whether the operation may have happened nevertheless.
+    /// Returns whether the operation may have taken effect despite the error.
     pub fn outcome(&self) -> Outcome {
         match &self.0 {
             Origin::Client(error) => error.outcome(),
@@ -129,7 +129,7 @@ impl Error {
         }
     }
 
-    /// As [`statestore::Error::is_retryable`].
+    /// Returns whether a retry may succeed, like [`statestore::Error::is_retryable`].
     pub fn is_retryable(&self) -> bool {
         match &self.0 {
             Origin::Client(error) => error.is_retryable(),
@@ -137,7 +137,7 @@ impl Error {
         }
     }
 
-    /// As [`statestore::Error::operation`].
+    /// Returns the position of the refused operation, like [`statestore::Error::operation`].
     pub fn operation(&self) -> Option<usize> {
         match &self.0 {
             Origin::Client(error) => error.operation(),
@@ -160,7 +160,7 @@ impl Error {
         None
     }
 
-    /// The reason code of the MQTT packet that brought the failure, if one did.
+    /// Returns the reason code of the MQTT packet that reported the failure, if there is one.
     pub fn mqtt_reason(&self) -> Option<ReasonCode> {
         match &self.0 {
             Origin::Client(error) => error.mqtt_reason(),

@@ -7,19 +7,20 @@ use std::pin::pin;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// What can go on. Each time it can, it is [scheduled](Executor::schedule) anew.
+/// A task that can make progress. It is [scheduled](Executor::schedule) again each time that it can.
 pub(crate) trait Resume: fmt::Debug + Send + Sync {
-    /// Goes on, on the thread that drives the runtime.
+    /// Makes progress, on the thread that drives the runtime.
     fn resume(self: Arc<Self>);
 
-    /// Never goes on, because the runtime has ended.
+    /// Ends the task without progress, because the runtime has ended.
     fn abandon(self: Arc<Self>);
 }
 
-/// A future whose output goes elsewhere, so that the code that waits is there once for all of them.
+/// A future that stores its output itself, so that the waiting code is compiled only once for all types.
 pub(crate) type Poller<'a> = dyn FnMut(&mut Context<'_>) -> Poll<()> + 'a;
 
-/// The operations that can go on. One task of the runtime takes them all in one go, which is cheaper than a task for each.
+/// The operations that can make progress. One task of the runtime runs them all in a batch, which is cheaper than a task for
+/// each.
 #[derive(Debug, Default)]
 pub(crate) struct Executor {
     ready: Mutex<Ready>,
@@ -30,7 +31,7 @@ struct Ready {
     tasks: Vec<Arc<dyn Resume>>,
     /// Present while the executor sleeps.
     waker: Option<Waker>,
-    /// Who runs it is to leave the runtime to another one.
+    /// Whether the running thread is to leave the runtime to another one.
     is_asked: bool,
     is_stopping: bool,
     has_ended: bool,
@@ -39,14 +40,14 @@ struct Ready {
 /// Why the executor runs no longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Leave {
-    /// Another thread is to go on.
+    /// Another thread asked to continue.
     Asked,
-    /// It was stopped.
+    /// The executor was stopped.
     Stopped,
 }
 
 impl Executor {
-    /// Lets a task go on. After the end of the runtime it is abandoned instead.
+    /// Schedules a task to make progress. After the end of the runtime, the task is abandoned instead.
     pub(crate) fn schedule(&self, task: Arc<dyn Resume>) {
         let waker = {
             let mut ready = self.ready();
@@ -71,17 +72,17 @@ impl Executor {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// Whether it was told to stop.
+    /// Returns whether the executor was stopped.
     pub(crate) fn is_stopping(&self) -> bool {
         self.ready().is_stopping
     }
 
-    /// Whether it runs nothing any more.
+    /// Returns whether the executor has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.ready().has_ended
     }
 
-    /// Lets [`run`](Self::run) return, so that another thread can go on with it.
+    /// Lets [`run`](Self::run) return, so that another thread can continue.
     pub(crate) fn ask(&self) {
         let waker = {
             let mut ready = self.ready();
@@ -91,7 +92,7 @@ impl Executor {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// Says who is to be woken while nobody runs it; whether there is something to do already.
+    /// Sets the waker for the time in which no thread runs the executor. Returns whether it has work already.
     pub(crate) fn rest(&self, waker: Waker) -> bool {
         let mut ready = self.ready();
         let is_busy = ready.is_stopping || !ready.tasks.is_empty();
@@ -106,7 +107,7 @@ impl Executor {
         poll_fn(|context| {
             {
                 let mut ready = self.ready();
-                // What could go on when it was stopped has its turn before.
+                // Tasks that were ready at the stop run before it ends.
                 if ready.is_stopping && (is_last || ready.tasks.is_empty()) {
                     return Poll::Ready(Leave::Stopped);
                 }
@@ -124,14 +125,14 @@ impl Executor {
                 std::mem::swap(&mut ready.tasks, &mut tasks);
             }
             batch::run(|| tasks.drain(..).for_each(Resume::resume));
-            // Others first: what came meanwhile is the next batch.
+            // Other tasks first: tasks that became ready meanwhile are the next batch.
             context.waker().wake_by_ref();
             Poll::Pending
         })
         .await
     }
 
-    /// Runs tasks until `poll` is ready, which this gives then, or until another thread is to go on.
+    /// Runs tasks until `poll` is ready, whose result it returns, or until another thread is to continue.
     pub(crate) async fn run_until(&self, poll: &mut Poller<'_>) -> Poll<()> {
         let mut leave = pin!(self.run());
         poll_fn(|context| {
@@ -143,7 +144,7 @@ impl Executor {
         .await
     }
 
-    /// Abandons what is left, after the runtime has ended.
+    /// Abandons the remaining tasks, after the runtime has ended.
     pub(crate) fn end(&self) {
         let tasks = {
             let mut ready = self.ready();

@@ -1,4 +1,4 @@
-//! Things that happen one after the other, to be waited for, looked for, or told.
+//! A stream of events that can be awaited, polled, or delivered to a callback.
 use crate::alarm::{Alarm, Place, ReadyHook};
 use crate::client::Client;
 use crate::error::{Error, ErrorKind};
@@ -19,17 +19,17 @@ pub(crate) trait Source<T>: Send {
     /// Takes the next item.
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<T>>;
 
-    /// Ready as soon as that would be; takes nothing.
+    /// Polls like `poll_next`, but takes nothing.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()>;
 }
 
-/// What gives the items of a source one after the other.
+/// A function that polls the next item of a source.
 pub(crate) type Poller<T> = Box<dyn FnMut(&mut Context<'_>) -> Poll<Option<T>> + Send>;
 
-/// A source that can only be taken from: what was looked at is kept.
+/// A source that offers only taking: an item that was checked for is kept.
 struct Peeking<T> {
     poll: Poller<T>,
-    /// Ready if it was looked at and not taken.
+    /// Ready if an item, or the end, was checked for and not taken yet.
     peeked: Poll<Option<T>>,
 }
 
@@ -52,7 +52,7 @@ impl<T: Send> Source<T> for Peeking<T> {
     }
 }
 
-/// A bounded stream of what happened: observations of a key, states of a connection, holders of a lease.
+/// A bounded stream of events: observations of a key, states of a connection, holders of a lease.
 ///
 /// Clones share it, and each item goes to one of them. Dropping the last ends it at its origin.
 pub struct Feed<T> {
@@ -69,10 +69,10 @@ struct Inner<T> {
 struct Items<T> {
     /// `None` once it was stopped.
     source: Option<Box<dyn Source<T>>>,
-    /// What the source gave and nobody has taken yet, the oldest in front. Who takes gets that one, so that nothing is lost and
-    /// nothing comes behind something newer, whichever offers are dropped.
+    /// Items from the source that were not taken yet, oldest first. Taking always removes the oldest. So no item is lost or
+    /// delivered after a newer one, whichever offers are dropped.
     held: VecDeque<T>,
-    /// Offers under way, each of which is to find an item there.
+    /// Offers under way, each with a right to one item.
     offers: usize,
 }
 
@@ -113,14 +113,15 @@ impl<T> Items<T> {
     }
 }
 
-/// An item of a feed that waits to be taken. Who drops this without [taking](Self::take) it leaves it to the others.
+/// An item of a feed that waits to be taken. Dropping it without [taking](Self::take) the item leaves the item to other
+/// consumers.
 pub struct Offer<T> {
     inner: Arc<Inner<T>>,
     is_over: bool,
 }
 
 impl<T> Offer<T> {
-    /// The oldest item that nobody has taken; `None` if the feed has ended and others were faster.
+    /// Returns the oldest untaken item; `None` if the feed has ended and other consumers were faster.
     pub fn take(mut self) -> Option<T> {
         self.is_over = true;
         let item = {
@@ -146,7 +147,7 @@ impl<T> Drop for Offer<T> {
             if items.source.is_some() {
                 None
             } else {
-                // After a stop there is nothing but what was promised.
+                // After a stop, only promised items are left.
                 let kept = items.offers.min(items.held.len());
                 Some(items.held.split_off(kept))
             }
@@ -167,17 +168,17 @@ impl<T> fmt::Debug for Offer<T> {
 pub struct End(Arc<OnceLock<(LostReason, Option<Error>)>>);
 
 impl End {
-    /// Why there will be no further item; `None` while there may be one.
+    /// Returns why there will be no further item; `None` while there may be one.
     pub fn lost_reason(&self) -> Option<LostReason> {
         self.0.get().map(|(lost_reason, _)| *lost_reason)
     }
 
-    /// What ended it, in detail; `None` while it goes on, and if the client was closed or the feed was stopped.
+    /// Returns the error that ended the feed. `None` while it continues, and if the client was closed or the feed was stopped.
     pub fn error(&self) -> Option<Error> {
         self.0.get()?.1.clone()
     }
 
-    /// It ended like this, unless it did before.
+    /// Records the end of the feed, unless an end was recorded before.
     pub(crate) fn set(&self, lost_reason: Option<LostReason>, error: Option<Error>) {
         let lost_reason = lost_reason.unwrap_or(LostReason::Closed);
         self.0.get_or_init(|| (lost_reason, error));
@@ -195,7 +196,7 @@ impl<T> Inner<T> {
         next
     }
 
-    /// Takes the next item, until it is known whether somebody wants it.
+    /// Polls the next item, and keeps it until the offer is taken or dropped.
     fn offer(self: &Arc<Self>) -> Poll<Option<Offer<T>>> {
         let waker = Waker::from(Arc::clone(&self.alarm));
         let offered = lock(&self.items).poll_offer(&mut Context::from_waker(&waker));
@@ -210,7 +211,7 @@ impl<T> Inner<T> {
         })
     }
 
-    /// Whether there is one.
+    /// Returns whether an item is ready.
     fn ready(&self) -> Poll<()> {
         let waker = Waker::from(Arc::clone(&self.alarm));
         lock(&self.items).poll_ready(&mut Context::from_waker(&waker))
@@ -265,7 +266,7 @@ impl<T, L> Drop for Waiting<T, L> {
 }
 
 impl<T: Send + 'static> Feed<T> {
-    /// A feed of what an operation of its own sends, two items ahead at most.
+    /// Creates a feed of the items that a dedicated operation sends, at most two items ahead.
     pub(crate) fn pumped<P>(
         client: &Client,
         action: &'static str,
@@ -279,7 +280,7 @@ impl<T: Send + 'static> Feed<T> {
         Ok(Self::new(client.clone(), Self::peeking(source), end))
     }
 
-    /// The source of such a feed. It ends with the operation, which ends with the client.
+    /// Returns the source of a feed with a dedicated operation. It ends with the operation, which ends with the client.
     pub(crate) fn pump<P>(
         client: &Client,
         action: &'static str,
@@ -308,7 +309,7 @@ impl<T: Send + 'static> Feed<T> {
         }))
     }
 
-    /// The source of items that `poll` takes.
+    /// Returns the source of items that `poll` takes.
     pub(crate) fn peeking(poll: Poller<T>) -> Box<dyn Source<T>> {
         Box::new(Peeking {
             poll,
@@ -316,7 +317,7 @@ impl<T: Send + 'static> Feed<T> {
         })
     }
 
-    /// A feed whose source says how it ends before it does, unless the client was closed.
+    /// Creates a feed. Its source sets `end` before it ends, unless the client was closed.
     pub(crate) fn new(client: Client, source: Box<dyn Source<T>>, end: End) -> Self {
         Self {
             inner: OfProcess::new(Arc::new(Inner {
@@ -332,13 +333,13 @@ impl<T: Send + 'static> Feed<T> {
         }
     }
 
-    /// The next item; `None` when there will be none any more. Any number of threads may wait.
+    /// Waits for the next item; returns `None` at the end. Any number of threads may wait.
     pub fn next(&self) -> impl Future<Output = Result<Option<T>, Error>> + Send + 'static + use<T> {
         let inner = self.inner.get().cloned();
         async move { Ok(Waiting::new(inner?, |inner| inner.next()).await) }
     }
 
-    /// As [`next`](Self::next), for who may learn too late that nobody wants the item any more.
+    /// Waits like [`next`](Self::next), for a consumer that may learn too late that the item is no longer wanted.
     pub fn next_offer(
         &self,
     ) -> impl Future<Output = Result<Option<Offer<T>>, Error>> + Send + 'static + use<T> {
@@ -346,8 +347,8 @@ impl<T: Send + 'static> Feed<T> {
         async move { Ok(Waiting::new(inner?, Inner::offer).await) }
     }
 
-    /// Ready as soon as [`try_next`](Self::try_next) has something, and takes nothing. Who waits so, and takes what there
-    /// is in one go with noticing it, loses nothing by giving up; another one may have been faster.
+    /// Waits until [`try_next`](Self::try_next) has an item, and takes none. A consumer that wakes up and takes the items in
+    /// one step loses nothing by giving up; another consumer may have been faster.
     pub fn ready(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<T> {
         let inner = self.inner.get().cloned();
         async move {
@@ -356,7 +357,7 @@ impl<T: Send + 'static> Feed<T> {
         }
     }
 
-    /// The next item if there is one now: ready with `None` at the end, pending if nothing happened yet.
+    /// Returns the next item without waiting: ready with `None` at the end, pending if there is no item yet.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -364,8 +365,8 @@ impl<T: Send + 'static> Feed<T> {
         Ok(self.inner.get()?.next())
     }
 
-    /// Has a hook called, on the runtime's thread, whenever something may have happened since [`try_next`](Self::try_next)
-    /// found nothing, and at the end. It must be quick. It is called once right away.
+    /// Sets a hook that is called on the runtime's thread. It is called whenever an item may have arrived since
+    /// [`try_next`](Self::try_next) found none, and at the end. It must be quick. It is also called once right away.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`]; [`ErrorKind::InvalidArgument`] while there is another hook, as that of a
@@ -387,7 +388,7 @@ impl<T: Send + 'static> Feed<T> {
         Ok(())
     }
 
-    /// Calls no hook any more.
+    /// Removes the hook.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -397,7 +398,7 @@ impl<T: Send + 'static> Feed<T> {
         Ok(())
     }
 
-    /// Ends it for everybody: there is no further item, also for those who wait already.
+    /// Stops the feed for all consumers: no further item comes, even for those that wait already.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -405,7 +406,7 @@ impl<T: Send + 'static> Feed<T> {
         let inner = self.inner.get()?;
         let left = {
             let mut items = lock(&inner.items);
-            // What was promised before is still given.
+            // Promised items are still delivered.
             let kept = items.offers.min(items.held.len());
             (items.source.take(), items.held.split_off(kept))
         };
@@ -415,7 +416,7 @@ impl<T: Send + 'static> Feed<T> {
         Ok(())
     }
 
-    /// Why there will be no further item, once there was none.
+    /// Returns why there will be no further item, once there was none.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -423,7 +424,8 @@ impl<T: Send + 'static> Feed<T> {
         Ok(self.end()?.lost_reason())
     }
 
-    /// What ended it, in detail, once there was no further item; `None` if the client was closed or this was stopped.
+    /// Returns the error that ended the feed, once there is no further item. `None` if the client was closed or the feed was
+    /// stopped.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -431,7 +433,7 @@ impl<T: Send + 'static> Feed<T> {
         Ok(self.end()?.error())
     }
 
-    /// Both, to be asked when this may not be there any more.
+    /// Returns the handle of the end, for use when this feed may be gone.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -439,7 +441,7 @@ impl<T: Send + 'static> Feed<T> {
         Ok(&self.inner.get()?.end)
     }
 
-    /// The client it belongs to.
+    /// Returns the client of the feed.
     pub fn client(&self) -> &Client {
         &self.client
     }

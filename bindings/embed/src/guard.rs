@@ -1,4 +1,4 @@
-//! What is held: a lock, or the lead of an election.
+//! A held lease: a lock, or the leadership of an election.
 use crate::error::{Error, ErrorKind};
 use crate::process::OfProcess;
 use bytes::Bytes;
@@ -16,22 +16,22 @@ use tokio::time::{Instant, timeout_at};
 /// How work under a lease ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
-    /// It succeeded, and was to be under the lease as a whole.
+    /// The work succeeded, and needed the lease for its whole duration.
     Whole,
-    /// It succeeded, and may have given the lease back when it needed it no longer.
+    /// The work succeeded, and may have released the lease early.
     Done,
-    /// It failed. That is what counts: a loss is only logged.
+    /// The work failed. This failure counts: a loss of the lease is only logged.
     Failed,
 }
 
 impl Work {
-    /// That of a block of the foreign language, which gives back what it did not give back before.
+    /// Returns the outcome of a block of the foreign language, which releases the lease at its end unless it did before.
     pub fn of_block(has_failed: bool) -> Self {
         if has_failed { Self::Failed } else { Self::Done }
     }
 }
 
-/// Holds a lease, and knows when it does not hold it any more; see [`statestore::Guard`]. Clones share it.
+/// A held lease that reports its loss; see [`statestore::Guard`]. Clones share it.
 ///
 /// Dropping the last one gives the lease back in the background.
 #[derive(Debug)]
@@ -44,17 +44,18 @@ struct Inner {
     name: Bytes,
     holder: Holder,
     token: Hlc,
-    /// `None` once it was given back. Writes read it, giving back writes it, so that the lease stays until they are done.
+    /// `None` after the release. Writes take the read lock and a release the write lock, so that the lease stays until they are
+    /// done.
     holds: Arc<RwLock<Option<Holds>>>,
-    /// Calls under way that give it back.
+    /// Number of release calls under way.
     givers: AtomicUsize,
-    /// Present from when somebody begins to give it back: nobody uses it any more, even if that is given up. Why it was lost
-    /// before, or that it was given back.
+    /// Set as soon as a release begins: the lease cannot be used afterwards, even if the release is given up. Contains the
+    /// reason of an earlier loss, or that it was released.
     over: OnceLock<LostReason>,
 }
 
 impl Inner {
-    /// What is held, for looking at it.
+    /// Calls `look` with the held lease; `None` if it is released or being released.
     fn look<T>(&self, look: impl FnOnce(&CoreGuard) -> T) -> Option<T> {
         if self.over.get().is_some() {
             return None;
@@ -63,10 +64,9 @@ impl Inner {
         Some(look(holds.as_ref()?.guard()))
     }
 
-    /// What is held, for an action that giving it back has to wait for. The action begins with this call, so that giving back that
-    /// is called later waits for it.
+    /// Locks the lease for an action. The action begins with this call, so a later release waits for it.
     fn using(self: &Arc<Self>, action: &str) -> Result<Using, Error> {
-        // Only what gives it back keeps others out.
+        // Only a release takes the write lock.
         let holds = Arc::clone(&self.holds).try_read_owned();
         let holds = holds.map_err(|_| given_back(action))?;
         let is_over = self.over.get().is_some();
@@ -79,7 +79,7 @@ impl Inner {
         })
     }
 
-    /// Gives the lease back in the background if that was begun and given up, unless it is in use.
+    /// Releases the lease in the background if a release began and was given up, unless the lease is in use.
     fn settle(&self) {
         if self.over.get().is_some()
             && self.givers.load(Ordering::SeqCst) == 0
@@ -89,7 +89,7 @@ impl Inner {
         }
     }
 
-    /// What work under it ends with if it was lost before it was given back.
+    /// Returns the error for work under a lease that was lost before its release.
     fn loss_before(&self) -> Option<Error> {
         let lost_reason = *self.over.get()?;
         (lost_reason != LostReason::Released).then(|| {
@@ -98,8 +98,8 @@ impl Inner {
         })
     }
 
-    /// Takes the held lease as soon as no write uses it, with what is left of the time-out and the lease. From this call on the guard is
-    /// over: dropping the future gives the lease back in the background, even if it was never polled.
+    /// Takes the held lease as soon as no write uses it, and the time that is left of the time-out and the lease. From this call on the
+    /// guard is over: dropping the future, even an unpolled one, releases the lease in the background.
     fn take(
         self: &Arc<Self>,
         timeout: Option<Duration>,
@@ -133,14 +133,14 @@ impl Inner {
     }
 }
 
-/// Somebody uses what is held.
+/// A use of the held lease.
 struct Using {
     holds: OwnedRwLockReadGuard<Option<Holds>, Holds>,
-    // After what it looks at.
+    // Dropped after the read lock, so that a release in it finds the lock free.
     _settles: Settles,
 }
 
-/// The last user gives the lease back in the background if giving it back was begun and given up meanwhile.
+/// Releases the lease in the background after the last use, if a release began and was given up meanwhile.
 struct Settles(Arc<Inner>);
 
 impl Drop for Settles {
@@ -149,7 +149,7 @@ impl Drop for Settles {
     }
 }
 
-/// A call that gives the lease back. If it is dropped before that was done, that is done in the background.
+/// A call that releases the lease. If it is dropped early, the release continues in the background.
 struct Gives(Arc<Inner>);
 
 impl Gives {
@@ -212,7 +212,7 @@ impl Guard {
         Ok(&self.inner.get()?.name)
     }
 
-    /// As [`statestore::Guard::holder`].
+    /// Calls [`statestore::Guard::holder`].
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -220,7 +220,7 @@ impl Guard {
         Ok(&self.inner.get()?.holder)
     }
 
-    /// As [`statestore::Guard::token`].
+    /// Calls [`statestore::Guard::token`].
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -228,7 +228,7 @@ impl Guard {
         Ok(&self.inner.get()?.token)
     }
 
-    /// As [`statestore::Guard::is_valid`]; `false` as soon as it is being given back.
+    /// Calls [`statestore::Guard::is_valid`]; `false` as soon as a release begins.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -237,7 +237,7 @@ impl Guard {
         Ok(is_valid.unwrap_or(false))
     }
 
-    /// As [`statestore::Guard::check`].
+    /// Calls [`statestore::Guard::check`].
     ///
     /// # Errors
     /// [`ErrorKind::Forked`], [`ErrorKind::LockLost`].
@@ -249,7 +249,7 @@ impl Guard {
         )
     }
 
-    /// As [`statestore::Guard::reason`].
+    /// Calls [`statestore::Guard::reason`].
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -258,7 +258,7 @@ impl Guard {
         Ok(reason.flatten().map(Error::from))
     }
 
-    /// As [`statestore::Guard::lost_reason`].
+    /// Calls [`statestore::Guard::lost_reason`].
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -268,7 +268,7 @@ impl Guard {
         Ok(looked.unwrap_or_else(|| inner.over.get().copied()))
     }
 
-    /// Ready with the reason as soon as the lease is not certainly held any more; keeps nothing alive.
+    /// Waits until the lease is no longer certainly held; returns the reason. Keeps nothing alive.
     pub fn lost(&self) -> impl Future<Output = Result<LostReason, Error>> + Send + 'static + use<> {
         let lost = self.inner.get().map(|inner| {
             let over = inner.over.get().copied();
@@ -283,7 +283,7 @@ impl Guard {
         }
     }
 
-    /// As [`statestore::Guard::renew`].
+    /// Calls [`statestore::Guard::renew`].
     pub fn renew(&self) -> impl Future<Output = Result<Hlc, Error>> + Send + 'static + use<> {
         let used = self
             .inner
@@ -295,7 +295,7 @@ impl Guard {
         }
     }
 
-    /// As [`statestore::Guard::set_with`].
+    /// Calls [`statestore::Guard::set_with`].
     pub fn set(
         &self,
         key: Bytes,
@@ -309,7 +309,7 @@ impl Guard {
         }
     }
 
-    /// As [`statestore::Guard::del_with`].
+    /// Calls [`statestore::Guard::del_with`].
     pub fn del(
         &self,
         key: Bytes,
@@ -322,7 +322,7 @@ impl Guard {
         }
     }
 
-    /// As [`statestore::Guard::vdel_with`].
+    /// Calls [`statestore::Guard::vdel_with`].
     pub fn vdel(
         &self,
         key: Bytes,
@@ -336,7 +336,7 @@ impl Guard {
         }
     }
 
-    /// As [`statestore::Guard::update_async`].
+    /// Calls [`statestore::Guard::update_async`].
     pub fn update<F, C>(
         &self,
         key: Bytes,
@@ -355,7 +355,7 @@ impl Guard {
         }
     }
 
-    /// As [`statestore::Leadership::proclaim`].
+    /// Calls [`statestore::Leadership::proclaim`].
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] if this is the guard of a plain lock.
@@ -381,11 +381,12 @@ impl Guard {
         }
     }
 
-    /// Gives the lease back, as [`statestore::Guard::release`] does, or resigns, as
-    /// [`statestore::Leadership::resign`] does. Writes that are under way are waited for.
+    /// Releases the lease like [`statestore::Guard::release`], or resigns like [`statestore::Leadership::resign`]. Waits for
+    /// writes under way.
     ///
-    /// It takes no longer than the time-out, nor than the lease is certain. Then it goes on in the background. The guard is
-    /// over from this call on, as by [`finish`](Self::finish) and [`leave`](Self::leave): dropping the future gives the lease back too.
+    /// It takes at most the time-out, and no longer than the lease is certain. Then the release continues in the background.
+    /// The guard is over from this call on, as by [`finish`](Self::finish) and [`leave`](Self::leave): dropping the future also
+    /// releases the lease.
     pub fn release(
         &self,
         timeout: Option<Duration>,
@@ -401,7 +402,7 @@ impl Guard {
         }
     }
 
-    /// As [`statestore::Guard::loss`]; none if it was given back before it was lost.
+    /// Calls [`statestore::Guard::loss`]; `None` if it was released before it was lost.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -413,12 +414,12 @@ impl Guard {
         })
     }
 
-    /// Gives the lease back at the end of work under it, as [`statestore::Guard::finish`] or
-    /// [`statestore::Leadership::finish`] does: that it was lost before is an error, that it could not be given back is none.
+    /// Releases the lease at the end of work under it, like [`statestore::Guard::finish`] or [`statestore::Leadership::finish`].
+    /// An earlier loss is an error, a failed release is not.
     ///
     /// # Errors
-    /// [`ErrorKind::LockLost`] with an unknown outcome if it was lost, or given back before although the work was to be under
-    /// it as a whole. None if the work failed.
+    /// [`ErrorKind::LockLost`] with an unknown outcome if the lease was lost, or released early although the work needed it for
+    /// its whole duration. No error if the work failed.
     pub fn finish(
         &self,
         work: Work,
@@ -431,7 +432,7 @@ impl Guard {
             let (inner, taken) = (inner?, taken?);
             let (holds, left) = match taken.await {
                 Ok(taken) => taken,
-                // It ends by itself.
+                // The lease expires by itself.
                 Err(error) => {
                     tracing::warn!(kind = ?error.kind(), "a lock could not be given back yet");
                     return Ok(());
@@ -463,7 +464,7 @@ impl Guard {
         }
     }
 
-    /// As [`statestore::Guard::leave`]; for the lead of an election as [`release`](Self::release).
+    /// Calls [`statestore::Guard::leave`]; for the leadership of an election, acts like [`release`](Self::release).
     pub fn leave(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
         let taken = self.inner.get().map(|inner| inner.take(None));
         async move {

@@ -1,4 +1,4 @@
-//! What the operations of one client share.
+//! State that the operations of one client share.
 use crate::admission::Admission;
 use crate::cause::Cause;
 use crate::executor::Executor;
@@ -17,10 +17,10 @@ pub(crate) struct Home {
     pub(crate) runtime: Handle,
     pub(crate) admission: Arc<Admission>,
     pub(crate) registry: Registry,
-    /// Threads that wait now are to give up.
+    /// Notified to interrupt all waiting threads.
     pub(crate) interrupted: Notify,
     is_poisoned: AtomicBool,
-    /// New operations are refused; those under way are being finished.
+    /// Whether new operations are refused while those under way finish.
     is_closing: AtomicBool,
 }
 
@@ -38,7 +38,7 @@ impl Home {
         }
     }
 
-    /// Makes timers and tasks those of the runtime, unless this thread is within it anyway, or about to end.
+    /// Enters the runtime, for its timers and tasks, unless this thread is within it already, or about to end.
     pub(crate) fn enter(&self) -> Option<EnterGuard<'_>> {
         (!thread::is_ours() && !thread::is_ending()).then(|| self.runtime.enter())
     }
@@ -61,8 +61,8 @@ impl Home {
         self.is_poisoned.load(Ordering::Acquire)
     }
 
-    /// Something panicked, and nobody knows in what state it left the client. A closed client has lost its runtime, which
-    /// timers take amiss.
+    /// Records a panic, which leaves the client in an unknown state. A closed client has lost its runtime, in which case timers
+    /// panic.
     pub(crate) fn panicked(&self) -> Cause {
         if self.is_closed() {
             return Cause::Closed;

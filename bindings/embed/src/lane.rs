@@ -1,4 +1,4 @@
-//! The callbacks of clients that are run by the program itself, when it says so, instead of by a thread of their client.
+//! Callbacks of clients that the program runs itself, instead of a thread of their client.
 use crate::admission::Idle;
 use crate::dispatcher::Job;
 use crate::error::Error;
@@ -18,13 +18,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 use tokio::sync::Notify;
 
-/// The lanes of clients that share a queue, of which one thread at a time runs what waits.
+/// The lanes of clients that share a queue. One thread at a time runs their callbacks.
 #[derive(Debug)]
 pub(crate) struct Lanes {
     state: Mutex<State>,
     /// Set while a lane is listed.
     signal: Signal,
-    /// Nobody runs them any more.
+    /// Notified when no thread runs the lanes any more.
     released: Condvar,
 }
 
@@ -34,13 +34,13 @@ struct State {
     ready: VecDeque<Arc<Lane>>,
     /// The thread that runs them.
     runner: Option<usize>,
-    /// Who is told when that runs them no longer.
+    /// Receiver of the notification that the runner has stopped.
     waiting: Option<Arc<dyn Released>>,
 }
 
-/// Learns that nobody runs the lanes any more.
+/// Receiver of the notification that no thread runs the lanes any more.
 pub(crate) trait Released: fmt::Debug + Send + Sync {
-    /// On the thread that ran them.
+    /// Called on the thread that ran them.
     fn released(&self);
 }
 
@@ -53,12 +53,12 @@ impl Lanes {
         })
     }
 
-    /// A descriptor that is readable while something waits.
+    /// Returns a descriptor that is readable while callbacks wait.
     pub(crate) fn raw_fd(&self) -> i32 {
         self.signal.raw_fd()
     }
 
-    /// Tells so when nobody runs them: at once, or as soon as the thread that runs them now has done so.
+    /// Notifies `waiting` when no thread runs the lanes: at once, or as soon as the current runner has stopped.
     pub(crate) fn when_released(&self, waiting: Arc<dyn Released>) {
         {
             let mut state = self.state();
@@ -70,17 +70,17 @@ impl Lanes {
         waiting.released();
     }
 
-    /// Whether this thread runs them now, and so is in a callback of theirs.
+    /// Returns whether this thread runs the lanes now, and so is in one of their callbacks.
     pub(crate) fn is_running_here(&self) -> bool {
         self.state().runner == Some(thread::number())
     }
 
-    /// The right to run them; none while some thread, this one or another, has it.
+    /// Takes the right to run the lanes; `None` while a thread, this one or another, has it.
     pub(crate) fn try_turn(&self) -> Option<Turn<'_>> {
         self.take(&mut self.state())
     }
 
-    /// The right to run them, as soon as no other thread has it; none if one still has it at the deadline.
+    /// Takes the right to run the lanes, as soon as no other thread has it; `None` if one still has it at the deadline.
     pub(crate) fn turn(&self, deadline: Option<Instant>) -> Option<Turn<'_>> {
         let mut state = self.state();
         loop {
@@ -112,12 +112,12 @@ impl Lanes {
         })
     }
 
-    /// Something waits in a lane.
+    /// Lists lanes in which callbacks wait.
     fn list(&self, lanes: impl IntoIterator<Item = Arc<Lane>>) {
         let mut state = self.state();
         for lane in lanes {
-            // What was posted last may have been run before who posted it comes here. Listed, a lane that is over would keep
-            // itself and its list for ever.
+            // The last job may have run before its sender comes here. If a lane that is over were listed, it would keep itself
+            // and its list forever.
             if !lane.mailbox.is_over() && !lane.is_listed.swap(true, Ordering::AcqRel) {
                 state.ready.push_back(lane);
                 self.signal.set();
@@ -128,7 +128,7 @@ impl Lanes {
     /// Takes a lane off the list if nothing waits in it.
     fn unlist(&self, lane: &Lane) {
         let mut state = self.state();
-        // What is posted from here on lists it again.
+        // A later post lists it again.
         if lane.mailbox.is_empty() && lane.is_listed.swap(false, Ordering::AcqRel) {
             state
                 .ready
@@ -155,7 +155,7 @@ impl Lanes {
     }
 }
 
-/// The right of this thread to run what waits, one callback after the other.
+/// The right of this thread to run waiting callbacks, one after the other.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
     lanes: &'a Lanes,
@@ -163,7 +163,7 @@ pub(crate) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Runs at most so many of what waits now; how many it ran. What comes meanwhile waits for another turn.
+    /// Runs at most `most` of the waiting callbacks; returns how many ran. Later ones wait for another turn.
     ///
     /// # Errors
     /// [`crate::ErrorKind::Forked`]: a callback forked, and this is the child, which has nothing to run.
@@ -182,7 +182,7 @@ impl Turn<'_> {
                 again.push(lane);
             }
         }
-        // Those that had no turn come first.
+        // Lanes that did not run yet come first.
         self.lanes.list(ready.into_iter().chain(again));
         Ok(ran)
     }
@@ -190,7 +190,7 @@ impl Turn<'_> {
     /// Runs all that waits in one lane.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// The errors of [`run`](Self::run).
     pub(crate) fn drain(self, lane: &Lane) -> Result<(), Error> {
         self.drain_counting(lane, usize::MAX, &mut 0);
         if self.process.is_here() {
@@ -201,7 +201,7 @@ impl Turn<'_> {
         Err(forked())
     }
 
-    /// Whether something is left in the lane.
+    /// Runs callbacks of a lane and counts them in `ran`; returns whether some are left.
     fn drain_counting(&self, lane: &Lane, most: usize, ran: &mut usize) -> bool {
         let has_more = lane.mailbox.drain_while(most - *ran, |job| {
             *ran += 1;
@@ -234,12 +234,12 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// What waits of one client.
+/// Callbacks of one client that wait to be run.
 pub(crate) struct Lane {
     lanes: Arc<Lanes>,
     mailbox: Arc<Mailbox<Job>>,
     home: Arc<Home>,
-    /// It is in the list of the lanes; changed under the lock of that.
+    /// Whether it is in the list of the lanes; changed under the lock of that list.
     is_listed: AtomicBool,
     is_stopping: AtomicBool,
     /// Something was posted, or the last result was taken.
@@ -292,7 +292,7 @@ impl Lane {
         self.changed.notify_waiters();
     }
 
-    /// Whether nothing will ever be run here any more.
+    /// Returns whether no callback will run here any more.
     pub(crate) fn is_over(&self) -> bool {
         let is_over = self.is_stopping.load(Ordering::SeqCst)
             && self.home.admission.is_idle()
@@ -303,7 +303,7 @@ impl Lane {
         is_over
     }
 
-    /// Ready when there is something to run, or it is over.
+    /// Waits until there are callbacks to run, or the lane is over.
     pub(crate) async fn changed(&self) {
         loop {
             let mut changed = pin!(self.changed.notified());
@@ -317,7 +317,7 @@ impl Lane {
     }
 }
 
-/// Who closes the client waits until nothing is under way.
+/// A waker for a task that closes the client and waits until nothing is under way.
 #[derive(Debug)]
 struct WakesCloser(Weak<Lane>);
 
@@ -359,7 +359,7 @@ mod tests {
             }
             lane.stop();
             assert!(lane.is_over());
-            // Who posted what was run long ago comes to list it only now.
+            // The sender of a job that has already run lists the lane only now.
             Arc::clone(&lane).posted();
             let kept = Arc::downgrade(&lane);
             drop(lane);

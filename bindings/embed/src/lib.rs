@@ -1,7 +1,7 @@
-//! What the bindings of `statestore` to other languages share.
+//! Common parts of the bindings of `statestore` to other languages.
 //!
-//! A Rust program brings its own tokio runtime and needs nothing of this. A C, Python or Node program has none; it has
-//! threads that block, an event loop of its own, or callbacks. This crate stands between the two, and knows none of these
+//! A Rust program has its own tokio runtime and does not need this crate. A C, Python or Node program has none; it has
+//! threads that block, an event loop of its own, or callbacks. This crate connects the two, and is independent of these
 //! languages.
 //!
 //! ```
@@ -33,53 +33,54 @@
 //! ```
 //!
 //! # Clients
-//! [`Client`] has every verb of [`statestore::Client`], with the same words and the option types of that crate, as a future
-//! that owns its arguments and can be awaited anywhere. [`Scan`], [`Guard`], [`Lease`], [`Election`] and [`Feed`] are the
-//! things that a client gives. Their errors are [`Error`], which knows more kinds than that of the client does. What does not
-//! wait (the client id, the counters) is asked of [`Client::core`].
+//! [`Client`] has every method of [`statestore::Client`], with the same names and the option types of that crate. Each returns
+//! a future that owns its arguments and can be awaited anywhere. A client creates [`Scan`], [`Guard`], [`Lease`], [`Election`]
+//! and [`Feed`]. Their error type is [`Error`], which has more kinds than that of the client. [`Client::core`] provides the
+//! values that need no waiting (the client id, the counters).
 //!
 //! There are three ways to run such a future:
-//! - [`Client::wait`] blocks the thread, with a deadline and an interruption hook if wanted. The request is sent and its
-//!   answer is read on the thread that waits.
-//! - [`Client::submit`] makes it an [`Operation`], which goes on by itself and can be cancelled. Its result is posted to a
+//! - [`Client::wait`] blocks the thread, with an optional deadline and interruption hook. The waiting thread sends the
+//!   request and reads its answer.
+//! - [`Client::submit`] makes it an [`Operation`], which runs in the background and can be cancelled. Its result is posted to a
 //!   [`Mailbox`], whose hook wakes the consumer once for many results: a dispatcher thread, an asyncio loop
 //!   (`call_soon_threadsafe`, or a socket or [`Signal`] in its selector, which needs no lock of the interpreter), a
 //!   thread-safe function of Node.
-//! - Callbacks: [`Client::callbacks`] is the mailbox of one thread for each client, which runs jobs one after the other; or of a
-//!   [`Queue`], whose jobs run when the program says so, on its own event loop.
+//! - Callbacks: [`Client::callbacks`] is the mailbox of one thread for each client, which runs jobs one after the other. With a
+//!   [`Queue`], the program runs the jobs itself, on its own event loop.
 //!
-//! Operations and waits are refused when they can come to nothing: with [`Forked`], [`Closed`], [`Internal`] after a panic,
-//! [`WrongThread`] when the runtime's thread is to wait for itself.
+//! Operations and waits that cannot succeed are rejected: with [`Forked`], [`Closed`], [`Internal`] after a panic,
+//! [`WrongThread`] if the runtime's thread would wait for itself.
 //!
 //! # Feeds
-//! What happens again and again is a [`Feed`]: [`Client::observe`], [`Client::states`], [`Lease::observe`],
-//! [`Election::observe`]. It is bounded at its origin, whoever is slow. It can be waited for ([`Feed::next`]), looked at
-//! ([`Feed::try_next`] after the hook of [`Feed::on_ready`] was called), or told to a callback on the thread of the callbacks
-//! ([`Client::subscribe`]).
+//! A [`Feed`] is a stream of events: [`Client::observe`], [`Client::states`], [`Lease::observe`], [`Election::observe`]. It is
+//! bounded at its source, even if a consumer is slow. There are three ways to receive its items:
+//! - wait with [`Feed::next`];
+//! - poll with [`Feed::try_next`] after the hook of [`Feed::on_ready`] was called;
+//! - pass a callback to [`Client::subscribe`], which runs on the thread of the callbacks.
 //!
 //! # The runtime
 //! All clients of a process share one tokio runtime with one thread, which also runs the operations. The runtime begins with the
-//! first client and ends with the last one: [`Client::close`] waits for its end, everything else leaves it to end by itself.
-//! Nothing happens when the library is loaded. No disposition of a signal is changed, and the threads of the library
-//! block all signals, so that those go to the threads of the program.
+//! first client and ends with the last one. Only [`Client::close`] waits for its end. Loading the library has no effect. The
+//! library changes no signal disposition, and its threads block all signals, so that the program's threads receive them.
 //!
-//! # Who drives the runtime
-//! Its own thread, or a thread that waits for a result and takes its place meanwhile, unless several wait, or it waits for an
-//! [event](Wait::for_event), which may never come. `tests/baton` tries every order in which threads hand it to each other.
+//! # Driving the runtime
+//! The runtime's own thread drives it, or a thread that waits for a result takes over meanwhile. A waiting thread does not take
+//! over if several wait, or if it waits for an [event](Wait::for_event), which may never come. `tests/baton` tries every order
+//! in which threads hand the runtime over.
 //!
 //! # Forks
-//! In a forked child, everything that was inherited answers with [`Forked`], and dropping it does nothing: it waits for no
-//! thread, and the parent's connection stays. New clients get a runtime of their own. That is so on Unix from when the first
-//! client was made. A callback that forks must not return in the child: the child ends at once then, unless it was run by
-//! [`Queue::run`], on a thread of the program.
+//! In a forked child, every inherited object returns [`Forked`]. Dropping one does nothing: it waits for no thread, and the
+//! parent's connection stays. New clients get a runtime of their own. This applies on Unix, from the creation of the first
+//! client. A callback that forks must not return in the child: the child then ends at once, unless [`Queue::run`] ran the
+//! callback on a thread of the program.
 //!
 //! # The end of the process
 //! In destructors of the program and handlers of `atexit`, which run on a thread without thread-local variables, everything
-//! works as before; what waits there does so by means of another thread, and is not interrupted.
+//! works as before; a wait there uses another thread, and is not interrupted.
 //!
 //! # Panics
-//! A panic in a future, in making an item of its result, or in a callback is caught. The operation ends with [`Internal`],
-//! and the client is unusable from then on: [`Client::poison`] is for panics that a binding catches itself.
+//! A panic in a future, in the conversion of its result, or in a callback is caught. The operation ends with [`Internal`],
+//! and the client is unusable from then on. [`Client::poison`] is for panics that a binding catches itself.
 //!
 //! [`Forked`]: ErrorKind::Forked
 //! [`Closed`]: ErrorKind::Closed
@@ -90,34 +91,35 @@
 //! Each file uses only those below it.
 //!
 //! ```text
-//!  verbs · lock · queue               what is asked of a client · callbacks that the program runs itself
-//!  guard · scan · subscription        what it gives: what is held, keys, a callback that is told
-//!  feed                               what happens again and again
-//!  closing                            how a client ends
-//!  callbacks                          where its callbacks are called
+//!  verbs · lock · queue               requests of a client · leases and elections · callbacks that the program runs itself
+//!  guard · scan · subscription        held leases · keys of a scan · callbacks for a feed
+//!  feed                               streams of events
+//!  closing                            closing a client
+//!  callbacks                          the callback thread of a client
 //!  client                             one client: connect, submit, wait
-//!  operation · blocking               two ways to run a future: by itself, on a thread that waits
-//!  task                               what an operation is to who runs it
+//!  operation · blocking               two ways to run a future: in the background, on a waiting thread
+//!  task                               an operation as the executor sees it
 //!  lane                               callbacks that wait until the program runs them
 //!  dispatcher                         callbacks that a thread runs
-//!  home                               what the operations of one client share
-//!  runtime                            who owns the runtime: all clients of the process, each with a share
-//!  waiter                             who drives it: a thread that waits,
-//!  baton                              or its own, and how they hand it to each other
-//!  executor                           what can go on, on the thread that drives
-//!  log                                what is logged, for the foreign side
-//!  mailbox                            what the runtime hands to the foreign side
-//!  admission · registry · batch       who may begin · what is under way · one wake-up for many results
-//!  alarm                              who waits for the same thing
+//!  home                               state that the operations of one client share
+//!  runtime                            ownership of the runtime: all clients of the process, each with a share
+//!  waiter                             a waiting thread, which may drive the runtime
+//!  baton                              hand-over of the runtime between that thread and its own
+//!  executor                           tasks that can make progress, on the driving thread
+//!  log                                log records for the foreign side
+//!  mailbox                            queue from the runtime to the foreign side
+//!  admission · registry · batch       limit of operations · tasks under way · one wake-up for many results
+//!  alarm                              wakers that wait for the same event
 //!  thread                             threads, the library's and others
 //!  process                            forks
-//!  cause · sync · signal              why something comes to nothing · locks and the time · descriptors
-//!  error                              what can go wrong
+//!  cause · sync · signal              causes of an early end · locks and the time · descriptors
+//!  error                              errors of a binding
 //! ```
 //!
-//! Words that have one meaning here: a `Share` is that of a client in the runtime, a [`Lease`] is one of the store; a value that
-//! belongs to the process that made it is `OfProcess`, what is [held](Acquisition::Held) is a lease; a state is that of a
-//! [connection](statestore::ConnectionState), a task makes progress; a handle is that of tokio.
+//! Some words have one meaning here:
+//! - A `Share` is the share of a client in the runtime; a [`Lease`] is a lease of the store.
+//! - A value that belongs to the process that made it is `OfProcess`; a lease is [held](Acquisition::Held).
+//! - A state is the state of a [connection](statestore::ConnectionState); a task makes progress; a handle is a tokio handle.
 #![deny(unsafe_code)]
 
 // From the top down, as in the picture; `tests/layers.rs` holds the files to it.

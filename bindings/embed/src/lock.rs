@@ -11,16 +11,16 @@ use statestore::{
 };
 use std::sync::Arc;
 
-/// What an attempt to take a lease brought; see [`statestore::Acquisition`].
+/// The result of an attempt to take a lease; see [`statestore::Acquisition`].
 #[derive(Debug)]
 pub enum Acquisition {
-    /// It is ours.
+    /// The lease was acquired.
     Acquired(Guard),
-    /// Somebody else has it; `None` if he gave it back before he could be named.
+    /// Another holder has it; `None` if it was released before the holder could be determined.
     Held(Option<Holding>),
 }
 
-/// Who holds a lease or leads, if anybody does, or why that could not be asked.
+/// The holder of a lease or the leader, if there is one; or the error of the query.
 pub type Found<T> = Result<Option<T>, Error>;
 
 /// A lease by its name; see [`statestore::Lease`]. Clones share it.
@@ -38,10 +38,10 @@ pub struct Election {
 }
 
 impl Client {
-    /// As [`statestore::Client::lease_with`].
+    /// Calls [`statestore::Client::lease_with`].
     ///
     /// # Errors
-    /// As there, and as [`core`](Self::core).
+    /// The errors of that function, and of [`core`](Self::core).
     pub fn lease(&self, name: &[u8], options: &LeaseOptions) -> Result<Lease, Error> {
         let core = self.core()?.lease_with(name, options)?;
         Ok(Lease {
@@ -50,7 +50,7 @@ impl Client {
         })
     }
 
-    /// As [`statestore::Client::lock_with`].
+    /// Calls [`statestore::Client::lock_with`].
     pub fn lock(
         &self,
         name: Bytes,
@@ -60,10 +60,10 @@ impl Client {
         async move { Ok(Guard::of_lock(core?.lock_with(name, &options).await?)) }
     }
 
-    /// As [`statestore::Client::election_with`].
+    /// Calls [`statestore::Client::election_with`].
     ///
     /// # Errors
-    /// As there, and as [`core`](Self::core).
+    /// The errors of that function, and of [`core`](Self::core).
     pub fn election(&self, name: &[u8], options: &LockOptions) -> Result<Election, Error> {
         let core = self.core()?.election_with(name, options)?;
         Ok(Election {
@@ -74,7 +74,7 @@ impl Client {
 }
 
 impl Lease {
-    /// As [`statestore::Lease::acquire`].
+    /// Calls [`statestore::Lease::acquire`].
     pub fn acquire(
         &self,
     ) -> impl Future<Output = Result<Acquisition, Error>> + Send + 'static + use<> {
@@ -87,13 +87,13 @@ impl Lease {
         }
     }
 
-    /// As [`statestore::Lease::release`].
+    /// Calls [`statestore::Lease::release`].
     pub fn release(&self) -> impl Future<Output = Result<Release, Error>> + Send + 'static + use<> {
         let core = self.core();
         async move { Ok(core?.release().await?) }
     }
 
-    /// As [`statestore::Lease::holder`].
+    /// Calls [`statestore::Lease::holder`].
     pub fn holder(
         &self,
     ) -> impl Future<Output = Result<Option<Holding>, Error>> + Send + 'static + use<> {
@@ -101,7 +101,7 @@ impl Lease {
         async move { Ok(core?.holder().await?) }
     }
 
-    /// As [`statestore::Lease::observe`]; the feed gives what [`statestore::HolderObserver::next`] gives.
+    /// Calls [`statestore::Lease::observe`]; the items of the feed are those of [`statestore::HolderObserver::next`].
     pub fn observe(
         &self,
     ) -> impl Future<Output = Result<Feed<Found<Holding>>, Error>> + Send + 'static + use<> {
@@ -119,7 +119,7 @@ impl Lease {
 }
 
 impl Election {
-    /// As [`statestore::Election::campaign`]; the guard is that of the lead.
+    /// Calls [`statestore::Election::campaign`]; the guard holds the leadership.
     pub fn campaign(
         &self,
         value: Bytes,
@@ -128,7 +128,7 @@ impl Election {
         async move { Ok(Guard::of_lead(core?.campaign(value).await?)) }
     }
 
-    /// As [`statestore::Election::leader`].
+    /// Calls [`statestore::Election::leader`].
     pub fn leader(
         &self,
     ) -> impl Future<Output = Result<Option<Leader>, Error>> + Send + 'static + use<> {
@@ -136,7 +136,7 @@ impl Election {
         async move { Ok(core?.leader().await?) }
     }
 
-    /// As [`statestore::Election::observe`]; the feed gives what [`statestore::LeaderObserver::next`] gives.
+    /// Calls [`statestore::Election::observe`]; the items of the feed are those of [`statestore::LeaderObserver::next`].
     pub fn observe(
         &self,
     ) -> impl Future<Output = Result<Feed<Found<Leader>>, Error>> + Send + 'static + use<> {
@@ -153,7 +153,7 @@ impl Election {
     }
 }
 
-/// A feed of what an observer tells.
+/// Creates a feed from an observer.
 fn follow<S: Followed>(
     client: &Client,
     action: &'static str,

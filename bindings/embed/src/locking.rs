@@ -1,4 +1,4 @@
-//! Locks whose holder may have panicked: what they guard is whole at any time.
+//! Locks without poisoning: the guarded values stay consistent even if a holder panics.
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

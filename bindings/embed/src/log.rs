@@ -1,7 +1,7 @@
-//! What the library logs, for the logging of a foreign language.
+//! Log records of the library, for the logging of a foreign language.
 //!
-//! The library logs through `tracing`. This forwards the events of its own crates, process-wide: to a mailbox, for those
-//! who drain one anyway, or to a callback on a thread of its own. Records have neither keys nor values nor credentials.
+//! The library logs through `tracing`. This module forwards the events of its own crates, process-wide: to a mailbox, or to a
+//! callback on a thread of its own. Records contain no keys, values or credentials.
 use crate::error::{Error, ErrorKind};
 use crate::mailbox::Mailbox;
 use crate::process::{self, PerProcess, Process};
@@ -20,19 +20,19 @@ use tracing::{Event, Metadata, Subscriber};
 
 pub use tracing::Level;
 
-/// Most records that wait; further ones are counted, and the count is told.
+/// Maximum number of waiting records; further ones are dropped, counted and reported.
 const MOST: usize = 1024;
 /// The beginning of the names of our crates.
 const OURS: &str = "statestore";
 
-/// One thing that was logged.
+/// A log record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// How important it is.
     pub level: Level,
     /// The module that logged it.
     pub target: &'static str,
-    /// The message, and what belongs to it as `name=value`.
+    /// The message, with its fields as `name=value`.
     pub message: String,
     /// The file of the library's source that logged it.
     pub file: &'static str,
@@ -46,12 +46,12 @@ static SINK: PerProcess<RwLock<Option<Arc<Mailbox<Record>>>>> =
 /// The least important level that is forwarded: 0 for none, 5 for all.
 static LEVEL: AtomicUsize = AtomicUsize::new(0);
 static DROPPED: AtomicU64 = AtomicU64::new(0);
-/// The thread of the callback that is set. Who changes where records go has the lock, so that sink and thread belong together.
+/// The thread of the current callback. Changes of the destination hold the lock, so that sink and thread match.
 static CALLER: PerProcess<Mutex<Option<Arc<Caller>>>> =
     PerProcess::new(Mutex::new(None), || Mutex::new(None));
 
-/// Forwards what is at least as important as `level` to a mailbox, in place of what was set before. The mailbox holds at
-/// most 1024 records; if more come before they are taken, a record tells how many were dropped.
+/// Forwards records of at least `level` to a mailbox, in place of the previous destination. The mailbox holds at most 1024
+/// records; if more arrive before they are taken, a record reports how many were dropped.
 ///
 /// # Errors
 /// [`ErrorKind::Internal`]: this process has set a global `tracing` subscriber of its own, which gets the events.
@@ -61,13 +61,13 @@ pub fn to_mailbox(level: Level, mailbox: Arc<Mailbox<Record>>) -> Result<(), Err
     Ok(())
 }
 
-/// Forwards what is at least as important as `level` to a callback, in place of what was set before. It is called on a
-/// thread of its own, and dropped there after the last call.
+/// Forwards records of at least `level` to a callback, in place of the previous destination. The callback runs on a thread of
+/// its own, and is dropped there after the last call.
 ///
-/// A forked child has to set it anew.
+/// A forked child has to set it again.
 ///
 /// # Errors
-/// As [`to_mailbox`]; or the system gives no thread.
+/// The errors of [`to_mailbox`], and a system that provides no thread.
 pub fn to_callback(
     level: Level,
     callback: impl FnMut(Record) + Send + 'static,
@@ -79,13 +79,13 @@ pub fn to_callback(
     let (mine, records) = (Arc::clone(&caller), Arc::clone(&mailbox));
     let thread = thread::spawn("statestore-log", move || mine.run(&records, callback))
         .map_err(|error| failed(error.to_string()))?;
-    // Nobody else sets it, and nothing rings before the change.
+    // No other thread sets it, and no item rings before the change.
     let _ = caller.thread.set(thread.thread().clone());
     change(level_number(level), Some(mailbox), Some(caller));
     Ok(())
 }
 
-/// Forwards nothing any more. A callback is still called with what was logged before.
+/// Stops forwarding. A callback still receives earlier records.
 pub fn off() {
     change(0, None, None);
 }
@@ -162,9 +162,9 @@ impl Caller {
         let process = Process::current();
         loop {
             let is_last = self.is_stopping.load(Ordering::SeqCst);
-            // One at a time: those that were taken count as waiting no more.
+            // One at a time: a record that was taken no longer counts as waiting.
             while records.drain(1, |record| {
-                // It has nowhere to tell of its panic, and the next record may fare better.
+                // A panic has nowhere to be reported, and the next record may succeed.
                 let _ = catch_unwind(AssertUnwindSafe(|| callback(record)));
                 if !process.is_here() {
                     process::end_child();
@@ -250,7 +250,7 @@ fn forward(record: Record) {
             file: file!(),
             line: line!(),
         };
-        // Nobody takes records from a closed mailbox.
+        // A closed mailbox accepts no records.
         let _ = mailbox.post(lost);
     }
     let _ = mailbox.post(record);

@@ -1,4 +1,4 @@
-//! What the runtime hands to a thread of the foreign side.
+//! A queue from the runtime to a thread of the foreign side.
 use crate::admission::Permit;
 use crate::batch::{self, Hook};
 use crate::sync::{Mutex, MutexGuard};
@@ -9,12 +9,12 @@ use std::sync::{Arc, PoisonError};
 
 /// A queue from the runtime to one consumer, which is woken only when the queue stops being empty.
 ///
-/// The hook is called on the runtime's thread, or on the one that posts, and must be quick and must not block: it sets a
-/// flag, writes to a file descriptor, or asks an event loop to call the consumer. The consumer then
-/// [drains](Self::drain) the queue; as long as it leaves something behind, the hook is not called again.
+/// The hook is called on the runtime's thread, or on the posting thread. It must be quick and must not block: it sets a flag,
+/// writes to a file descriptor, or asks an event loop to call the consumer. The consumer then [drains](Self::drain) the queue.
+/// While it leaves items behind, the hook is not called again.
 ///
-/// The queue is bounded by what fills it: each operation under way brings one item, and so does each subscription, however
-/// much there is to tell. See [`Client::submit`](crate::Client::submit).
+/// Its producers bound the queue: each operation under way posts one item, and so does each subscription, however many events
+/// it has. See [`Client::submit`](crate::Client::submit).
 pub struct Mailbox<T> {
     items: Mutex<Items<T>>,
     hook: Hook,
@@ -26,7 +26,7 @@ struct Items<T> {
 }
 
 impl<T> Mailbox<T> {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub fn new(hook: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self {
             items: Mutex::new(Items {
@@ -37,7 +37,7 @@ impl<T> Mailbox<T> {
         })
     }
 
-    /// Adds an item; gives it back if the queue is closed.
+    /// Adds an item; returns it if the queue is closed.
     pub fn post(&self, item: T) -> Result<(), T> {
         self.post_with(item, None)
     }
@@ -65,7 +65,7 @@ impl<T> Mailbox<T> {
         })
     }
 
-    /// [`drain`](Self::drain) until `each` says that this is a forked child, which leaves everything as it is.
+    /// [Drains](Self::drain) the queue until `each` detects a forked child, which leaves everything unchanged.
     pub(crate) fn drain_while(&self, most: usize, mut each: impl FnMut(T) -> bool) -> bool {
         let taken: Vec<_> = {
             let mut items = self.items();
@@ -83,17 +83,17 @@ impl<T> Mailbox<T> {
         !self.items().queue.is_empty()
     }
 
-    /// How many items wait.
+    /// Returns the number of items that wait.
     pub fn len(&self) -> usize {
         self.items().queue.len()
     }
 
-    /// Whether nothing waits.
+    /// Returns whether no item waits.
     pub fn is_empty(&self) -> bool {
         self.items().queue.is_empty()
     }
 
-    /// Refuses further items, and drops those that wait. An operation whose item is dropped has no other end.
+    /// Rejects further items, and drops the waiting ones. An operation whose item is dropped reports no result.
     pub fn close(&self) {
         let dropped = {
             let mut items = self.items();
@@ -112,7 +112,7 @@ impl<T> Mailbox<T> {
         items.is_closed
     }
 
-    /// Whether nothing waits and nothing will.
+    /// Returns whether no item waits and none can arrive.
     pub(crate) fn is_over(&self) -> bool {
         let items = self.items();
         items.is_closed && items.queue.is_empty()

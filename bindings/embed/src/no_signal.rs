@@ -22,7 +22,7 @@ impl Signal {
         match *self {}
     }
 
-    /// The descriptor.
+    /// Returns the descriptor.
     pub fn raw_fd(&self) -> i32 {
         match *self {}
     }

@@ -17,7 +17,7 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// Begins one; `body` is asked for what it does once.
+    /// Begins an operation; `body` is called once to create its future.
     pub(crate) fn begin(
         home: &Arc<Home>,
         kind: Kind,
@@ -35,9 +35,9 @@ impl Operation {
         }
     }
 
-    /// Gives the operation up; whether it was still under way. It then ends with [`crate::ErrorKind::Cancelled`], or, if its
-    /// result comes at this very moment, with that. What was sent is not taken back; the outcome in the error says whether it
-    /// may be carried out.
+    /// Cancels the operation; returns whether it was still under way. It then ends with [`crate::ErrorKind::Cancelled`], or
+    /// with a result that arrives at the same moment. A sent request is not taken back; the outcome in the error says whether
+    /// the store may carry it out.
     ///
     /// # Errors
     /// [`crate::ErrorKind::Forked`].
@@ -45,7 +45,7 @@ impl Operation {
         Ok(self.task.get()?.end(Cause::Cancelled))
     }
 
-    /// Whether it has ended, and its result is or was in its mailbox.
+    /// Returns whether it has ended, and its result is or was in its mailbox.
     ///
     /// # Errors
     /// [`crate::ErrorKind::Forked`].
@@ -54,8 +54,7 @@ impl Operation {
     }
 }
 
-/// The body of an operation: what `future` brings is made into an item and posted, exactly once, even if it is dropped
-/// before it is done.
+/// Returns the body of an operation. It posts the converted result of `future` exactly once, even if it is dropped early.
 pub(crate) fn body<T, M>(
     action: &'static str,
     future: impl Future<Output = Result<T, Error>> + Send + 'static,
@@ -72,7 +71,7 @@ where
     end.body(future)
 }
 
-/// [`body`] for a future that gives something back or closes it, which goes on in the background if it is dropped.
+/// Creates a [`body`] for a future that releases or closes an object, and continues in the background if it is dropped.
 pub(crate) fn body_of_end<T, M>(
     action: &'static str,
     future: impl Future<Output = Result<T, Error>> + Send + 'static,
@@ -93,7 +92,7 @@ struct End<T, M, C: FnOnce(Result<T, Error>) -> M> {
     action: &'static str,
     /// Present until it is completed.
     rest: Option<(Arc<Mailbox<M>>, C, Permit)>,
-    /// It was polled, or does something even if it never is.
+    /// Whether it was polled, or has an effect even without a poll.
     has_begun: bool,
     reason: Reason,
     result: std::marker::PhantomData<fn(T)>,
@@ -133,7 +132,7 @@ impl<T, M, C: FnOnce(Result<T, Error>) -> M> End<T, M, C> {
     fn complete(&mut self, result: Result<T, Error>) {
         if let Some((mailbox, complete, permit)) = self.rest.take() {
             self.reason.told();
-            // A consumer that closed its mailbox wants no results.
+            // A closed mailbox accepts no results.
             let _ = mailbox.post_with(complete(result), Some(permit));
         }
     }
@@ -142,13 +141,13 @@ impl<T, M, C: FnOnce(Result<T, Error>) -> M> End<T, M, C> {
 impl<T, M, C: FnOnce(Result<T, Error>) -> M> Drop for End<T, M, C> {
     fn drop(&mut self) {
         if self.rest.is_some() {
-            // A future that panics is dropped before anybody could note the cause.
+            // A future that panics is dropped before the cause can be recorded.
             let cause = if std::thread::panicking() {
                 Cause::Panicked
             } else {
                 self.reason.cause()
             };
-            // The future was dropped before this, and noted what becomes of its requests.
+            // The future was dropped before, and recorded the outcome of its requests.
             let outcome = match Abandoned::noted() {
                 Some(outcome) => outcome,
                 None if self.has_begun => Outcome::Unknown,

@@ -15,7 +15,7 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 pub(crate) struct Process(u32);
 
 impl Process {
-    /// This process. From the first call on, forks are noticed.
+    /// Returns the identity of this process. Forks are noticed from the first call on.
     pub(crate) fn current() -> Self {
         #[cfg(unix)]
         {
@@ -25,12 +25,12 @@ impl Process {
         Self(FORKS.load(Ordering::Relaxed))
     }
 
-    /// How many forks lie between the first process and this one.
+    /// Returns the number of forks between the first process and this one.
     pub(crate) fn depth(self) -> u32 {
         self.0
     }
 
-    /// Whether this is still the same process.
+    /// Returns whether this is still the same process.
     pub(crate) fn is_here(self) -> bool {
         FORKS.load(Ordering::Relaxed) == self.0
     }
@@ -44,7 +44,7 @@ impl Process {
     }
 }
 
-/// This is a forked child.
+/// Returns the error for use in a forked child.
 pub(crate) fn forked() -> Error {
     Error::new(
         ErrorKind::Forked,
@@ -54,8 +54,8 @@ pub(crate) fn forked() -> Error {
     )
 }
 
-/// Ends a forked child in which a callback of the parent returned: what called it is a copy of a thread of the parent, with its
-/// locks as they happened to be.
+/// Ends a forked child in which a callback of the parent returned. Its caller is a copy of a thread of the parent, with locks
+/// in an arbitrary state.
 pub(crate) fn end_child() -> ! {
     #[cfg(unix)]
     // SAFETY: it takes any number, and runs nothing of this process any more.
@@ -66,14 +66,14 @@ pub(crate) fn end_child() -> ! {
     std::process::abort()
 }
 
-/// How many forks lie between the first process that used this crate and this one. What was made at another number was
-/// inherited.
+/// Returns the number of forks between the first process that used this crate and this one. A value from another number of
+/// forks was inherited.
 pub fn forks() -> u32 {
     Process::current().depth()
 }
 
-/// A value that each process has for itself: a forked child gets a new one instead of the inherited one, whose locks the
-/// threads of the parent may have held.
+/// A value with one instance per process: a forked child gets a new one, because threads of the parent may have held the locks
+/// of the inherited one.
 #[derive(Debug)]
 pub struct PerProcess<T> {
     mine: T,
@@ -82,7 +82,7 @@ pub struct PerProcess<T> {
 }
 
 impl<T> PerProcess<T> {
-    /// The value of the first process, and how its children make theirs.
+    /// Creates the value for the first process; `make` creates the values of its children.
     pub const fn new(mine: T, make: fn() -> T) -> Self {
         Self {
             mine,
@@ -91,7 +91,7 @@ impl<T> PerProcess<T> {
         }
     }
 
-    /// That of this process.
+    /// Returns the instance of this process.
     pub fn get(&self) -> &T {
         self.of(Process::current())
     }
@@ -123,7 +123,7 @@ impl<T> OfProcess<T> {
         }
     }
 
-    /// The value, unless this process is a forked child.
+    /// Returns the value, unless this process is a forked child.
     pub(crate) fn get(&self) -> Result<&T, Error> {
         self.process.check()?;
         self.value.as_ref().ok_or_else(cause::closed)
@@ -131,7 +131,7 @@ impl<T> OfProcess<T> {
 }
 
 impl<T> OfProcess<Arc<T>> {
-    /// The same value once more.
+    /// Returns another reference to the same value.
     pub(crate) fn share(&self) -> Self {
         Self {
             value: self.value.clone(),
@@ -153,8 +153,8 @@ fn notice_forks() {
     extern "C" fn in_child() {
         FORKS.fetch_add(1, Ordering::Relaxed);
     }
-    // SAFETY: the handler lives as long as the program and does nothing but an atomic addition, which is allowed between
-    // fork and exec whatever the other threads were doing.
+    // SAFETY: the handler lives as long as the program and does nothing but an atomic addition. That is allowed between fork
+    // and exec whatever the other threads were doing.
     let result = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     if result != 0 {
         // Out of memory: forks are not noticed, and everything else works.

@@ -8,8 +8,8 @@ use crate::process::OfProcess;
 use statestore::{Outcome, Settings};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The callbacks of its clients wait here until the program [runs](Self::run) them, instead of being called on a thread of each
-/// client. A [descriptor](Self::raw_fd) says when there is something to run.
+/// A queue of callbacks of its clients, which wait until the program [runs](Self::run) them. Without a queue, a thread of each
+/// client calls them. A [descriptor](Self::raw_fd) signals waiting callbacks.
 ///
 /// One thread at a time runs a queue, so that callbacks come one after the other, whichever of its clients they belong to.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ struct Members {
 }
 
 impl Queue {
-    /// A queue without clients.
+    /// Creates a queue without clients.
     ///
     /// # Errors
     /// [`ErrorKind::Internal`]: the system gives no descriptor that an event loop could wait for.
@@ -44,10 +44,10 @@ impl Queue {
         })
     }
 
-    /// As [`Client::new`], with this queue for its callbacks.
+    /// Creates a client like [`Client::new`], with this queue for its callbacks.
     ///
     /// # Errors
-    /// As there; [`ErrorKind::Forked`]; [`ErrorKind::Closed`] if the queue was closed.
+    /// The errors of that function; [`ErrorKind::Forked`]; [`ErrorKind::Closed`] if the queue was closed.
     pub fn client(&self, settings: Settings) -> Result<Client, Error> {
         let inner = self.inner.get()?;
         let mut members = inner.members();
@@ -68,8 +68,8 @@ impl Queue {
         Ok(client)
     }
 
-    /// A descriptor that is readable while there is something to run, and may be so now and then although there is nothing. It is
-    /// the queue's.
+    /// Returns a descriptor that is readable while callbacks wait; it may be readable now and then without one. The queue owns
+    /// it.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -77,11 +77,11 @@ impl Queue {
         Ok(self.inner.get()?.lanes.raw_fd())
     }
 
-    /// Runs callbacks on this thread: at most so many of those that wait now; how many it ran. If some are left, or come meanwhile,
-    /// the descriptor says so.
+    /// Runs at most `most` of the waiting callbacks on this thread; returns how many ran. If callbacks are left, or arrive
+    /// meanwhile, the descriptor stays readable.
     ///
     /// # Errors
-    /// [`ErrorKind::WrongThread`] in a callback of the queue, and while another thread runs it: nothing is run then.
+    /// [`ErrorKind::WrongThread`] in a callback of the queue, and while another thread runs it: no callback runs then.
     /// [`ErrorKind::Forked`], also in the child if a callback forked: it has nothing to run.
     pub fn run(&self, most: usize) -> Result<usize, Error> {
         const ACTION: &str = "running a queue";
@@ -97,8 +97,8 @@ impl Queue {
         turn.run(most)
     }
 
-    /// Closes its clients, and runs what they have left on this thread. While it runs, here or on another thread, that is left to who
-    /// runs it, who does so before he returns. It can be run afterwards, and has nothing to run.
+    /// Closes its clients, and runs their remaining callbacks on this thread. If a thread runs the queue already, that thread
+    /// does both before its run returns. The queue can be run afterwards, and has nothing to run.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -123,7 +123,7 @@ impl Inner {
             if let Ok(client) = client.upgrade()
                 && client.close(Wait::default()).is_err()
             {
-                // It goes on by itself.
+                // The client closes by itself.
                 continue;
             }
             if let Some(lane) = lane.upgrade() {
@@ -137,7 +137,7 @@ impl Inner {
     }
 }
 
-/// Runs what is left of a client that is being closed in the background.
+/// Runs the remaining callbacks of a client that is being closed in the background.
 fn finish(lane: &Lane) {
     while !lane.is_over() {
         let Some(turn) = lane.lanes().turn(None) else {
@@ -146,7 +146,7 @@ fn finish(lane: &Lane) {
         if turn.drain(lane).is_err() || lane.is_over() {
             return;
         }
-        // The runtime's thread closes it, and needs nobody.
+        // The runtime's thread closes it without help from this one.
         let wait = Wait {
             for_event: true,
             ..Wait::default()

@@ -1,4 +1,4 @@
-//! What is under way for a client.
+//! Tasks and waits of a client that are under way.
 use slab::Slab;
 use std::fmt;
 use std::pin::pin;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// What is under way until it is [removed](Registry::remove).
+/// A task that is under way until it is [removed](Registry::remove).
 pub(crate) trait Underway: fmt::Debug + Send + Sync {
     /// Ends soon, because its client was closed.
     fn close(self: Arc<Self>);
@@ -15,13 +15,13 @@ pub(crate) trait Underway: fmt::Debug + Send + Sync {
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     tasks: Mutex<Tasks>,
-    /// Threads that wait for what ends by itself.
+    /// Number of threads that wait for requests.
     blocked: AtomicUsize,
-    /// Tasks that come from now on are too late.
+    /// Whether further tasks are refused.
     has_ended: AtomicBool,
     /// The last task has ended.
     emptied: Notify,
-    /// Nothing is left that ends by itself.
+    /// Notified when no task is left that ends by itself.
     drained: Notify,
 }
 
@@ -32,7 +32,7 @@ struct Tasks {
     requests: usize,
 }
 
-/// What a task waits for.
+/// The event that a task waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Answers: it ends by itself.
@@ -41,7 +41,7 @@ pub(crate) enum Kind {
     Event,
 }
 
-/// A thread waits for what ends by itself.
+/// A thread that waits for a request.
 #[derive(Debug)]
 pub(crate) struct Blocked<'a>(&'a Registry);
 
@@ -69,13 +69,13 @@ impl Registry {
         task
     }
 
-    /// A thread begins to wait for what ends by itself.
+    /// Registers a thread that waits for a request.
     pub(crate) fn block(&self) -> Blocked<'_> {
         self.blocked.fetch_add(1, Ordering::SeqCst);
         Blocked(self)
     }
 
-    /// Whether every task has ended.
+    /// Returns whether every task has ended.
     pub(crate) fn is_empty(&self) -> bool {
         self.tasks().all.is_empty()
     }
@@ -98,7 +98,7 @@ impl Registry {
         }
     }
 
-    /// Ready when every task has ended; after [`end`](Self::end).
+    /// Waits until every task has ended; for use after [`end`](Self::end).
     pub(crate) async fn emptied(&self) {
         loop {
             let mut emptied = pin!(self.emptied.notified());
@@ -111,7 +111,7 @@ impl Registry {
         }
     }
 
-    /// Ready when nothing is under way that ends by itself.
+    /// Waits until no request is under way.
     pub(crate) async fn drained(&self) {
         loop {
             let mut drained = pin!(self.drained.notified());
@@ -124,7 +124,7 @@ impl Registry {
         }
     }
 
-    /// Whether [`end`](Self::end) was called, which a task that was entered just now may have missed.
+    /// Returns whether [`end`](Self::end) was called, which a task that was entered just now may have missed.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::SeqCst)
     }

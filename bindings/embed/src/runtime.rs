@@ -17,7 +17,7 @@ use tokio::time::timeout_at;
 /// How long the end waits for look-ups of names and for files of credentials.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// Who drives it.
+/// Hand-over of the tokio runtime between threads.
 pub(crate) type Baton = baton::Baton<tokio::runtime::Runtime>;
 
 /// Runs all connections and operations on one thread: its own, or one that waits for a result.
@@ -82,8 +82,7 @@ impl Share {
         })
     }
 
-    /// Gives it back. Stops the runtime if it was the last one, which is returned then, to be
-    /// [joined](Runtime::join).
+    /// Returns the share. Stops the runtime if it was the last one, and returns the runtime for [joining](Runtime::join).
     pub(crate) fn end(mut self) -> Option<Arc<Runtime>> {
         self.give_back()
     }
@@ -139,7 +138,7 @@ impl Runtime {
         })
     }
 
-    /// Waits for the end of the thread, once it was told to stop. Others who do that wait as well.
+    /// Waits for the end of the thread after a stop. Concurrent callers wait as well.
     pub(crate) fn join(&self) {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(thread) = thread.take()

@@ -20,18 +20,18 @@ struct Inner {
     fetched: Mutex<Fetched>,
 }
 
-/// What the store has answered and nobody has taken.
+/// Keys from the store that were not taken yet.
 #[derive(Debug, Default)]
 struct Fetched {
-    /// What was offered and given back.
+    /// Keys of offers that were dropped.
     returned: VecDeque<Bytes>,
-    /// What each offer has; `None` after the last page, and when somebody else took it.
+    /// Keys of each offer; `None` after the last page, and when another consumer took them.
     offered: Slab<Option<VecDeque<Bytes>>>,
 }
 
 impl Fetched {
-    /// What an offer has. After the last page it is what others gave back, or have not taken either: nobody learns that there is
-    /// nothing more while there may be.
+    /// Takes the keys of an offer. After the last page, takes keys that other offers returned or still hold. So no consumer
+    /// sees the end while keys may be left.
     fn take(&mut self, offer: usize) -> Option<VecDeque<Bytes>> {
         let own = self.offered.try_remove(offer).flatten();
         own.or_else(|| self.take_returned()).or_else(|| {
@@ -45,7 +45,7 @@ impl Fetched {
     }
 }
 
-/// Keys of a scan that wait to be taken. Who drops this without doing so leaves them to the others.
+/// Keys of a scan that wait to be taken. Dropping this value leaves them to other consumers.
 #[derive(Debug)]
 pub struct Fetch {
     inner: Arc<Inner>,
@@ -54,14 +54,14 @@ pub struct Fetch {
 }
 
 impl Fetch {
-    /// The page; `None` after the last one.
+    /// Takes the page; `None` after the last one.
     pub fn page(mut self) -> Option<Vec<Bytes>> {
         let offer = self.offer.take()?;
         let keys = lock(&self.inner.fetched).take(offer);
         keys.map(Vec::from)
     }
 
-    /// The key; `None` after the last one.
+    /// Takes the key; `None` after the last one.
     pub fn key(mut self) -> Option<Bytes> {
         let offer = self.offer.take()?;
         let mut fetched = lock(&self.inner.fetched);
@@ -92,7 +92,7 @@ impl Scan {
         }
     }
 
-    /// As [`statestore::Scan::next_page`]. Pages that are asked for at the same time come one after the other.
+    /// Calls [`statestore::Scan::next_page`]. Concurrent calls get their pages one after the other.
     pub fn next_page(
         &self,
     ) -> impl Future<Output = Result<Option<Vec<Bytes>>, Error>> + Send + 'static + use<> {
@@ -100,7 +100,7 @@ impl Scan {
         async move { Ok(page.await?.page()) }
     }
 
-    /// As [`statestore::Scan::next`]: the next key.
+    /// Calls [`statestore::Scan::next`]: the next key.
     pub fn next(
         &self,
     ) -> impl Future<Output = Result<Option<Bytes>, Error>> + Send + 'static + use<> {
@@ -108,7 +108,7 @@ impl Scan {
         async move { Ok(key.await?.key()) }
     }
 
-    /// As [`next_page`](Self::next_page), for who may learn too late that nobody wants the page any more.
+    /// Waits like [`next_page`](Self::next_page), for a consumer that may learn too late that the page is no longer wanted.
     pub fn fetch_page(
         &self,
     ) -> impl Future<Output = Result<Fetch, Error>> + Send + 'static + use<> {
@@ -126,7 +126,7 @@ impl Scan {
         }
     }
 
-    /// As [`next`](Self::next), for who may learn too late that nobody wants the key any more.
+    /// Waits like [`next`](Self::next), for a consumer that may learn too late that the key is no longer wanted.
     pub fn fetch(&self) -> impl Future<Output = Result<Fetch, Error>> + Send + 'static + use<> {
         let inner = self.inner.get().cloned();
         async move {

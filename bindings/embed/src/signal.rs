@@ -4,9 +4,10 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::io;
 
-/// Readable while it is set. It is waited for with `poll`, `epoll` and the like, and never read by the event loop itself.
+/// A file descriptor that is readable while the signal is set. Wait for it with `poll`, `epoll` and the like; the event loop
+/// never reads from it.
 ///
-/// An eventfd on Linux, a pipe elsewhere.
+/// An eventfd on Linux and Android, a pipe on other systems.
 #[derive(Debug)]
 pub struct Signal {
     read: OwnedFd,
@@ -15,20 +16,20 @@ pub struct Signal {
 }
 
 impl Signal {
-    /// One that is not set.
+    /// Creates a signal that is not set.
     ///
     /// # Errors
-    /// The system gives no file descriptor.
+    /// The system provides no file descriptor.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub fn new() -> io::Result<Self> {
         let read = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self { read, write: None })
     }
 
-    /// One that is not set.
+    /// Creates a signal that is not set.
     ///
     /// # Errors
-    /// The system gives no file descriptors.
+    /// The system provides no file descriptors.
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     pub fn new() -> io::Result<Self> {
         let (read, write) = rustix::pipe::pipe()?;
@@ -45,11 +46,11 @@ impl Signal {
     /// Makes it readable. Setting it again changes nothing.
     pub fn set(&self) {
         let end = self.write.as_ref().unwrap_or(&self.read);
-        // It fails only when it is full, which is set enough.
+        // A write fails only when the pipe is full, and then the signal is set.
         let _ = rustix::io::write(end, &1_u64.to_ne_bytes());
     }
 
-    /// The descriptor, which this keeps.
+    /// Returns the descriptor, which this keeps.
     pub fn raw_fd(&self) -> i32 {
         self.read.as_raw_fd()
     }
@@ -57,7 +58,7 @@ impl Signal {
     /// Makes it unreadable.
     pub fn clear(&self) {
         let mut bytes = [0; 64];
-        // It ends when nothing is left.
+        // The loop ends when nothing is left.
         while rustix::io::read(&self.read, &mut bytes).is_ok_and(|count| count == bytes.len()) {}
     }
 }

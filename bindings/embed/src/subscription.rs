@@ -1,4 +1,4 @@
-//! Telling a callback what happens.
+//! Delivery of events to a callback.
 use crate::admission::Permit;
 use crate::client::Client;
 use crate::dispatcher::Job;
@@ -14,22 +14,24 @@ use std::task::Poll;
 /// Calls in a row, before other callbacks have their turn.
 const ROW: usize = 64;
 
-/// What a callback gets: each item, and `None` when there will be none any more.
+/// A callback that gets each item, and `None` after the last one.
 type Callback<T> = Box<dyn FnMut(Option<T>) + Send>;
 
-/// A callback that is told the items of a [`Feed`], on the dispatcher's thread of the client. Dropping this does not end it.
+/// A callback that receives the items of a [`Feed`] on the client's callback thread. Dropping this value does not end the
+/// subscription.
 ///
-/// After the last call, which is that for `None` unless it was cancelled before, the callback is dropped on that thread.
+/// After the last call, the callback is dropped on that thread. The last call has `None`, unless the subscription was cancelled
+/// before.
 #[derive(Debug)]
 pub struct Subscription {
     teller: Arc<dyn Cancel>,
 }
 
 impl Client {
-    /// Has a callback told what a feed brings, on the thread of the callbacks.
+    /// Calls a callback with the items of a feed, on the callback thread.
     ///
     /// # Errors
-    /// As [`submit`](Self::submit); the callback is dropped on this thread then.
+    /// The errors of [`submit`](Self::submit); the callback is dropped on this thread then.
     pub fn subscribe<T: Send + 'static>(
         &self,
         feed: &Feed<T>,
@@ -61,13 +63,13 @@ impl Subscription {
         Ok(Self { teller })
     }
 
-    /// Ends it: a call that runs is the last one. This does not wait for it.
+    /// Ends the subscription: a running call is the last one. Does not wait for that call.
     pub fn cancel(&self) {
         Arc::clone(&self.teller).cancel();
     }
 
-    /// Ends it, and waits for a call that runs on another thread. When this returns, the callback was dropped, unless it is what
-    /// calls this.
+    /// Ends the subscription, and waits for a call that runs on another thread. The callback was dropped when this returns,
+    /// except if the callback itself calls it.
     pub fn close(&self) {
         self.teller.close();
     }
@@ -81,7 +83,7 @@ trait Cancel: fmt::Debug + Send + Sync {
 struct Teller<T> {
     feed: Feed<T>,
     callback: Mutex<Place<T>>,
-    /// It does not run any more.
+    /// Notified when the callback no longer runs.
     returned: Condvar,
     mailbox: Arc<Mailbox<Job>>,
     /// A job for it waits in the mailbox, so that there is never more than one.
@@ -101,19 +103,19 @@ impl<T: Send + 'static> Teller<T> {
     fn post(self: Arc<Self>) {
         if !self.is_posted.swap(true, Ordering::AcqRel) {
             let mailbox = Arc::clone(&self.mailbox);
-            // It takes jobs as long as a callback has its permit.
+            // The mailbox accepts jobs while a callback has its permit.
             let _ = mailbox.post(Box::new(move || self.tell()));
         }
     }
 
     fn tell(self: Arc<Self>) {
-        // Not a mere store: whoever found it set has a word for this call, such as that it is cancelled, and that is seen only by
-        // whoever reads what he wrote.
+        // A swap and not a store: a thread that found the flag set wrote a value for this call, such as a cancellation. Only a
+        // read of the flag makes that write visible here.
         self.is_posted.swap(false, Ordering::AcqRel);
         let Some((mut callback, permit)) = self.take() else {
             return;
         };
-        // Even if it panics, nobody waits for it for ever.
+        // Even if the callback panics, no thread waits for it forever.
         let _lost = Lost(&self);
         for _ in 0..ROW {
             if self.is_cancelled.load(Ordering::Acquire) {
@@ -170,7 +172,7 @@ impl<T> Teller<T> {
     }
 }
 
-/// The callback is gone if nobody put it back.
+/// Marks the callback as dropped if it was not put back.
 struct Lost<'a, T>(&'a Teller<T>);
 
 impl<T> Drop for Lost<'_, T> {

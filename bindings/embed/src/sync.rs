@@ -1,9 +1,9 @@
-//! What the threads wait with that hand the runtime to each other. The [models](crate#who-drives-the-runtime) have their own in its
-//! place, which tries every order of their steps.
+//! Synchronization primitives for the hand-over of the runtime. The [models](crate#driving-the-runtime) replace them with
+//! their own, which try every order of their steps.
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
-/// The time.
+/// Returns the time.
 pub(crate) fn now() -> Instant {
     Instant::now()
 }

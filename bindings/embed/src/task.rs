@@ -1,4 +1,4 @@
-//! One operation as the executor sees it.
+//! An operation as the executor sees it.
 use crate::cause::Cause;
 use crate::executor::Resume;
 use crate::home::Home;
@@ -12,19 +12,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// The future of a task, with nothing to give: what it brings, it hands over itself, even when it is dropped too early.
+/// The future of a task, without an output: it delivers its result itself, even when it is dropped early.
 pub(crate) type Body = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A future that the executor polls.
 pub(crate) struct Task {
     progress: Mutex<Progress>,
-    /// Its result is on its way, or was taken already, while the executor may not have put it away yet.
+    /// Whether its result is on its way, or was taken already, while the executor may not have put it away yet.
     is_told: AtomicBool,
     home: Arc<Home>,
     place: usize,
 }
 
-/// How far it has come.
+/// The progress of a task.
 struct Progress {
     stage: Stage,
     body: Option<Body>,
@@ -33,20 +33,21 @@ struct Progress {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// It waits for a wake-up.
+    /// The task waits for a wake-up.
     Idle,
     /// The executor will run it.
     Scheduled,
-    /// It is being polled.
+    /// The task is being polled.
     Running,
-    /// It is being polled, and was woken meanwhile.
+    /// The task is being polled, and was woken meanwhile.
     Woken,
-    /// Its future is gone.
+    /// The future of the task is gone.
     Ended,
 }
 
 impl Task {
-    /// A task that is to be [scheduled](crate::executor::Executor::schedule). `body` gets the task, to learn why it ended.
+    /// Creates a task for [scheduling](crate::executor::Executor::schedule). `body` receives the reason handle, which reports
+    /// why the task ended.
     pub(crate) fn new(
         home: Arc<Home>,
         place: usize,
@@ -73,8 +74,8 @@ impl Task {
         progress.body.take()
     }
 
-    /// Ends it before its future does. Whether it was still under way; if it is being polled right now, it may end with
-    /// its result nevertheless.
+    /// Ends the task before its future ends; returns whether it was still under way. A task that is being polled right now may
+    /// still end with its result.
     pub(crate) fn end(self: &Arc<Self>, cause: Cause) -> bool {
         let mut progress = self.progress();
         if progress.stage == Stage::Ended {
@@ -82,13 +83,13 @@ impl Task {
         }
         progress.cause.get_or_insert(cause);
         if thread::is_ending() && !self.home.executor.has_ended() {
-            // What the future has to do in its end needs a thread that is whole.
+            // The cleanup of the future needs a thread that is not exiting.
             drop(progress);
             Arc::clone(self).wake();
             return true;
         }
         let Some(body) = progress.body.take() else {
-            // Who polls it drops it.
+            // The polling thread drops it.
             return true;
         };
         progress.stage = Stage::Ended;
@@ -97,13 +98,13 @@ impl Task {
         true
     }
 
-    /// Whether its future is gone.
+    /// Returns whether its future is gone.
     pub(crate) fn has_ended(&self) -> bool {
         self.is_told.load(Ordering::Acquire) || self.progress().stage == Stage::Ended
     }
 
     fn drop_body(&self, body: Body) {
-        // The work tells what becomes of its requests.
+        // The dropped work reports the outcome of its requests.
         let _abandoned = Abandoned::begin();
         let guard = self.home.enter();
         if catch_unwind(AssertUnwindSafe(|| drop(body))).is_err() {
@@ -169,7 +170,7 @@ impl Resume for Task {
 }
 
 impl Underway for Task {
-    /// It is polled once more before it ends, since it knows best what became of what it sent.
+    /// Wakes the task for a last poll before it ends, since the future knows best the outcome of its requests.
     fn close(self: Arc<Self>) {
         self.progress().cause.get_or_insert(Cause::Closed);
         self.wake();
@@ -214,14 +215,14 @@ impl fmt::Debug for Task {
 pub(crate) struct Reason(std::sync::Weak<Task>);
 
 impl Reason {
-    /// The task has ended, for whoever asks: its result is posted next.
+    /// Marks the task as ended: its result is posted next.
     pub(crate) fn told(&self) {
         if let Some(task) = self.0.upgrade() {
             task.is_told.store(true, Ordering::Release);
         }
     }
 
-    /// A task that nobody holds any more can never go on, as when its client is closed.
+    /// Returns why the task ended. A task that no longer exists counts as closed, as when its client is closed.
     pub(crate) fn cause(&self) -> Cause {
         let task = self.0.upgrade();
         let cause = task.and_then(|task| task.progress().cause);

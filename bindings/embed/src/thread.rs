@@ -1,4 +1,4 @@
-//! Threads: those that the library makes, those that drive the runtime, and those of the foreign side that are about to end.
+//! Threads: those that the library creates, those that drive the runtime, and foreign threads that are about to end.
 use crate::process::PerProcess;
 use std::cell::Cell;
 use std::io;
@@ -12,8 +12,8 @@ thread_local! {
     static IS_OURS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What tells this thread from all others that live. Unlike the handle that the standard library has of it, it needs no memory, and
-/// is there to the end.
+/// Returns a number that identifies this thread among all live ones. Unlike the handle of the standard library, it needs no
+/// memory and remains valid to the end.
 pub fn number() -> usize {
     thread_local! {
         static HERE: u8 = const { 0 };
@@ -21,25 +21,25 @@ pub fn number() -> usize {
     HERE.with(|here| std::ptr::from_ref(here).addr())
 }
 
-/// Whether this thread belongs to a runtime or drives it, so that waiting on it would stop what is waited for.
+/// Returns whether this thread belongs to a runtime or drives it. A wait on such a thread would block the awaited operation.
 pub(crate) fn is_ours() -> bool {
     IS_OURS.get()
 }
 
-/// This thread belongs to the runtime from now on.
+/// Marks this thread as one of the runtime.
 pub(crate) fn become_ours() {
     IS_OURS.set(true);
     leave_signals();
 }
 
-/// What is called with the name of a thread.
+/// A hook that is called with the name of a new thread.
 type Started = dyn Fn(&str) + Send + Sync;
 
 static STARTED: PerProcess<Mutex<Option<Arc<Started>>>> =
     PerProcess::new(Mutex::new(None), || Mutex::new(None));
 
-/// Has a hook called on each thread that the library begins from now on in this process, with its name, before anything else there.
-/// Several threads may do so at the same time.
+/// Sets a hook that each thread of the library calls first, with its name, from now on in this process. Several threads may
+/// call it at the same time.
 pub fn on_thread_start(hook: Option<Box<Started>>) {
     let mut started = STARTED.get().lock().unwrap_or_else(PoisonError::into_inner);
     let before = std::mem::replace(&mut *started, hook.map(Arc::from));
@@ -99,15 +99,15 @@ fn leave_signals() {
     std::mem::forget(signals::Blocked::begin());
 }
 
-/// Keeps the handle that the standard library has of this thread if it is the first one of the process. That one is never freed,
-/// since the first thread has no end of its own, and the standard library knows it by an address within it, which looks like a leak.
+/// Keeps the standard library's handle of this thread if it is the first one of the process. That handle is never freed, since
+/// the first thread has no end of its own. The standard library refers to it by an address within it, which looks like a leak.
 pub(crate) fn keep_handle() {
     #[cfg(target_os = "linux")]
     first::keep_handle();
 }
 
-/// Whether this thread has lost its thread-local variables, without which nothing can be awaited: it runs the destructors of
-/// the program, or handlers of `atexit`.
+/// Returns whether this thread has lost its thread-local variables, without which nothing can be awaited. Such a thread runs
+/// destructors of the program, or handlers of `atexit`.
 pub(crate) fn is_ending() -> bool {
     Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed())
 }
@@ -157,8 +157,8 @@ mod signals {
     use std::mem::MaybeUninit;
     use std::ptr;
 
-    /// What the system sends to the thread whose own instruction is at fault. Blocked, it ends the process at once, past the
-    /// handlers of crash reporters.
+    /// Signals that the system sends to the thread with the faulty instruction. If they were blocked, they would end the
+    /// process at once, past the handlers of crash reporters.
     const OWN: [libc::c_int; 6] = [
         libc::SIGSEGV,
         libc::SIGBUS,

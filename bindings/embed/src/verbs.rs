@@ -1,4 +1,4 @@
-//! What a client asks of the store, as futures that own their arguments.
+//! Requests of a client to the store, as futures that own their arguments.
 use crate::client::Client;
 use crate::error::Error;
 use crate::feed::{End, Feed, Source};
@@ -12,11 +12,11 @@ use statestore::{
 use std::pin::pin;
 use std::task::{Context, Poll};
 
-/// What each of several writes did, in their order.
+/// Result of each of several writes, in their order.
 pub type Many<T> = Vec<Result<T, statestore::Error>>;
 
 impl Client {
-    /// As [`statestore::Client::get_with`].
+    /// Calls [`statestore::Client::get_with`].
     pub fn get(
         &self,
         key: Bytes,
@@ -26,7 +26,7 @@ impl Client {
         async move { Ok(core?.get_with(key, &options).await?) }
     }
 
-    /// As [`statestore::Client::get_many_with`].
+    /// Calls [`statestore::Client::get_many_with`].
     pub fn get_many(
         &self,
         keys: Vec<Bytes>,
@@ -36,7 +36,7 @@ impl Client {
         async move { Ok(core?.get_many_with(&keys, &options).await?) }
     }
 
-    /// As [`statestore::Client::set_with`].
+    /// Calls [`statestore::Client::set_with`].
     pub fn set(
         &self,
         key: Bytes,
@@ -47,7 +47,7 @@ impl Client {
         async move { Ok(core?.set_with(key, value, &options).await?) }
     }
 
-    /// As [`statestore::Client::set_many_with`]. The outer error is that of a client that cannot be asked.
+    /// Calls [`statestore::Client::set_many_with`]. The outer error reports an unusable client.
     pub fn set_many(
         &self,
         values: Vec<(Bytes, Bytes)>,
@@ -57,7 +57,7 @@ impl Client {
         async move { Ok(core?.set_many_with(&values, &options).await) }
     }
 
-    /// As [`statestore::Client::del_with`].
+    /// Calls [`statestore::Client::del_with`].
     pub fn del(
         &self,
         key: Bytes,
@@ -67,7 +67,7 @@ impl Client {
         async move { Ok(core?.del_with(key, &options).await?) }
     }
 
-    /// As [`statestore::Client::del_many_with`]. The outer error is that of a client that cannot be asked.
+    /// Calls [`statestore::Client::del_many_with`]. The outer error reports an unusable client.
     pub fn del_many(
         &self,
         keys: Vec<Bytes>,
@@ -77,7 +77,7 @@ impl Client {
         async move { Ok(core?.del_many_with(&keys, &options).await) }
     }
 
-    /// As [`statestore::Client::vdel_with`].
+    /// Calls [`statestore::Client::vdel_with`].
     pub fn vdel(
         &self,
         key: Bytes,
@@ -88,7 +88,7 @@ impl Client {
         async move { Ok(core?.vdel_with(key, value, &options).await?) }
     }
 
-    /// As [`statestore::Client::capabilities`].
+    /// Calls [`statestore::Client::capabilities`].
     pub fn capabilities(
         &self,
     ) -> impl Future<Output = Result<Capabilities, Error>> + Send + 'static + use<> {
@@ -96,7 +96,7 @@ impl Client {
         async move { Ok(core?.capabilities().await?) }
     }
 
-    /// As [`statestore::Client::transact_with`].
+    /// Calls [`statestore::Client::transact_with`].
     pub fn transact(
         &self,
         transaction: Transaction,
@@ -106,15 +106,15 @@ impl Client {
         async move { Ok(core?.transact_with(&transaction, &options).await?) }
     }
 
-    /// As [`statestore::Client::scan_with`]. Nothing is sent.
+    /// Calls [`statestore::Client::scan_with`]. Nothing is sent.
     ///
     /// # Errors
-    /// As [`core`](Self::core).
+    /// The errors of [`core`](Self::core).
     pub fn scan(&self, pattern: &[u8], options: ScanOptions) -> Result<Scan, Error> {
         Ok(Scan::new(self.core()?.scan_with(pattern, options)))
     }
 
-    /// As [`statestore::Client::update_async`]: `change` may take its time, as when a callback computes the new value.
+    /// Calls [`statestore::Client::update_async`]: `change` may take its time, as when a callback computes the new value.
     pub fn update<F, C>(
         &self,
         key: Bytes,
@@ -129,7 +129,7 @@ impl Client {
         async move { Ok(core?.update_async(key, &options, change).await?) }
     }
 
-    /// As [`statestore::Client::observe_with`].
+    /// Calls [`statestore::Client::observe_with`].
     pub fn observe(
         &self,
         key: Bytes,
@@ -147,11 +147,11 @@ impl Client {
         }
     }
 
-    /// The states of the connection: at first the present one, then each later one, as far as they are not replaced before
-    /// they are taken. The last one is always told.
+    /// Returns the states of the connection: first the present one, then each later one. A state that is replaced before it is
+    /// taken is skipped. The last one is always delivered.
     ///
     /// # Errors
-    /// As [`submit`](Self::submit).
+    /// The errors of [`submit`](Self::submit).
     pub fn states(&self) -> Result<Feed<ConnectionState>, Error> {
         let mut states = self.core()?.state();
         states.mark_changed();
@@ -173,7 +173,7 @@ impl Client {
                 is_over = state.is_closed();
                 Poll::Ready(Some(state))
             }
-            // Closing the client ends the operation, which may have had no time to send that.
+            // Closing the client ends the operation, which may have had no time to send the last state.
             Poll::Ready(None) if !std::mem::replace(&mut is_over, true) => {
                 let state = last.borrow().clone();
                 Poll::Ready(state.is_closed().then_some(state))
@@ -190,10 +190,10 @@ impl Client {
         Ok(Feed::new(self.clone(), source, end))
     }
 
-    /// As [`statestore::Client::counters`].
+    /// Calls [`statestore::Client::counters`].
     ///
     /// # Errors
-    /// As [`core`](Self::core).
+    /// The errors of [`core`](Self::core).
     pub fn counters(&self) -> Result<Counters, Error> {
         Ok(self.core()?.counters())
     }
@@ -207,7 +207,7 @@ struct Observations {
 
 impl Source<Observation> for Observations {
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Observation>> {
-        // Its `next` keeps nothing between two polls, so each poll can make it anew.
+        // `next` keeps no state between two polls, so each poll can create it again.
         let next = pin!(self.observer.next()).poll(context);
         if let Poll::Ready(None) = next {
             self.end.set(

@@ -1,4 +1,5 @@
-//! A thread of the foreign side that waits for a result: it drives the runtime meanwhile, or sleeps beside who does.
+//! A thread of the foreign side that waits for a result. It drives the runtime meanwhile, or sleeps while another thread
+//! drives.
 use crate::baton::{Baton, Drive};
 use crate::executor::Poller;
 use crate::sync::{self, Condvar, Mutex, MutexGuard};
@@ -6,8 +7,8 @@ use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
-/// A thread that waits, and how it is woken. The handle that the standard library has for each thread would do as well, but one
-/// of a foreign thread is never freed if the thread is the first one, and cannot be had any more when the thread ends.
+/// A waiting thread, and how it is woken. A thread handle of the standard library would also work. However, the handle of a
+/// foreign thread is never freed if it is the first thread, and is unavailable when the thread ends.
 #[derive(Default)]
 pub(crate) struct Waiter {
     is_woken: Mutex<bool>,
@@ -26,7 +27,7 @@ impl Wake for Waiter {
 }
 
 impl Waiter {
-    /// Polls until it is ready, until `until`, or until somebody else is to drive; drives the runtime meanwhile if nobody else
+    /// Polls until ready, until `until`, or until another thread is to drive. Drives the runtime meanwhile if no other thread
     /// has to.
     pub(crate) fn wait<R: Drive>(
         self: &Arc<Self>,

@@ -4,10 +4,10 @@ use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use napi::{Env, Result, Status};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Errors of the function are not ours, so it is called without one.
+/// A call without an error argument: exceptions of the function are not handled here.
 type Call = ThreadsafeFunction<(), (), (), Status, false>;
 
-/// Calls a function of JavaScript from any thread, and keeps its process alive meanwhile unless told otherwise.
+/// A wake-up of JavaScript: calls a function from any thread. It keeps the process alive meanwhile, unless that is turned off.
 pub(crate) struct Bell(Mutex<Option<Call>>);
 
 impl Bell {
@@ -16,10 +16,10 @@ impl Bell {
         Ok(Self(Mutex::new(Some(call))))
     }
 
-    /// Has the function called soon.
+    /// Calls the function soon, on the thread of the event loop.
     pub(crate) fn ring(&self) {
         if let Some(call) = &*self.call() {
-            // It fails only when the environment is going away, and then nobody waits.
+            // The call fails only when the environment is going away, and then no caller waits.
             call.call((), ThreadsafeFunctionCallMode::NonBlocking);
         }
     }
@@ -30,7 +30,7 @@ impl Bell {
         drop(call);
     }
 
-    /// Whether it keeps the process alive.
+    /// Sets whether the wake-up keeps the process alive.
     pub(crate) fn keep_alive(&self, env: &Env, yes: bool) -> Result<()> {
         let mut call = self.call();
         let Some(call) = &mut *call else {

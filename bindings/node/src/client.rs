@@ -26,7 +26,7 @@ pub struct NativeClient {
     at_exit: RefCell<Option<CleanupEnvHook<Weak<Desk>>>>,
 }
 
-/// One operation of a transaction: a SET if it has a value, otherwise a DEL.
+/// An operation of a transaction: a SET if it has a value, otherwise a DEL.
 #[napi(object, object_to_js = false)]
 pub struct OperationInput {
     pub key: Uint8Array,
@@ -44,7 +44,7 @@ impl OperationInput {
     }
 }
 
-/// What a client has seen; see `statestore::Counters`.
+/// Counters of a client; see `statestore::Counters`.
 #[napi(object, object_from_js = false)]
 #[derive(Debug)]
 pub struct CountersOutput {
@@ -69,13 +69,13 @@ pub struct CountersOutput {
 
 #[napi]
 impl NativeClient {
-    /// A client that is not connected yet; `ring` is called when there is something to [drain](Self::drain).
+    /// Creates a client that is not connected yet. `ring` is called when there are results to [drain](Self::drain).
     #[napi(constructor)]
     pub fn new(env: &Env, settings: SettingsInput, ring: Function<'_, (), ()>) -> Result<Self> {
         let settings = settings.build().map_err(|error| thrown(env, error))?;
         let client = Client::new(settings).map_err(|error| thrown(env, error))?;
         let desk = Desk::new(client, Bell::new(&ring)?);
-        // The environment may go away with operations under way. What a hook was given is never freed once the hook is removed, so
+        // The environment may end with operations under way. The value of a removed hook is never freed, so
         // it must not keep the client.
         let at_exit = env.add_env_cleanup_hook(Rc::downgrade(&desk), |desk| {
             if let Some(desk) = desk.upgrade() {
@@ -104,13 +104,13 @@ impl NativeClient {
             .answer(operation, value.map(Bytes::copy_from_slice));
     }
 
-    /// Whether this client keeps the process alive.
+    /// Sets whether this client keeps the process alive.
     #[napi]
     pub fn keep_alive(&self, env: &Env, yes: bool) -> Result<()> {
         self.desk.bell.keep_alive(env, yes)
     }
 
-    /// To be called once, first of all.
+    /// Begins to connect. Call this once, before any other operation.
     #[napi]
     pub fn connect(&self) -> Begun {
         let connect = self.desk.client.connect();
@@ -172,7 +172,7 @@ impl NativeClient {
         })
     }
 
-    /// The present state.
+    /// Returns the present state.
     #[napi]
     pub fn state(&self, env: &Env) -> Result<StateOutput> {
         let core = self
@@ -184,7 +184,7 @@ impl NativeClient {
         Ok(state.into())
     }
 
-    /// All states from now on, the present one first.
+    /// Returns the states of the connection, the present one first.
     #[napi]
     pub fn states(&self, env: &Env) -> Result<NativeFeed> {
         let states = self
@@ -263,7 +263,7 @@ impl NativeClient {
             .submit("a transaction", transact, Reply::Transaction)
     }
 
-    /// As many values as keys.
+    /// Begins to set several keys. There must be as many values as keys.
     #[napi]
     pub fn set_many(
         &self,

@@ -16,23 +16,23 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// Most results that are turned into JavaScript values in one go. Settling a promise runs what waits for it, a few
-/// microseconds of foreign code each, so the event loop has its turn again after about a millisecond.
+/// Maximum number of results that are converted to JavaScript values at a time. Settling a promise runs its continuations, a
+/// few microseconds of foreign code each. The event loop therefore runs again after about a millisecond.
 const MOST: usize = 128;
 /// Results between two looks at the clock.
 const ROW: usize = 16;
 /// The longest time for turning results into values; large ones take long.
 const LONGEST: Duration = Duration::from_millis(1);
-/// Slots that a result takes in what [`Desk::drain`] returns.
+/// Number of slots for each result in the array of [`Desk::drain`].
 const SLOTS: u32 = 4;
 
 /// The number of an operation that has begun, or why it could not begin.
 pub(crate) type Begun = Either<u32, Failure>;
-/// Where the answer to the question of an update goes.
+/// Channel for the answer to the question of an update.
 type Answer = oneshot::Sender<Option<Bytes>>;
 type Updates = Pin<Box<dyn Future<Output = std::result::Result<UpdateOutcome, Error>> + Send>>;
 
-/// What the runtime posts.
+/// A message that the runtime posts.
 pub(crate) struct Item {
     operation: usize,
     news: News,
@@ -66,7 +66,7 @@ impl Desk {
         })
     }
 
-    /// Begins an operation, whose result becomes a reply.
+    /// Begins an operation. `reply` converts its result.
     pub(crate) fn submit<T: Send + 'static>(
         &self,
         action: impl Into<Action>,
@@ -76,7 +76,7 @@ impl Desk {
         self.begin(action, |_| future, reply)
     }
 
-    /// [`submit`](Self::submit) for what everything that is held has one of, as giving it back, however many operations are under way.
+    /// Submits an operation without the limit on operations under way, such as a release.
     pub(crate) fn submit_return<T: Send + 'static>(
         &self,
         action: impl Into<Action>,
@@ -140,7 +140,7 @@ impl Desk {
         })
     }
 
-    /// Gives an operation its number.
+    /// Assigns a number to an operation.
     fn enter(&self, submit: impl FnOnce(usize) -> std::result::Result<Operation, Error>) -> Begun {
         let mut operations = self.operations.borrow_mut();
         let place = operations.vacant_entry();
@@ -155,10 +155,10 @@ impl Desk {
         }
     }
 
-    /// Gives an operation up, which ends nevertheless, in its own way or with `Cancelled`.
+    /// Cancels an operation. It still ends, with its own result or with `Cancelled`.
     pub(crate) fn cancel(&self, operation: u32) {
         if let Some(operation) = self.operations.borrow().get(operation as usize) {
-            // In a forked process there is nothing to give up.
+            // In a forked process there is nothing to cancel.
             let _ = operation.cancel();
         }
     }
@@ -172,8 +172,9 @@ impl Desk {
         }
     }
 
-    /// What has come, up to a limit: whether there is more, then four slots for each: the number of the operation; the
-    /// failure, `true` for a question, or nothing; and two of its [reply](Reply).
+    /// Returns the results that have arrived, up to a limit. The first element says whether more are left. Four slots follow
+    /// for each result: the number of the operation; the failure, `true` for a question, or nothing; and two slots of its
+    /// [reply](Reply).
     pub(crate) fn drain<'env>(self: &Rc<Self>, env: &'env Env) -> Result<Array<'env>> {
         let mut array = env.create_array(0)?;
         let began = Instant::now();
@@ -224,14 +225,14 @@ impl Desk {
         }
     }
 
-    /// Wants nothing any more, and lets the process end.
+    /// Drops further results, and lets the process end.
     pub(crate) fn close(&self) {
         self.mailbox.close();
         self.bell.silence();
     }
 }
 
-/// Makes an item of what an operation brought.
+/// Converts the result of an operation to an item.
 fn completion<T>(
     operation: usize,
     reply: impl FnOnce(T) -> Reply + Send + 'static,

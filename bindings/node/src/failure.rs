@@ -5,7 +5,7 @@ use statestore::Outcome;
 use statestore_embed::{Error, ErrorKind};
 use std::error::Error as _;
 
-/// What the face makes an error of.
+/// Details from which the JavaScript layer creates an error.
 #[napi(object, object_from_js = false)]
 #[derive(Debug)]
 pub struct Failure {
@@ -13,7 +13,7 @@ pub struct Failure {
     pub outcome: &'static str,
     pub retryable: bool,
     pub message: String,
-    /// The messages of what caused it, the nearest first.
+    /// Messages of the causes, the nearest first.
     pub causes: Vec<String>,
     /// The number of the system's error behind it.
     pub errno: Option<i32>,
@@ -53,7 +53,7 @@ pub struct Kind {
     pub retryable: bool,
 }
 
-/// All kinds of errors.
+/// Returns all kinds of errors.
 #[napi]
 pub fn error_kinds() -> Vec<Kind> {
     let kind = |kind: ErrorKind| Kind {

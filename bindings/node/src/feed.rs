@@ -1,4 +1,4 @@
-//! What happens again and again: observations, states, holders, leaders.
+//! Streams of events: observations, states, holders, leaders.
 use crate::desk::{Begun, Desk};
 use crate::failure::Failure;
 use crate::options::time;
@@ -19,7 +19,7 @@ pub(crate) enum Source {
     Leaders(Feed<Result<Option<Leader>, Error>>),
 }
 
-/// A feed. What it brings waits in the library, bounded, until it is asked for.
+/// A feed. Its items wait in the library, with a bound, until they are fetched.
 #[napi]
 pub struct NativeFeed {
     desk: Rc<Desk>,
@@ -40,7 +40,7 @@ impl NativeFeed {
         let Some(timeout) = timeout else {
             return self.desk.submit(Action::event(WAITING), next, reply);
         };
-        // An item that comes later is for the next call.
+        // A later item is for the next call.
         let in_time = async move {
             let Ok(item) = tokio::time::timeout(timeout, next).await else {
                 let reason = format!("nothing happened within {timeout:?}");
@@ -59,7 +59,7 @@ impl NativeFeed {
 
 #[napi]
 impl NativeFeed {
-    /// Begins to wait for the next item, at most for so many milliseconds.
+    /// Begins to wait for the next item, for at most `timeout` milliseconds.
     #[napi]
     pub fn next(&self, timeout: Option<f64>) -> Begun {
         let timeout = timeout.map(time);
@@ -71,7 +71,7 @@ impl NativeFeed {
         }
     }
 
-    /// The word for why it ended.
+    /// Returns the word for why it ended.
     #[napi]
     pub fn lost_reason(&self) -> Option<&'static str> {
         let reason = match &self.source {
@@ -84,7 +84,8 @@ impl NativeFeed {
         reason.ok().flatten().map(LostReason::as_str)
     }
 
-    /// Why it ended, if it did not end with its client. The last state tells that itself.
+    /// Returns why the feed ended, if it did not end with its client. The last state of a connection contains this reason
+    /// itself.
     #[napi]
     pub fn error(&self) -> Option<Failure> {
         let error = match &self.source {
@@ -97,7 +98,7 @@ impl NativeFeed {
         error.ok().flatten().map(Failure::from)
     }
 
-    /// Ends it, also for those who wait.
+    /// Ends the feed for all consumers.
     #[napi]
     pub fn stop(&self) {
         // In a forked process there is nothing to end.

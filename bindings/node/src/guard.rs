@@ -1,4 +1,4 @@
-//! What is held: a lock, or the lead of an election.
+//! A held lease: a lock, or the leadership of an election.
 use crate::desk::{Begun, Desk};
 use crate::failure::{Failure, thrown};
 use crate::options::{self, DelInput, SetInput, UpdateInput};
@@ -28,7 +28,7 @@ impl NativeGuard {
 
 #[napi]
 impl NativeGuard {
-    /// The name of the holder and its client id.
+    /// Returns the name of the holder and its client id.
     #[napi]
     pub fn holder<'env>(&self, env: &'env Env) -> Result<Array<'env>> {
         let holder = self.guard.holder().map_err(|error| thrown(env, error))?;
@@ -47,14 +47,14 @@ impl NativeGuard {
         self.guard.is_valid().unwrap_or_default()
     }
 
-    /// Why it is not valid any more.
+    /// Returns why the lease is no longer valid.
     #[napi]
     pub fn reason(&self, env: &Env) -> Result<Option<Failure>> {
         let reason = self.guard.reason().map_err(|error| thrown(env, error))?;
         Ok(reason.map(Failure::from))
     }
 
-    /// The word for why it is not valid any more.
+    /// Returns the word for why the lease is no longer valid.
     #[napi]
     pub fn lost_reason(&self) -> Option<&'static str> {
         // A forked process gets the failure from everything else.
@@ -62,14 +62,14 @@ impl NativeGuard {
         reason.map(LostReason::as_str)
     }
 
-    /// What work under it ends with although it succeeded, if it was lost.
+    /// Returns the error for work that succeeded although the lease was lost.
     #[napi]
     pub fn loss(&self, env: &Env) -> Result<Option<Failure>> {
         let loss = self.guard.loss().map_err(|error| thrown(env, error))?;
         Ok(loss.map(Failure::from))
     }
 
-    /// Gives it back at the end of work under it.
+    /// Releases the lease at the end of work under it.
     #[napi]
     pub fn finish(&self, has_failed: bool) -> Begun {
         let finish = self.guard.finish(Work::of_block(has_failed), None);
@@ -77,7 +77,7 @@ impl NativeGuard {
             .submit_return("giving a lease back", finish, Reply::Done)
     }
 
-    /// Begins to wait until it is not valid any more.
+    /// Begins to wait until the lease is no longer valid.
     #[napi]
     pub fn lost(&self) -> Begun {
         self.desk.submit(
@@ -87,7 +87,7 @@ impl NativeGuard {
         )
     }
 
-    /// [`lost`](Self::lost), once for each guard, however many operations are under way.
+    /// Waits like [`lost`](Self::lost), without the limit on operations under way. Called once for each guard.
     #[napi]
     pub fn watch(&self) -> Begun {
         self.desk.submit_return(
@@ -142,7 +142,7 @@ impl NativeGuard {
             .submit("deleting under a lease", vdel, Reply::Vdel)
     }
 
-    /// For the lead of an election.
+    /// Begins to proclaim a value, for the leadership of an election.
     #[napi]
     pub fn proclaim(&self, value: &[u8]) -> Begun {
         let proclaim = self.guard.proclaim(Bytes::copy_from_slice(value));

@@ -14,7 +14,7 @@ pub struct HlcParts {
     pub text: String,
 }
 
-/// The parts of a text; throws a plain error that says what is wrong with it.
+/// Returns the parts of a text; throws a plain error with the reason if the text is invalid.
 #[napi]
 pub fn parse_hlc(text: String) -> napi::Result<HlcParts> {
     let hlc = read(&text)?;
@@ -26,7 +26,7 @@ pub fn parse_hlc(text: String) -> napi::Result<HlcParts> {
     })
 }
 
-/// -1, 0 or 1.
+/// Compares two texts; returns -1, 0 or 1.
 #[napi]
 pub fn compare_hlc(a: String, b: String) -> napi::Result<i32> {
     Ok(read(&a)?.cmp(&read(&b)?) as i32)

@@ -1,19 +1,19 @@
 //! The native half of the npm package `statestore`.
 //!
-//! TypeScript (in `face/`) checks arguments, makes promises, errors and iterators; this half makes operations of
-//! [`statestore_embed`] out of calls, and hands their results back in batches. Nothing of this is public: its shape is
-//! known to `face/native.ts` alone.
+//! TypeScript (in `face/`) checks arguments and creates promises, errors and iterators. This half converts calls to
+//! operations of [`statestore_embed`], and returns their results in batches. Its interface is private: only
+//! `face/native.ts` uses it.
 //!
 //! # From a call to its promise
 //! 1. The face calls a method here, on the thread of its event loop. [`Desk::submit`](desk::Desk) begins the operation and
 //!    returns its number, under which the face keeps its promise; or the error, if it could not begin.
 //! 2. The result is posted to the mailbox of the client, on the runtime's thread. The first one rings the
-//!    [bell](bell::Bell), which calls into the event loop; further ones just join it.
+//!    [bell](bell::Bell), which calls into the event loop; further ones only join the queue.
 //! 3. The face calls [`drain`](client::NativeClient::drain), which turns a bounded number of results into JavaScript
 //!    values, and settles the promises.
 //!
-//! So nothing of JavaScript is held here across calls except the bell, and an environment that goes away with operations
-//! under way leaves nothing behind.
+//! The bell is the only JavaScript value that is kept across calls. An environment that ends with operations under way
+//! leaves nothing behind.
 #![allow(
     unreachable_pub,
     missing_debug_implementations,

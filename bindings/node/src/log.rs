@@ -1,4 +1,4 @@
-//! What the library logs, for a function of JavaScript.
+//! Log records of the library, for a function of JavaScript.
 use crate::bell::Bell;
 use napi::bindgen_prelude::Function;
 use napi::{Env, Result};
@@ -7,7 +7,7 @@ use statestore_embed::Mailbox;
 use statestore_embed::log::{self, Level, Record};
 use std::sync::Arc;
 
-/// One thing that was logged.
+/// A log record.
 #[napi(object, object_from_js = false)]
 #[derive(Debug)]
 pub struct RecordOutput {
@@ -25,8 +25,8 @@ pub struct NativeLog {
 
 #[napi]
 impl NativeLog {
-    /// Has all records of this process that are at least as important as `level` kept here, in place of another log.
-    /// `ring` is called when there is something to [drain](Self::drain). It does not keep the process alive.
+    /// Forwards all records of this process of at least `level` to this object, in place of another log. `ring` is called when
+    /// there are records to [drain](Self::drain). It does not keep the process alive.
     #[napi(constructor)]
     pub fn new(env: &Env, level: String, ring: Function<'_, (), ()>) -> Result<Self> {
         let level = level
@@ -41,7 +41,7 @@ impl NativeLog {
         Ok(Self { mailbox, bell })
     }
 
-    /// Up to 128 records.
+    /// Takes up to 128 records.
     #[napi]
     pub fn drain(&self) -> Vec<RecordOutput> {
         let mut records = Vec::new();
@@ -55,13 +55,13 @@ impl NativeLog {
         records
     }
 
-    /// Whether records wait.
+    /// Returns whether records wait.
     #[napi]
     pub fn has_more(&self) -> bool {
         !self.mailbox.is_empty()
     }
 
-    /// Wants nothing any more.
+    /// Stops the log and drops further records.
     #[napi]
     pub fn stop(&self) {
         self.mailbox.close();

@@ -9,7 +9,8 @@ use statestore::{
 use statestore_embed::{Error, ErrorKind};
 use std::time::Duration;
 
-/// A time; the face lets no negative numbers through, and an endless one only where it means something.
+/// Converts milliseconds to a time. The JavaScript layer rejects negative numbers, and allows infinity only where it has a
+/// meaning.
 pub(crate) fn time(milliseconds: f64) -> Duration {
     Duration::try_from_secs_f64(milliseconds / 1000.0).unwrap_or(Duration::MAX)
 }

@@ -1,5 +1,5 @@
-//! Results on their way to JavaScript, in two slots of an array: flat, because that is cheapest for what comes by the
-//! hundred thousand.
+//! Conversion of results to JavaScript, in two slots of an array. The flat form is the cheapest for hundreds of thousands of
+//! results.
 use crate::desk::Desk;
 use crate::failure::Failure;
 use crate::feed::{NativeFeed, Source};
@@ -15,9 +15,9 @@ use statestore::{
 use statestore_embed::{Acquisition, Error, Guard, Many};
 use std::rc::Rc;
 
-/// What an operation brought. Where it says *or null*, both slots are `null`.
+/// The result of an operation. *Or null* means that both slots are `null`.
 pub(crate) enum Reply {
-    /// Nothing.
+    /// No value.
     Done(()),
     /// The value and the version, or null.
     Entry(Option<Entry>),
@@ -35,7 +35,7 @@ pub(crate) enum Reply {
     Set(SetOutcome),
     /// A list with three places for each: the failure or nothing, and the two of [`Set`](Self::Set).
     Sets(Many<SetOutcome>),
-    /// The same with those of [`Del`](Self::Del).
+    /// The same list, with the two slots of [`Del`](Self::Del).
     Dels(Many<DelOutcome>),
     /// A word; the version if it has one.
     Del(DelOutcome),
@@ -189,7 +189,7 @@ impl Slots<'_, '_> {
             }
             Some(Observation::Deleted { version }) => self.put("deleted", text(version.as_ref())),
             Some(Observation::Lagged(count)) => self.put("lagged", number(count)),
-            // What later versions may tell besides says, like this, that something was missed.
+            // Unknown observations of later versions mean, like this one, that changes were missed.
             Some(_) => self.put("resync", Null),
             None => self.put(Null, Null),
         }
@@ -239,7 +239,7 @@ pub(crate) fn number(count: u64) -> f64 {
     count as f64
 }
 
-/// The name of a holder, and its client id if it is ours.
+/// Returns the name of a holder, and its client id if the library made the name.
 pub(crate) fn holder<'env>(env: &'env Env, holder: &Holder) -> Result<Array<'env>> {
     let mut parts = env.create_array(2)?;
     parts.set(0, buffer(env, holder.name())?)?;
@@ -270,7 +270,7 @@ fn leader(env: &Env, leader: Option<Leader>) -> Result<Option<Array<'_>>> {
     Ok(Some(parts))
 }
 
-/// The value of an entry and its remaining time in milliseconds.
+/// Returns the value of an entry and its remaining time in milliseconds.
 fn remaining<'env>(env: &'env Env, entry: &Entry) -> Result<Array<'env>> {
     let mut parts = env.create_array(2)?;
     parts.set(0, buffer(env, &entry.value)?)?;
@@ -296,7 +296,7 @@ fn list(env: &Env, entries: Vec<Option<Entry>>) -> Result<Array<'_>> {
     Ok(list)
 }
 
-/// What each of several writes did.
+/// Returns the result of each of several writes.
 fn each<T, A: ToNapiValue, B: ToNapiValue>(
     env: &Env,
     outcomes: Many<T>,

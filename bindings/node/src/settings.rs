@@ -6,7 +6,7 @@ use napi_derive::napi;
 use statestore::{Outcome, Settings};
 use statestore_embed::{Error, ErrorKind};
 
-/// A URL, the environment, or a host; and what is set beside it.
+/// Settings: a URL, the environment, or a host; and further values that override it.
 #[napi(object, object_to_js = false)]
 pub struct SettingsInput {
     pub url: Option<String>,
@@ -43,7 +43,7 @@ pub struct SettingsInput {
     pub server_name: Option<String>,
 }
 
-/// The defaults of `Settings::reconnect_delay`, for who sets only one of the two.
+/// The defaults of `Settings::reconnect_delay`, for settings with only one of the two values.
 const RECONNECT_DELAY: (f64, f64) = (100.0, 30_000.0);
 
 impl SettingsInput {

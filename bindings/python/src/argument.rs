@@ -1,4 +1,4 @@
-//! Arguments that Python gives in more than one form.
+//! Arguments that accept more than one Python type.
 use crate::error;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -6,7 +6,7 @@ use pyo3::types::{PyBool, PyDelta, PyString};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// `name must be WANTED, not TYPE`
+/// Returns a `TypeError`: `name must be WANTED, not TYPE`.
 pub(crate) fn wrong_type(name: &str, wanted: &str, value: &Bound<'_, PyAny>) -> PyErr {
     match value.get_type().qualname() {
         Ok(found) => PyTypeError::new_err(format!("{name} must be {wanted}, not {found}")),
@@ -14,7 +14,7 @@ pub(crate) fn wrong_type(name: &str, wanted: &str, value: &Bound<'_, PyAny>) -> 
     }
 }
 
-/// `name must be WANTED, not VALUE`
+/// Returns the exception `name must be WANTED, not VALUE`.
 pub(crate) fn wrong_value(name: &str, wanted: &str, value: &Bound<'_, PyAny>) -> PyErr {
     match value.repr() {
         Ok(found) => error::invalid(value.py(), &format!("{name} must be {wanted}, not {found}")),
@@ -25,7 +25,7 @@ pub(crate) fn wrong_value(name: &str, wanted: &str, value: &Bound<'_, PyAny>) ->
 /// Arguments for which a call may wait, and so may be `math.inf`.
 const WAITS: [&str; 2] = ["timeout", "wait"];
 
-/// A time: seconds, or a `datetime.timedelta`.
+/// Reads a time: seconds, or a `datetime.timedelta`.
 pub(crate) fn time(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Duration>> {
     if WAITS.contains(&name) {
         return limit(name, value);
@@ -41,7 +41,7 @@ pub(crate) fn time(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<Opt
     }
 }
 
-/// A time after which something is given up, or `math.inf`: never.
+/// Reads a time, or `math.inf` for never.
 pub(crate) fn limit(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Duration>> {
     let Some(value) = value else { return Ok(None) };
     let seconds = seconds(name, value)?;
@@ -69,7 +69,7 @@ fn seconds(name: &str, value: &Bound<'_, PyAny>) -> PyResult<f64> {
     }
 }
 
-/// A text.
+/// Reads a text.
 pub(crate) fn text(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<String>> {
     let Some(value) = value else { return Ok(None) };
     match value.cast::<PyString>() {
@@ -87,7 +87,7 @@ pub(crate) fn flag(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<Opt
     }
 }
 
-/// The path of a file.
+/// Reads the path of a file.
 pub(crate) fn path(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<PathBuf>> {
     let Some(value) = value else { return Ok(None) };
     match value.extract() {
@@ -96,7 +96,7 @@ pub(crate) fn path(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<Opt
     }
 }
 
-/// A count or a size.
+/// Reads a count or a size.
 pub(crate) fn number<T>(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<T>>
 where
     T: TryFrom<u64>,
@@ -118,7 +118,7 @@ where
         )
 }
 
-/// One of some words, the first unless given.
+/// Returns the value of a word argument; the first word is the default.
 pub(crate) fn word<T: Copy>(
     name: &str,
     value: Option<&Bound<'_, PyAny>>,

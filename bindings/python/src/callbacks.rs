@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 pub(crate) struct Callbacks {
     thread: OnceLock<u64>,
     running: Mutex<Option<Py<PyAny>>>,
-    /// Those that may still be called.
+    /// Callbacks that may still be called.
     registered: Mutex<Vec<Weak<Callback>>>,
 }
 
@@ -50,7 +50,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Callbacks {
-    /// Registers a function. What calls it keeps it; the client only knows it, for the garbage collector.
+    /// Registers a function. The caller of the function owns it; the client has only a weak reference, for the garbage
+    /// collector.
     pub(crate) fn register(&self, function: Py<PyAny>, context: Py<PyAny>) -> Arc<Callback> {
         let callback = Arc::new(Callback {
             function: Mutex::new(Some((function, context))),
@@ -64,7 +65,7 @@ impl Callbacks {
 
     /// Shows the garbage collector the functions. They belong to the object of the client: no other one may show them.
     pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        // What is in use at this moment is not garbage.
+        // Locked values are in use, so they are not garbage.
         let Ok(registered) = self.registered.try_lock() else {
             return Ok(());
         };
@@ -141,7 +142,7 @@ struct Running<'a>(&'a Callbacks);
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         let callback = self.0.place().take();
-        // Its destructor may run code of the program, which may look at this.
+        // The destructor may run code of the program, which may access this value.
         drop(callback);
     }
 }

@@ -29,7 +29,7 @@ pub(crate) struct Client {
 
 #[pymethods]
 impl Client {
-    /// A client that is not connected yet. Its things have the classes of the module.
+    /// Creates a client that is not connected yet. The objects that it creates have the classes of the module.
     #[new]
     #[pyo3(signature = (settings=None, module=None, /, *, asyncio=false))]
     fn new(
@@ -478,12 +478,12 @@ impl Client {
         self.shared.callbacks.clear();
     }
 
-    /// The thread that calls the callbacks, if there was a call.
+    /// Returns the thread that calls the callbacks, if there was a call.
     fn _callback_thread(&self) -> Option<u64> {
         self.shared.callbacks.thread()
     }
 
-    /// Whether it was closed.
+    /// Returns whether it was closed.
     fn _is_closed(&self) -> bool {
         self.shared.client.is_closed().unwrap_or(true)
     }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString};
 
-/// How text becomes bytes, and what bytes become.
+/// The encoding of text to bytes, and of bytes to Python objects.
 #[derive(Debug)]
 pub(crate) enum Codec {
     /// Text is UTF-8, and bytes stay bytes.
@@ -31,7 +31,7 @@ impl Codec {
         })
     }
 
-    /// The bytes of an argument.
+    /// Returns the bytes of an argument.
     ///
     /// # Errors
     /// `TypeError`, which names the argument; `UnicodeEncodeError`.
@@ -64,12 +64,12 @@ impl Codec {
         ))
     }
 
-    /// The bytes of each item of an argument.
+    /// Returns the bytes of each item of an argument.
     ///
     /// # Errors
     /// Those of [`read`](Self::read), and `TypeError` if it has no items, or is itself what an item should be.
     pub(crate) fn read_each(&self, name: &str, values: &Bound<'_, PyAny>) -> PyResult<Vec<Bytes>> {
-        // Its items would be numbers or letters.
+        // The items would be numbers or letters.
         let is_item = values.is_instance_of::<PyString>()
             || values.is_instance_of::<PyBytes>()
             || values.is_instance_of::<PyByteArray>();
@@ -79,7 +79,7 @@ impl Codec {
         }
     }
 
-    /// The bytes of the pairs of an argument, which is a mapping or has pairs as its items.
+    /// Returns the bytes of the pairs of an argument, which is a mapping or has pairs as its items.
     ///
     /// # Errors
     /// Those of [`read`](Self::read), and `TypeError` if it has no pairs.
@@ -95,7 +95,7 @@ impl Codec {
             None => values.clone(),
         };
         let pair = |pair: Bound<'_, PyAny>| {
-            // Only tuples: two letters are no pair.
+            // Only tuples count: two letters are no pair.
             let Ok((key, value)) = pair.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>() else {
                 return Err(wrong(&pair));
             };
@@ -107,7 +107,7 @@ impl Codec {
         }
     }
 
-    /// What Python gets.
+    /// Converts bytes to the Python object for this encoding.
     ///
     /// # Errors
     /// `UnicodeDecodeError`: the bytes are not text of this encoding.

@@ -132,7 +132,7 @@ impl Leadership {
         format!("<Leadership of {}>", self.guard.__repr__())
     }
 
-    /// Whether the last object of its guard is about to go while the lead is held.
+    /// Returns whether the last object of its guard is about to go while the lead is held.
     fn _is_dropped_held(&self) -> bool {
         self.guard.is_dropped_held()
     }

@@ -7,12 +7,12 @@ use pyo3::types::{PyDict, PyType};
 use statestore::Outcome;
 use statestore_embed::{Error, ErrorKind};
 
-/// The exception of an error: an instance of the class of its kind.
+/// Returns the exception of an error: an instance of the class of its kind.
 pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
     exception(py, error).map_or_else(|error| error, PyErr::from_value)
 }
 
-/// The same as an object.
+/// Returns the exception of an error as an object.
 pub(crate) fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
     let outcome = match error.outcome() {
         Outcome::NotDone => "not_done",
@@ -33,7 +33,7 @@ pub(crate) fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'
     Ok(made)
 }
 
-/// A bad value of an argument, found before anything was tried.
+/// Returns the exception for an invalid argument, detected before any request.
 pub(crate) fn invalid(py: Python<'_>, message: &str) -> PyErr {
     let kind = format!("{:?}", ErrorKind::InvalidArgument);
     let made = class(py, &kind).and_then(|class| class.invoke((message, "not_done", false)));
@@ -53,7 +53,7 @@ fn class<'py>(py: Python<'py>, kind: &str) -> PyResult<Bound<'py, PyAny>> {
     }
 }
 
-/// Whether an exception is of this kind.
+/// Returns whether an exception is of this kind.
 pub(crate) fn is(py: Python<'_>, error: &PyErr, kind: ErrorKind) -> bool {
     let class = class(py, &format!("{kind:?}"));
     class.is_ok_and(|class| error.matches(py, class).unwrap_or(false))

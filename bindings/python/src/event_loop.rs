@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Makes the object of a result, in the event loop.
 pub(crate) type Make = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
-/// Makes an item of what an operation brought.
+/// A function that converts the result of an operation to an item.
 type Complete<T> = Box<dyn FnOnce(Result<T, Error>) -> Item + Send>;
 
 /// Something to be done in the event loop.
@@ -38,7 +38,7 @@ const TURN: usize = 1024;
 /// The event loop of a client, and the mailbox that it empties.
 ///
 /// The thread of the runtime never waits for the interpreter: it sets a file descriptor, which the loop has in its
-/// selector, once for all results that came together. Loops without `add_reader` are woken with `call_soon_threadsafe`.
+/// selector, once for all results of a batch. Loops without `add_reader` are woken with `call_soon_threadsafe`.
 #[derive(Debug)]
 pub(crate) struct EventLoop {
     object: Py<PyAny>,
@@ -47,7 +47,7 @@ pub(crate) struct EventLoop {
 }
 
 impl EventLoop {
-    /// For the loop that runs on this thread.
+    /// Returns the state for the event loop that runs on this thread.
     pub(crate) fn running(py: Python<'_>) -> PyResult<Arc<Self>> {
         let object = running(py).map_err(|_| PyRuntimeError::new_err(NO_LOOP))?;
         let drain = Py::new(py, Drain::default())?;
@@ -55,7 +55,7 @@ impl EventLoop {
             Some(mailbox) => mailbox,
             None => Self::with_calls(&object, &drain),
         };
-        // It is new, so nobody has set it.
+        // The object is new, so the value is not set yet.
         let _ = drain.get().mailbox.set(Arc::downgrade(&mailbox));
         Ok(Arc::new(Self {
             create_future: object.getattr("create_future")?.unbind(),
@@ -79,7 +79,7 @@ impl EventLoop {
             Err(error) => return Err(error),
         }
         let bell = Bell(Arc::clone(&signal));
-        // It is new, so nobody has set it.
+        // The object is new, so the value is not set yet.
         let _ = drain.get().signal.set(signal);
         Ok(Some(Mailbox::new(move || bell.0.set())))
     }
@@ -94,7 +94,7 @@ impl EventLoop {
         let object = object.clone().unbind();
         Mailbox::new(move || {
             Python::try_attach(|py| {
-                // A closed loop wants no results.
+                // A closed loop accepts no results.
                 let _ = object
                     .bind(py)
                     .invoke_method(intern!(py, "call_soon_threadsafe"), (&drain,));
@@ -115,7 +115,7 @@ impl EventLoop {
         }))
     }
 
-    /// Begins an operation, of whose result `convert` makes an object.
+    /// Begins an operation. `convert` creates an object from its result.
     pub(crate) fn submit<'py, T: Send + 'static>(
         &self,
         py: Python<'py>,
@@ -129,7 +129,7 @@ impl EventLoop {
         })
     }
 
-    /// [`submit`](Self::submit) for what gives something back, however many operations are under way.
+    /// Submits an operation without the limit on operations under way, such as a release.
     pub(crate) fn submit_return<'py, T: Send + 'static>(
         &self,
         py: Python<'py>,
@@ -176,14 +176,14 @@ impl EventLoop {
         Ok(Bound::new(py, Pending { future, operation })?.into_any())
     }
 
-    /// Has something done in the loop.
+    /// Runs a function in the event loop.
     pub(crate) fn call(&self, call: impl FnOnce(Python<'_>) + Send + 'static) {
-        // It is open as long as its client is.
+        // The mailbox is open as long as its client is.
         let _ = self.mailbox.post(Item::Call(Box::new(call)));
     }
 }
 
-/// The loop that runs on this thread.
+/// Returns the loop that runs on this thread.
 fn running(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     RUNNING.import(py, "asyncio", "get_running_loop")?.call0()
@@ -200,7 +200,7 @@ impl Drop for Bell {
     }
 }
 
-/// What the loop calls: empties the mailbox.
+/// A callable for the event loop that empties the mailbox.
 #[pyclass(frozen, module = "statestore._native")]
 #[derive(Debug, Default)]
 struct Drain {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// The longest wait for a callback when a client is closed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What goes on while a client is closed, for errors.
+/// Action in errors of a close.
 pub(crate) const CLOSING: &str = "closing the client";
 
 /// How calls of a client wait.
@@ -74,7 +74,8 @@ fn waiting<T: Send>(
     }
 }
 
-/// Finishes the calls under way, for `timeout` at most, closes the client, and waits for a callback that runs, at most for [`PATIENCE`]; then it warns.
+/// Finishes the calls under way, for at most `timeout`, closes the client, and waits for a running callback. After [`PATIENCE`],
+/// it warns.
 pub(crate) fn close<'py>(
     py: Python<'py>,
     client: &Client,

@@ -1,4 +1,4 @@
-//! What is held.
+//! Held locks.
 use crate::argument::time;
 use crate::error;
 use crate::hlc::Hlc;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub(crate) struct Guard {
     pub(crate) shared: Arc<Shared>,
     pub(crate) inner: statestore_embed::Guard,
-    /// What stays the same, and is also known in a forked child.
+    /// Constant values, which are also available in a forked child.
     name: Arc<[u8]>,
     holder: statestore::Holder,
     token: statestore::Hlc,
@@ -138,10 +138,10 @@ impl Guard {
             })
     }
 
-    /// Whether the last object of it is about to go while the lock is held.
+    /// Returns whether the last object of it is about to go while the lock is held.
     #[pyo3(name = "_is_dropped_held")]
     pub(crate) fn is_dropped_held(&self) -> bool {
-        // In a forked child it is nobody's.
+        // In a forked child, the guard has no owner.
         Arc::strong_count(&self.objects) == 1 && self.inner.is_valid().unwrap_or(false)
     }
 

@@ -10,8 +10,8 @@ use pyo3::{BoundObject, ffi};
 
 /// Calls of Python code on a thread that may be a daemon.
 ///
-/// Before Python 3.14, a thread that asks for the interpreter while that ends is unwound (`pthread_exit`), which ends the process when
-/// it reaches a frame of Rust. These calls stop the thread for good instead, as later versions do.
+/// Before Python 3.14, a thread that asks for the interpreter during its finalization is unwound (`pthread_exit`). That ends
+/// the process when the unwinding reaches a Rust frame. These calls block the thread forever instead, as later versions do.
 pub(crate) trait Invoke<'py> {
     /// Calls the object.
     fn invoke<A>(&self, arguments: A) -> PyResult<Bound<'py, PyAny>>
@@ -65,7 +65,7 @@ fn call<'py>(
         }
     }
 
-    // The declaration of PyO3 has the ABI `C`, of which nothing may be unwound.
+    // The declaration of PyO3 has the ABI `C`, through which unwinding is not allowed.
     unsafe extern "C-unwind" {
         fn PyObject_Call(
             callable: *mut ffi::PyObject,

@@ -1,8 +1,8 @@
 //! The native half of the Python package `statestore`.
 //!
-//! Each class here serves both faces of the package, the blocking one and that of asyncio, which derive from it: a method
-//! makes the future of its operation, and the [face](face::Face) of the client either waits for it or lets the event loop
-//! have it. So there is one definition of every call, with its arguments, defaults and documentation.
+//! The blocking face of the package and the asyncio face derive from the classes here. A method creates the future of its
+//! operation. The [face](face::Face) of the client either waits for it or passes it to the event loop. So there is one
+//! definition of every call, with its arguments, defaults and documentation.
 #![deny(unsafe_code)]
 
 mod argument;

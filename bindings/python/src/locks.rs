@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
-/// What of a client is about locks. `Client` derives from it, and errors about arguments name that.
+/// The lock methods of a client. `Client` derives from this class, and errors about arguments name `Client`.
 #[pyclass(
     name = "Client",
     frozen,

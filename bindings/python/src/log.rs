@@ -1,4 +1,4 @@
-//! What the library logs, for `logging`.
+//! Log records of the library, for `logging`.
 use crate::error;
 use crate::interpreter::Invoke;
 use pyo3::prelude::*;
@@ -15,7 +15,7 @@ static ENDED: PerProcess<Mutex<Option<Receiver<()>>>> =
 /// How long the end waits for records that are being logged.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Levels as `logging` numbers them; what is less important than DEBUG is 5.
+/// Levels as `logging` numbers them; TRACE is 5.
 const LEVELS: [(Level, u8); 5] = [
     (Level::ERROR, 40),
     (Level::WARN, 30),
@@ -51,7 +51,7 @@ pub(crate) fn stop_log(py: Python<'_>) {
     log::off();
     if let Some(ended) = ended {
         py.detach(move || {
-            // It is disconnected when the thread drops the callback.
+            // The channel is disconnected when the thread drops the callback.
             let _ = ended.recv_timeout(PATIENCE);
         });
     }

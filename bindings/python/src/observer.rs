@@ -1,4 +1,4 @@
-//! What happens again and again: changes of a key, of the connection, of who holds a lease or leads.
+//! Streams of events: changes of a key, of the connection, of the holder of a lease or the leader.
 use crate::argument::{time, wrong_type};
 use crate::callbacks::{Callback, Callbacks};
 use crate::codec::Codec;
@@ -24,14 +24,14 @@ const WAITING: &str = "waiting for an observation";
 /// Ready when there is something to take.
 type Ready = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
-/// Makes an object of an item.
+/// A function that creates an object from an item.
 type MakeItem<T> = fn(Python<'_>, &Codec, T) -> PyResult<Py<PyAny>>;
 
 /// Where observations come from, whatever they are of.
 trait Source: Send + Sync {
     fn ready(&self) -> Ready;
     fn try_next(&self) -> Result<Poll<Option<Make>>, Error>;
-    /// Has a callback called with each item.
+    /// Calls a callback with each item.
     fn tell(&self, callback: &Arc<Callback>) -> Result<(), Error>;
     fn lost_reason(&self) -> Result<Option<LostReason>, Error>;
     fn error(&self) -> Result<Option<Error>, Error>;
@@ -43,12 +43,12 @@ struct Of<T> {
     codec: Arc<Codec>,
     make: MakeItem<T>,
     callbacks: Arc<Callbacks>,
-    /// The last item tells why it is the last one.
+    /// Whether the last item contains the reason of the end.
     tells_its_end: bool,
 }
 
 impl<T: Send + 'static> Of<T> {
-    /// How to make an object of an item later.
+    /// Returns a function that creates an object from an item later.
     fn maker(&self) -> impl Fn(T) -> Make + Send + 'static + use<T> {
         let (make, codec) = (self.make, Arc::clone(&self.codec));
         move |item| {
@@ -77,14 +77,14 @@ impl<T: Send + 'static> Source for Of<T> {
         let subscription = client.subscribe(&self.feed, move |item| {
             let make: Make = match (item, end.as_ref().and_then(End::error)) {
                 (Some(item), _) => maker(item),
-                // Nobody else says that it ended for another reason than that it was closed.
+                // No other item reports an end for a reason other than a close.
                 (None, Some(error)) => Box::new(move |py| Err(error::to_python(py, &error))),
                 (None, None) => return,
             };
             if NO_MORE_CALLBACKS.load(Ordering::Acquire) {
                 return;
             }
-            // Nobody is told anything while the interpreter ends.
+            // No callback runs while the interpreter ends.
             Python::try_attach(|py| {
                 let Some((callback, context)) = told.function(py) else {
                     return;
@@ -132,7 +132,7 @@ pub(crate) struct Observer {
     source: Arc<dyn Source>,
     /// The key or name that is observed, if it is one.
     key: Option<Arc<[u8]>>,
-    /// What is told of them on the thread of the callbacks.
+    /// The callback that receives the observations on the callback thread.
     callback: Option<Arc<Callback>>,
     /// A callback takes all observations.
     has_callback: bool,
@@ -146,7 +146,7 @@ impl fmt::Debug for Observer {
     }
 }
 
-/// An observer of a feed, with a callback if there is one. In an event loop, the callback is called by the Python half.
+/// Creates an observer of a feed, with a callback if there is one. In an event loop, the Python half calls the callback.
 pub(crate) fn observer<T: Send + 'static>(
     py: Python<'_>,
     shared: &Arc<Shared>,
@@ -183,7 +183,7 @@ pub(crate) fn observer<T: Send + 'static>(
     shared.dress(py, "Observer", observer)
 }
 
-/// Refuses what cannot be called, before anything is sent.
+/// Rejects an object that is not callable, before any request is sent.
 pub(crate) fn check_callback(callback: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Py<PyAny>>> {
     match callback {
         Some(callback) if !callback.is_callable() => {
@@ -260,7 +260,7 @@ impl Observer {
         Ok(Looking {
             observer: self.clone(),
             timeout,
-            // What cannot be counted is waited for as long as without a time-out.
+            // A time-out too long to represent counts as none.
             until: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
         })
     }
@@ -290,7 +290,7 @@ impl Observer {
 }
 
 impl Observer {
-    /// Takes the next observation, or the end, if it is there now.
+    /// Takes the next observation, or the end, if it is available now.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let now = self.source.try_next();
         match now.map_err(|error| error::to_python(py, &error))? {
@@ -312,7 +312,7 @@ struct Looking {
 
 #[pymethods]
 impl Looking {
-    /// The observation, or an operation that ends when there may be one.
+    /// Returns the observation, or an operation that ends when there may be one.
     fn __call__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         if let Face::Asyncio(event_loop) = &self.observer.shared.face {
             event_loop.check(py)?;
@@ -320,7 +320,7 @@ impl Looking {
         match self.observer.take(py)? {
             Some(item) => Ok(item),
             None => match self.wait(py) {
-                // It was closed between the look and the wait.
+                // The feed was closed between the check and the wait.
                 Err(error) if error::is(py, &error, ErrorKind::Closed) => {
                     Ok(py.None().into_bound(py))
                 }
@@ -341,7 +341,7 @@ impl Looking {
             ready,
             |py, _, ready| match ready {
                 Ok(()) => true.into_py_any(py),
-                // That the client was closed is the end.
+                // A closed client is the end, not a failure.
                 Err(error) if error.kind() == ErrorKind::Closed => false.into_py_any(py),
                 Err(error) => Err(error::to_python(py, &error)),
             },
@@ -349,7 +349,7 @@ impl Looking {
     }
 }
 
-/// Fails if nothing comes in time.
+/// Waits for an item; fails if none arrives in time.
 async fn in_time(
     ready: Ready,
     timeout: Option<Duration>,

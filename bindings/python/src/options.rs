@@ -16,7 +16,7 @@ type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 /// How many observations are kept by `overflow="all"`.
 const KEPT: usize = 1024;
 
-/// The options of SET as Python gives them; `None` is the default.
+/// The options of SET as Python values; `None` is the default.
 pub(crate) struct Set<'a, 'py> {
     pub(crate) condition: Any<'a, 'py>,
     pub(crate) expires_in: Any<'a, 'py>,
@@ -48,7 +48,7 @@ impl Set<'_, '_> {
     }
 }
 
-/// `None` is the default.
+/// Reads the options of GET; `None` is the default.
 pub(crate) fn get(
     remaining: Any<'_, '_>,
     eventual: Any<'_, '_>,
@@ -60,7 +60,7 @@ pub(crate) fn get(
         .timeout(time("timeout", timeout)?))
 }
 
-/// `None` is the default.
+/// Reads the options of a transaction; `None` is the default.
 pub(crate) fn transact(
     persist: Any<'_, '_>,
     timeout: Any<'_, '_>,
@@ -74,7 +74,7 @@ pub(crate) fn transact(
         .retry(retry(again)?))
 }
 
-/// `None` is the default.
+/// Reads the options of DEL and VDEL; `None` is the default.
 pub(crate) fn del(
     fencing_token: Any<'_, '_>,
     if_version: Any<'_, '_>,
@@ -88,7 +88,7 @@ pub(crate) fn del(
         .retry(retry(again)?))
 }
 
-/// `None` is the default.
+/// Reads the options of an update; `None` is the default.
 pub(crate) fn update(
     expires_in: Any<'_, '_>,
     persist: Any<'_, '_>,
@@ -117,7 +117,7 @@ fn retry(value: Any<'_, '_>) -> PyResult<Retry> {
     word("retry", value, WORDS)
 }
 
-/// `None` is the default.
+/// Reads the options of an observation; `None` is the default.
 pub(crate) fn observe(overflow: Any<'_, '_>, timeout: Any<'_, '_>) -> PyResult<ObserveOptions> {
     const WORDS: &[(&str, Overflow)] =
         &[("latest", Overflow::Latest), ("all", Overflow::All(KEPT))];
@@ -138,7 +138,7 @@ pub(crate) fn observe(overflow: Any<'_, '_>, timeout: Any<'_, '_>) -> PyResult<O
         .timeout(time("timeout", timeout)?))
 }
 
-/// The options of a lease as Python gives them; `None` is the default.
+/// The options of a lease as Python values; `None` is the default.
 pub(crate) struct Lease<'a, 'py> {
     pub(crate) duration: Any<'a, 'py>,
     pub(crate) renewal: Any<'a, 'py>,

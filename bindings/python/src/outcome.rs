@@ -1,4 +1,4 @@
-//! What calls return, as the classes of `statestore._results`.
+//! Results of calls, as the classes of `statestore._results`.
 use crate::codec::Codec;
 use crate::error;
 use crate::hlc::Hlc;
@@ -105,7 +105,8 @@ pub(crate) fn del(py: Python<'_>, outcome: &DelOutcome) -> Result {
     }
 }
 
-/// What each of several requests brought: a list. If any failed, the first failure is raised, and what each did is in its `results`.
+/// Returns a list with the result of each of several requests. If any failed, raises the first failure, whose `results` contain
+/// all results.
 pub(crate) fn each<T, E>(
     py: Python<'_>,
     outcomes: &[std::result::Result<T, E>],
@@ -186,7 +187,7 @@ pub(crate) fn optional_holding(py: Python<'_>, codec: &Codec, found: Option<&Hol
     }
 }
 
-/// Somebody else has the lease.
+/// Returns `Held`: another holder has the lease.
 pub(crate) fn held(py: Python<'_>, codec: &Codec, by: Option<&Holding>) -> Result {
     let by = optional_holding(py, codec, by)?;
     Ok(result!(py, "Held")?.invoke((by,))?.unbind())
@@ -201,7 +202,7 @@ pub(crate) fn leader(py: Python<'_>, codec: &Codec, leader: &Leader) -> Result {
     Ok(result!(py, "Leader")?.invoke((holder, value))?.unbind())
 }
 
-/// Nobody holds it, as something that was observed: `None` is the end of the observations.
+/// Returns `NOBODY`, the observation that there is no holder. `None` is the end of the observations.
 pub(crate) fn nobody(py: Python<'_>) -> Result {
     Ok(result!(py, "NOBODY")?.clone().unbind())
 }
@@ -222,7 +223,7 @@ pub(crate) fn state(py: Python<'_>, state: &ConnectionState) -> Result {
     Ok(made.unbind())
 }
 
-/// Its word.
+/// Returns the word for a lost reason.
 pub(crate) fn lost_reason(py: Python<'_>, lost_reason: Option<LostReason>) -> Result {
     lost_reason.map(LostReason::as_str).into_py_any(py)
 }

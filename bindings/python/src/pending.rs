@@ -15,7 +15,7 @@ pub(crate) struct Pending {
 
 #[pymethods]
 impl Pending {
-    /// Gives the operation up, if it is still under way.
+    /// Cancels the operation, if it is still under way.
     fn cancel(&self, py: Python<'_>) -> PyResult<()> {
         match self.operation.cancel() {
             Ok(_) => Ok(()),

@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 
 type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
-/// How many requests of one pipeline may be under way.
+/// Maximum number of requests of one pipeline that are under way.
 const AT_A_TIME: usize = 256;
 
 /// A request that was not sent yet.
@@ -26,7 +26,7 @@ enum Request {
     Vdel(Bytes, Bytes, DelOptions),
 }
 
-/// What came of one.
+/// The result of a request.
 enum Reply {
     Entry(Option<Entry>),
     Set(SetOutcome),
@@ -72,7 +72,7 @@ impl Reply {
 
 /// Sends requests in their order, without waiting for each other.
 async fn together(client: Client, requests: Vec<Request>) -> Result<Replies, Error> {
-    // A client that cannot be asked says so once.
+    // An unusable client reports its error once.
     client.core()?;
     let mut waiting = requests.into_iter();
     let mut replies: Vec<_> = (0..waiting.len()).map(|_| None).collect();

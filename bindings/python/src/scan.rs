@@ -17,7 +17,7 @@ pub(crate) struct Scan {
     fetched: Arc<Mutex<Fetched>>,
 }
 
-/// What the store has answered and nobody has taken. A call that is cancelled leaves its page here.
+/// Keys from the store that were not taken yet. A cancelled call leaves its page here.
 #[derive(Debug, Default)]
 struct Fetched {
     keys: VecDeque<Bytes>,
@@ -35,7 +35,7 @@ impl Scan {
         }
     }
 
-    /// The keys up to the first one that is not text, or that one's error.
+    /// Takes the keys up to the first one that is not text. Raises the error of that key if it comes first.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let mut keys = {
             let mut fetched = lock(&self.fetched);
@@ -105,7 +105,7 @@ impl Scan {
             .run(py, "scanning", fetch, |py, _, ()| Ok(py.None()))?;
         match self.shared.face {
             Face::Blocking => self.take(py),
-            // Who awaits this comes back for the page.
+            // The caller that awaits this calls again for the page.
             Face::Asyncio(_) => Ok(fetching),
         }
     }

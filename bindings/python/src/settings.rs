@@ -132,7 +132,7 @@ impl Settings {
         Ok(Self { core, codec })
     }
 
-    /// The broker.
+    /// Returns the address of the broker.
     #[getter]
     fn address(&self) -> String {
         self.core.address()

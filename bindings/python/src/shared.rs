@@ -1,4 +1,4 @@
-//! What a client and all that was made from it have in common.
+//! State that a client shares with the objects that it creates.
 use crate::callbacks::Callbacks;
 use crate::codec::Codec;
 use crate::error;
@@ -14,13 +14,13 @@ pub(crate) struct Shared {
     pub(crate) client: Client,
     pub(crate) face: Face,
     pub(crate) codec: Arc<Codec>,
-    /// The module whose classes the things of this client have.
+    /// The module with the classes of this client's objects.
     pub(crate) module: Py<PyModule>,
     pub(crate) callbacks: Arc<Callbacks>,
 }
 
 impl Shared {
-    /// Runs an operation as the face has it; `convert` makes an object of what it brought.
+    /// Runs an operation in the way of the face; `convert` creates an object from its result.
     pub(crate) fn run<'py, T: Send + 'static>(
         &self,
         py: Python<'py>,
@@ -34,7 +34,7 @@ impl Shared {
         })
     }
 
-    /// The same, where `convert` makes something of an error too.
+    /// Runs an operation like [`run`](Self::run); `convert` also converts an error.
     pub(crate) fn run_either<'py, T: Send + 'static>(
         &self,
         py: Python<'py>,
@@ -57,7 +57,7 @@ impl Shared {
         }
     }
 
-    /// [`run`](Self::run) for what gives something back: the client may have as many calls under way as it takes.
+    /// Runs a release without the limit on operations under way.
     pub(crate) fn give_back<'py, T: Send + 'static>(
         &self,
         py: Python<'py>,
@@ -79,7 +79,7 @@ impl Shared {
         }
     }
 
-    /// Finishes the calls under way, for `timeout` at most, and closes the client as the face has it. Closing again does nothing.
+    /// Finishes the calls under way, for `timeout` at most, and closes the client in the way of the face. Closing again does nothing.
     pub(crate) fn close<'py>(
         &self,
         py: Python<'py>,
@@ -104,7 +104,7 @@ impl Shared {
         }
     }
 
-    /// A thing of a client, as the class that the face has for it.
+    /// Creates an object of a client, in the class that the face has for it.
     pub(crate) fn dress<T>(
         &self,
         py: Python<'_>,

@@ -1,4 +1,4 @@
-//! Several SETs and DELs, of which all are carried out or none.
+//! Several SETs and DELs, all of which are executed or none.
 use crate::options;
 use crate::shared::Shared;
 use pyo3::prelude::*;
@@ -22,7 +22,7 @@ impl Transaction {
         }
     }
 
-    /// What it has so far.
+    /// Returns the operations so far.
     pub(crate) fn operations(&self) -> statestore::Transaction {
         self.lock().clone()
     }

@@ -1,4 +1,4 @@
-//! What of a client not every store can do.
+//! Calls of a client that not every store supports.
 use crate::options;
 use crate::outcome;
 use crate::shared::Shared;

@@ -25,7 +25,7 @@ const UPDATING: &str = "updating";
 type Updates = Pin<Box<dyn Future<Output = Result<UpdateOutcome, Error>> + Send>>;
 type NewValue = Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>;
 
-/// The function of an update, and what it raised.
+/// The function of an update, and the exception that it raised.
 #[derive(Debug, Clone)]
 pub(crate) struct Change {
     function: Arc<Py<PyAny>>,
@@ -50,13 +50,13 @@ impl Change {
         })
     }
 
-    /// What the function raised, which ended the update.
+    /// Returns the exception of the function, which ended the update.
     fn raised(&self) -> Option<PyErr> {
         let mut raised = self.raised.lock().unwrap_or_else(PoisonError::into_inner);
         raised.take()
     }
 
-    /// What an update did, or what the function raised.
+    /// Returns the result of an update, or raises the exception of the function.
     fn told(&self, py: Python<'_>, outcome: &UpdateOutcome) -> PyResult<Py<PyAny>> {
         match self.raised() {
             Some(raised) => Err(raised),
@@ -126,7 +126,7 @@ impl Change {
         }
     }
 
-    /// The new value; nothing, which ends the update, if there was an exception.
+    /// Reads the new value; `None`, which ends the update, after an exception.
     fn read(&self, result: PyResult<Bound<'_, PyAny>>) -> Option<Bytes> {
         let read = result.and_then(|value| {
             if value.is_none() {
@@ -169,7 +169,7 @@ impl WhenDone {
         let waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((change, sender)) = waiting {
             let result = future.call_method0(intern!(py, "result"));
-            // Who cancelled the update does not wait for it.
+            // A caller that cancelled the update does not wait for it.
             let _ = sender.send(change.read(result));
         }
     }
@@ -192,7 +192,7 @@ where
     }
 }
 
-/// Changes a key by what it holds, as the face has it, by the client or by a guard.
+/// Updates a key by a function of its value, in the way of the face, through the client or a guard.
 pub(crate) fn run<'py>(
     py: Python<'py>,
     shared: &Shared,
@@ -218,8 +218,8 @@ pub(crate) fn run<'py>(
     }
 }
 
-/// Waits for an update whose values are computed on this thread, between the waits: the runtime, on which all connections and locks
-/// of the process depend, goes on without it meanwhile.
+/// Waits for an update, and computes its values on this thread between the waits. All connections and locks of the process
+/// depend on the runtime, which other threads can drive meanwhile.
 fn here(
     py: Python<'_>,
     client: &Client,
@@ -258,7 +258,7 @@ fn here(
     }
 }
 
-/// What an update waits for on its thread.
+/// An event that an update waits for on its thread.
 enum Next {
     Outcome(UpdateOutcome),
     Question(Option<Entry>, oneshot::Sender<Option<Bytes>>),

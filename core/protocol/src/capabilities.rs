@@ -5,15 +5,15 @@ use super::{Reply, command::MAX_OPERATIONS};
 const CONDITIONS: &[u8] = b"IFV";
 /// The time that a key has left.
 const REMAINING_TIME: &[u8] = b"PTTL";
-/// Transactions; its number is that of the operations that one may have.
+/// Transactions; the number is the maximum number of operations of one transaction.
 const TRANSACTIONS: &[u8] = b"TXN";
-/// Reads that may be answered from a moment ago.
+/// Reads that may return a slightly outdated value.
 const EVENTUAL: &[u8] = b"EVENTUAL";
 
-/// What a store answers to `CAPS`. A store that does not know the verb has none of them.
+/// Optional features that a store lists in its reply to `CAPS`. A store that does not know the verb has none of them.
 ///
-/// On the wire each one is a name and a number, and the number is 0 for what is not there. Names that are not known
-/// are passed over, and the last of a repeated name counts.
+/// On the wire, each feature is a name and a number; the number 0 means that the feature is absent. Unknown names are
+/// ignored, and the last of a repeated name counts.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -30,11 +30,11 @@ const EVENTUAL: &[u8] = b"EVENTUAL";
 pub struct Capabilities {
     /// `IFV`: SET, DEL and VDEL take a condition on the version.
     pub conditions: bool,
-    /// `PTTL`: GET tells how much time a key has left.
+    /// `PTTL`: GET returns the remaining time of a key.
     pub remaining_time: bool,
     /// `TXN`: how many operations a transaction may have; `None` if there are no transactions.
     pub transactions: Option<u64>,
-    /// `EVENTUAL`: GET may be told that an answer from a moment ago is good enough.
+    /// `EVENTUAL`: GET accepts a slightly outdated value if the request asks for it.
     pub eventual: bool,
 }
 
@@ -47,7 +47,7 @@ impl Capabilities {
         eventual: true,
     };
 
-    /// Takes over what a name and its number say.
+    /// Records the feature that a name and its number describe.
     pub(super) fn take(&mut self, name: &[u8], number: u64) {
         match name {
             CONDITIONS => self.conditions = number > 0,
@@ -70,9 +70,9 @@ impl Capabilities {
 }
 
 impl Reply {
-    /// What a reply to `CAPS` says; `None` if it is not one.
+    /// Returns the capabilities in a reply to `CAPS`; `None` for any other reply.
     ///
-    /// A single name and its number look like a value and the time that it has left, and are understood here as well.
+    /// A single name and its number look like a value and its remaining time; this form is recognized as well.
     pub fn capabilities(&self) -> Option<Capabilities> {
         match self {
             Self::Capabilities(capabilities) => Some(*capabilities),

@@ -11,7 +11,7 @@ pub(super) fn parse(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
     }
-    // This many digits cannot overflow; the usual number needs no check.
+    // So few digits cannot overflow; the usual number needs no check.
     let (safe, rest) = digits.split_at(digits.len().min(MAX_DIGITS - 1));
     let mut value = 0;
     for &byte in safe {
@@ -23,7 +23,7 @@ pub(super) fn parse(digits: &[u8]) -> Option<u64> {
     Some(value)
 }
 
-/// What eight digits stand for, if they are digits.
+/// Returns the value of eight digits, or `None` if a byte is no digit.
 pub(super) fn eight_digits(digits: [u8; 8]) -> Option<u64> {
     const ZEROS: u64 = u64::from_ne_bytes(*b"00000000");
     const HIGH_HALVES: u64 = 0xF0F0_F0F0_F0F0_F0F0;
@@ -39,12 +39,12 @@ pub(super) fn eight_digits(digits: [u8; 8]) -> Option<u64> {
     Some((fours.wrapping_mul(10_000) + (fours >> 32)) & 0xFFFF_FFFF)
 }
 
-/// Whether so many digits are a number, whatever they are.
+/// Returns whether `digits` digits are a number that fits 64 bits, whatever the digits are.
 pub(super) fn fits(digits: usize) -> bool {
     (1..MAX_DIGITS).contains(&digits)
 }
 
-/// What a digit stands for.
+/// Returns the value of a digit, or `None` if the byte is no digit.
 pub(super) fn digit(byte: u8) -> Option<u64> {
     let digit = byte.wrapping_sub(b'0');
     (digit <= 9).then_some(u64::from(digit))
@@ -61,7 +61,7 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// How many digits `value` has without padding.
+/// Returns the number of digits of `value` without padding.
 pub(super) fn len(value: u64) -> usize {
     match value {
         // Lengths of keys and values, mostly.
@@ -73,7 +73,7 @@ pub(super) fn len(value: u64) -> usize {
     }
 }
 
-/// The opposite of [`eight_digits`]: the last eight digits of `value`.
+/// Returns the last eight digits of `value`: the inverse of [`eight_digits`].
 fn last_eight_digits(value: u64) -> [u8; 8] {
     const ZEROS: u64 = u64::from_ne_bytes(*b"00000000");
     let value = value % 100_000_000;
@@ -130,7 +130,7 @@ impl Decimal {
         }
     }
 
-    /// The digits.
+    /// Returns the digits.
     pub(super) fn as_bytes(&self) -> &[u8] {
         &self.buffer[self.start..]
     }

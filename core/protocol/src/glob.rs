@@ -10,8 +10,8 @@
 //! | anything else | itself, `\` and `^` included |
 //!
 //! A `]` right behind `[` or `[!` belongs to the class; a `-` at either end of a class is itself. A `[` without a `]`
-//! stands for itself. Patterns and keys are bytes, not characters. The empty pattern matches only the empty key, which
-//! no store holds.
+//! matches itself. Patterns and keys are bytes, not characters. The empty pattern matches only the empty key, which no
+//! store holds.
 
 /// Runs between two stars that are no longer than this are compared byte by byte at each place; longer ones at all
 /// places at once.
@@ -29,20 +29,20 @@ const SHORT_RUN: usize = 32;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Glob {
-    /// What stands before the first `*`; the whole pattern if there is none.
+    /// Tokens before the first `*`; the whole pattern if there is none.
     head: Vec<Token>,
-    /// What stands between two `*`, never empty.
+    /// Runs between two `*`, none of them empty.
     middle: Vec<Run>,
-    /// What stands behind the last `*`; `None` if there is no `*`.
+    /// Tokens behind the last `*`; `None` if there is no `*`.
     tail: Option<Vec<Token>>,
     prefix: Vec<u8>,
     min_len: usize,
 }
 
-/// One byte of a key.
+/// A pattern element that matches one byte of a key.
 #[derive(Debug, Clone)]
 enum Token {
-    /// This byte.
+    /// Exactly this byte.
     Byte(u8),
     /// Any byte.
     One,
@@ -61,7 +61,7 @@ impl Token {
 }
 
 impl Glob {
-    /// Compiles a pattern. Every byte string is one: an unclosed `[` stands for itself.
+    /// Compiles a pattern. Every byte string is a valid pattern: an unclosed `[` matches itself.
     pub fn new(pattern: &[u8]) -> Self {
         let mut head = None;
         let mut middle = Vec::new();
@@ -115,7 +115,7 @@ impl Glob {
         }
     }
 
-    /// Whether the whole key matches.
+    /// Returns whether the whole key matches.
     ///
     /// A key is looked through once, whatever the pattern: it takes at most 32 steps per byte of the key, or one
     /// for each 64 bytes of the longest run between two `*`.
@@ -123,10 +123,10 @@ impl Glob {
         self.matches_counted(key, &mut 0)
     }
 
-    /// The same as [`matches`](Self::matches), and adds to `steps` what it took: roughly nanoseconds.
+    /// Matches like [`matches`](Self::matches), and adds the cost to `steps`, roughly in nanoseconds.
     pub fn matches_counted(&self, key: &[u8], steps: &mut usize) -> bool {
         *steps += 1;
-        // What all matches begin with.
+        // Every match begins with the prefix.
         let compared = self.prefix.len();
         if key.len() < self.min_len || (compared > 0 && !key.starts_with(&self.prefix)) {
             return false;
@@ -144,7 +144,7 @@ impl Glob {
         if !all_match(tail, end) {
             return false;
         }
-        // What each run finds first leaves the most to those behind it.
+        // The first match of each run leaves the most bytes to the runs behind it.
         for run in &self.middle {
             match run.find(rest, steps) {
                 Some(end) => rest = &rest[end..],
@@ -154,8 +154,8 @@ impl Glob {
         true
     }
 
-    /// The pattern of what follows the first bytes of a match, which are so many of its [literal prefix](Self::literal_prefix), and
-    /// no more than that: for whoever has compared them already.
+    /// Removes the first `bytes` bytes of the [literal prefix](Self::literal_prefix), at most all of it. The result
+    /// matches the rest of keys whose first bytes the caller has compared already.
     #[must_use]
     pub fn behind_prefix(mut self, bytes: usize) -> Self {
         let bytes = bytes.min(self.prefix.len());
@@ -165,13 +165,13 @@ impl Glob {
         self
     }
 
-    /// The bytes that every match begins with. A store may look only at keys with this prefix.
+    /// Returns the bytes that every match begins with. A store may look only at keys with this prefix.
     pub fn literal_prefix(&self) -> &[u8] {
         &self.prefix
     }
 }
 
-/// Whether each byte is what its token says; there are as many of both.
+/// Reports whether each byte matches the token at its position. Both slices have the same length.
 #[inline]
 fn all_match(tokens: &[Token], bytes: &[u8]) -> bool {
     let mut bytes = bytes.iter();
@@ -180,7 +180,7 @@ fn all_match(tokens: &[Token], bytes: &[u8]) -> bool {
         .all(|token| bytes.next().is_some_and(|&byte| token.matches(byte)))
 }
 
-/// What stands between two `*`: to be found anywhere.
+/// Tokens between two `*`, which may match at any position.
 #[derive(Debug, Clone)]
 struct Run {
     tokens: Vec<Token>,
@@ -193,7 +193,7 @@ impl Run {
         Self { tokens, places }
     }
 
-    /// Where the first match in `text` ends.
+    /// Returns the end of the first match in `text`.
     fn find(&self, text: &[u8], steps: &mut usize) -> Option<usize> {
         if let Some(places) = &self.places {
             return places.find(text, steps);
@@ -212,8 +212,8 @@ impl Run {
     }
 }
 
-/// A long run as sets of places: for each byte, a bit for each place of the run where it may stand. (The algorithm
-/// is Shift-And of Baeza-Yates and Gonnet.)
+/// A long run as sets of positions: for each byte, one bit for each position of the run that it matches. The algorithm is
+/// Shift-And of Baeza-Yates and Gonnet.
 #[derive(Debug, Clone)]
 struct Places {
     len: usize,
@@ -250,7 +250,7 @@ impl Places {
         }
     }
 
-    /// Where the first match in `text` ends.
+    /// Returns the end of the first match in `text`.
     fn find(&self, text: &[u8], steps: &mut usize) -> Option<usize> {
         if text.len() < self.len {
             return None;
@@ -313,7 +313,7 @@ impl ByteSet {
         self.0[usize::from(byte >> 6)] |= 1 << (byte & 63);
     }
 
-    /// Both ends included; a reversed range holds nothing.
+    /// Inserts a range with both ends; a reversed range holds nothing.
     fn insert_range(&mut self, first: u8, last: u8) {
         for (bits, base) in self.0.iter_mut().zip([0, 64, 128, 192]) {
             let from = first.max(base);

@@ -29,7 +29,7 @@ const LEAST_TOO_WIDE_COUNTER: u64 = 100_000;
 /// assert_eq!(version.to_string(), "001696374425000:00001:StateStore");
 /// # Ok::<(), statestore_protocol::HlcError>(())
 /// ```
-// The derived order is the protocol's: the fields stand in its sequence, and `str` compares bytes.
+// The derived order is the protocol's: the fields are in its sequence, and `str` compares bytes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hlc {
     wall_ms: u64,
@@ -59,12 +59,12 @@ pub enum HlcError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the received timestamp is {ahead_ms} ms ahead of the local clock")]
 pub struct ClockSkew {
-    /// By how many milliseconds.
+    /// Milliseconds by which it is ahead.
     pub ahead_ms: u64,
 }
 
 impl Hlc {
-    /// Makes a value from its parts.
+    /// Creates a value from its parts.
     pub fn new(wall_ms: u64, counter: u64, node_id: &str) -> Result<Self, HlcError> {
         if node_id.is_empty() || node_id.contains(':') {
             return Err(HlcError::NodeId);
@@ -76,7 +76,7 @@ impl Hlc {
         })
     }
 
-    /// A version that a state store issues: its node id is [`STORE_NODE_ID`].
+    /// Creates a version of a state store: its node id is [`STORE_NODE_ID`].
     pub fn store_version((wall_ms, counter): (u64, u64)) -> Self {
         Self {
             wall_ms,
@@ -92,7 +92,7 @@ impl Hlc {
         Self::parse_beside(text, None)
     }
 
-    /// As [`parse`](Self::parse), which is quicker if the timestamp comes from the same node as a former one.
+    /// Parses like [`parse`](Self::parse), and is faster if the timestamp comes from the same node as `former`.
     pub(super) fn parse_beside(text: &[u8], former: Option<&Self>) -> Result<Self, HlcError> {
         if let Some((wall_ms, counter, node_id)) = usual_numbers(text) {
             if let Some(former) = former
@@ -124,7 +124,7 @@ impl Hlc {
         Self::of_node(wall_ms, counter, node_id)
     }
 
-    /// Of a node id without `:`.
+    /// Creates an HLC with a node id that contains no `:`.
     fn of_node(wall_ms: u64, counter: u64, node_id: &[u8]) -> Result<Self, HlcError> {
         if node_id.is_empty() {
             return Err(HlcError::NodeId);
@@ -145,17 +145,17 @@ impl Hlc {
         self.wall_ms
     }
 
-    /// The logical counter.
+    /// Returns the logical counter.
     pub fn counter(&self) -> u64 {
         self.counter
     }
 
-    /// Who made this value.
+    /// Returns the id of the node that created this value.
     pub fn node_id(&self) -> &str {
         &self.node_id
     }
 
-    /// The same node's value at another time.
+    /// Returns the value of the same node at another time.
     #[must_use]
     pub fn at(&self, wall_ms: u64, counter: u64) -> Self {
         Self {
@@ -195,7 +195,7 @@ impl Hlc {
             && put_usual_numbers(self.wall_ms, self.counter, text)
     }
 
-    /// How many bytes [`write_text`](Self::write_text) appends.
+    /// Returns the number of bytes that [`write_text`](Self::write_text) appends.
     pub fn text_len(&self) -> usize {
         decimal::len(self.wall_ms).max(WALL_WIDTH)
             + 1
@@ -205,8 +205,8 @@ impl Hlc {
     }
 }
 
-/// Writes wall clock and counter to where they stand in a text form that has everything else, if they are not wider than usual
-/// there and here.
+/// Writes wall clock and counter into a text form whose other bytes are in place. Returns `false` unless both have the
+/// usual width, as numbers and in `text`.
 #[inline]
 pub(super) fn put_usual_numbers(wall_ms: u64, counter: u64, text: &mut [u8]) -> bool {
     if wall_ms >= LEAST_TOO_WIDE_WALL || counter >= LEAST_TOO_WIDE_COUNTER {
@@ -239,7 +239,7 @@ impl FromStr for Hlc {
     }
 }
 
-/// Wall clock and counter if they are as wide as usual, and what stands behind them.
+/// Parses wall clock and counter if they have the usual width; also returns the bytes behind them.
 #[inline]
 fn usual_numbers(text: &[u8]) -> Option<(u64, u64, &[u8])> {
     let (wall, rest) = text.split_first_chunk::<WALL_WIDTH>()?;
@@ -251,7 +251,7 @@ fn usual_numbers(text: &[u8]) -> Option<(u64, u64, &[u8])> {
         return None;
     };
     let high = decimal::eight_digits(*wall.first_chunk()?)?;
-    // Its first digit is the last one of the others.
+    // The first digit of the chunk is the last digit of the wall clock.
     let low = decimal::eight_digits(*wall.last_chunk()?)?;
     let mut padded = [b'0'; 8];
     *padded.last_chunk_mut()? = *count;
@@ -275,7 +275,7 @@ impl<'de> serde::Deserialize<'de> for Hlc {
     }
 }
 
-/// What stands before the first colon, if it is a number, and what stands behind that colon.
+/// Splits at the first colon: the number before it, if it is one, and the bytes behind it.
 fn split_number(text: &[u8]) -> Option<(Option<u64>, &[u8])> {
     let mut value = 0_u64;
     let mut len = 0;
@@ -288,16 +288,16 @@ fn split_number(text: &[u8]) -> Option<(Option<u64>, &[u8])> {
     {
         return Some((Some(value), rest));
     }
-    // None, so many that `value` may have overflowed, or other characters.
+    // No digits, enough digits to overflow `value`, or other characters.
     let at = text.iter().position(|&byte| byte == b':')?;
     Some((decimal::parse(&text[..at]), &text[at + 1..]))
 }
 
-/// The rule of hybrid logical clocks: the next (wall clock, counter) at the wall clock `now_wall_ms` after the highest
-/// pair seen so far.
+/// Returns the next (wall clock, counter) by the rule of hybrid logical clocks, at the wall clock `now_wall_ms` after the
+/// highest pair seen so far.
 ///
-/// A counter that would overflow carries into the wall clock, so the result is greater than `highest`, with one
-/// exception that no honest clock reaches: nothing is greater than the highest pair of all, and it is returned again.
+/// A counter that would overflow carries into the wall clock, so the result is greater than `highest`. The one exception
+/// is the maximum of both numbers, which no real clock reaches: it is returned again.
 ///
 /// ```
 /// use statestore_protocol::hlc::next_after;
@@ -321,10 +321,10 @@ pub fn next_after(now_wall_ms: u64, highest: Option<(u64, u64)>) -> (u64, u64) {
     }
 }
 
-/// The (wall clock, counter) of the version that a store gives to a change: greater than the timestamp of the request
-/// and than the `previous` version ("Versions as Hybrid Logical Clocks").
+/// Returns the (wall clock, counter) of the version that a store assigns to a change. It is greater than the timestamp of the
+/// request and than the `previous` version ("Versions as Hybrid Logical Clocks").
 ///
-/// The caller has refused a request that is too far ahead with [`Hlc::check_skew`].
+/// The caller rejects requests that are too far ahead with [`Hlc::check_skew`].
 ///
 /// ```
 /// use statestore_protocol::{Hlc, hlc::next_version};
@@ -340,13 +340,15 @@ pub fn next_version(now_wall_ms: u64, request: &Hlc, previous: Option<(u64, u64)
     )
 }
 
-/// A client's clock: ticks before each send, merges what it receives.
+/// The clock of a client: it ticks before each send and merges received timestamps.
 ///
-/// One that is more than [`MAX_SKEW_MS`] ahead of the wall clock forgets all it has seen: the wall clock was wrong for a
-/// moment, as before the first contact with a time server, and a store would refuse every timestamp from then on until that
-/// time has really come. Nothing else can bring it there, because what is merged is never that far ahead. That timestamps
-/// go back then, and that one may come twice, is safe: a store gives versions by its own clock and the version before, names
-/// that must not come twice contain a number that counts, and so does the correlation of responses.
+/// A clock that is more than [`MAX_SKEW_MS`] ahead of the wall clock resets to the wall clock. The wall clock was wrong
+/// for a moment, as before the first contact with a time server. Without the reset, a store would refuse every
+/// timestamp until that time has really come. Merging cannot cause this state, because a merged timestamp is never that
+/// far ahead.
+///
+/// The reset lets timestamps go back, and a timestamp may occur twice. Both are safe. A store derives versions from its
+/// own clock and the previous version. Unique names contain a counter, and so does the correlation of responses.
 ///
 /// ```
 /// use statestore_protocol::Clock;
@@ -363,13 +365,13 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock of this node that has not ticked yet.
+    /// Creates a clock of this node that has not ticked yet.
     pub fn new(node_id: &str) -> Result<Self, HlcError> {
         Hlc::new(0, 0, node_id).map(|last| Self { last })
     }
 
-    /// The next timestamp, greater than each one before it and than each one merged, even if the wall clock went back, as
-    /// long as it did not go back by more than [`MAX_SKEW_MS`].
+    /// Returns the next timestamp. It is greater than each timestamp before it and than each merged one. This holds
+    /// even if the wall clock goes back, as long as it goes back by at most [`MAX_SKEW_MS`].
     pub fn tick(&mut self, now_wall_ms: u64) -> Hlc {
         self.forget_glimpse(now_wall_ms);
         let last = Some((self.last.wall_ms, self.last.counter));
@@ -383,7 +385,7 @@ impl Clock {
         }
     }
 
-    /// Whether taking over a received timestamp would change nothing, since the clock is ahead of it.
+    /// Returns whether merging a received timestamp would change nothing, since the clock is ahead of it.
     pub fn is_ahead_of(&self, received: &Hlc) -> bool {
         (self.last.wall_ms, self.last.counter) >= (received.wall_ms, received.counter)
     }

@@ -1,8 +1,7 @@
-//! The protocol of the Azure IoT Operations state store, and the MQTT 5 that carries it: bytes to values and back, in both
-//! directions.
+//! The protocol of the Azure IoT Operations state store, and the MQTT 5 that carries it: encoders and decoders.
 //!
-//! The client `statestore` and the server `statestored` are both built on this crate, and so are the tests and fuzz targets
-//! that judge them. The state store's own words are at the top, [MQTT 5](mqtt) has a module.
+//! The client `statestore`, the server `statestored`, and their tests and fuzz targets use this crate. The types of the
+//! state store are at the top level; [MQTT 5](mqtt) has its own module.
 //!
 //! ```
 //! use bytes::{Bytes, BytesMut};
@@ -18,23 +17,20 @@
 //! # Ok::<(), statestore_protocol::ServiceError>(())
 //! ```
 //!
-//! Decoders accept every form that deployed stores send and hand out slices of the payload; encoders write the one form
-//! that every deployed client accepts. Whatever bytes arrive, the answer is a value or an error, and never takes more
-//! memory than the bytes suggest.
+//! Decoders accept every form that deployed stores send, and return slices of the payload. Encoders write the one form
+//! that every deployed client accepts. Any input decodes to a value or an error, with memory in proportion to its length.
 //!
-//! # What it is not
+//! # Limits
 //!
-//! Nothing in here opens a socket or a file, starts a thread or a task, reads a clock or asks for a random number: bytes
-//! and times come in as arguments, bytes and events go out. Therefore it is no client (that is the crate `statestore`) and
-//! no server. Nor is it an MQTT library for everything: of MQTT 5 it has what a state store and its clients need, which is
-//! not QoS 2.
+//! The crate opens no socket or file, starts no thread or task, reads no clock and needs no random numbers. Bytes and
+//! times are arguments; bytes and events are results. It is no client (that is the crate `statestore`) and no server. It
+//! is no general MQTT library either: it has the parts of MQTT 5 that a state store and its clients need, without QoS 2.
 //!
-//! # What is promised
+//! # Stability
 //!
-//! Everything public follows semantic versioning. The version is that of the project, the same for client, server and
-//! this crate; a release that breaks only what is in here counts as breaking nevertheless. Enums that are
-//! `#[non_exhaustive]` may grow in any release. A decoder may come to accept more, and does not come to accept less; the
-//! bytes that an encoder writes do not change but for a fault.
+//! The public API follows semantic versioning. Client, server and this crate share the version of the project. A release
+//! that breaks only this crate also counts as breaking. Enums that are `#[non_exhaustive]` may grow in any release. A
+//! decoder may accept more in a later release, but never less. The bytes that an encoder writes change only to fix a bug.
 #![forbid(unsafe_code)]
 
 pub mod capabilities;

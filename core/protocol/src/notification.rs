@@ -8,15 +8,15 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 /// A delete, as deployed stores send it.
 const DELETED: &[u8] = b"*2\r\n$6\r\nNOTIFY\r\n$6\r\nDELETE\r\n";
-/// What stands before the value that was set.
+/// Encoded beginning of a SET notification, up to the value.
 const SET: &[u8] = b"*4\r\n$6\r\nNOTIFY\r\n$3\r\nSET\r\n$5\r\nVALUE\r\n";
 
-/// What happened to a watched key.
+/// A change of a watched key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// It was set to this value.
+    /// The key was set to this value.
     Set(Bytes),
-    /// It was deleted, or expired.
+    /// The key was deleted, or expired.
     Deleted,
 }
 
@@ -100,7 +100,7 @@ impl Event {
         }
     }
 
-    /// How many bytes [`encode`](Self::encode) appends.
+    /// Returns the number of bytes that [`encode`](Self::encode) appends.
     pub fn encoded_len(&self) -> usize {
         match self {
             Self::Set(value) => SET.len() + resp::bulk_len(value.len()),
@@ -110,7 +110,7 @@ impl Event {
 }
 
 impl Notification {
-    /// Reads a whole message that came to the client `client_id`: topic, user property `__ts` and payload.
+    /// Decodes a whole message to the client `client_id`: topic, user property `__ts` and payload.
     ///
     /// The checks, in this order: topic, payload, timestamp.
     pub fn decode(

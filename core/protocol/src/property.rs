@@ -18,7 +18,7 @@ pub const PARTITION: &str = "$partition";
 pub const PERSIST: &str = "aio-persistence";
 /// The value of [`PERSIST`] that asks for it.
 pub const PERSIST_VALUE: &str = "true";
-/// Its presence asks the broker to bypass back-pressure; a server that does not know it ignores it.
+/// User property that asks the broker to bypass back-pressure; a server that does not know it ignores it.
 pub const HIGH_PRIORITY: &str = "$high_priority";
 /// RPC status of a response.
 pub const STATUS: &str = "__stat";
@@ -34,12 +34,12 @@ pub const INVALID_NAME: &str = "__propName";
 pub const INVALID_VALUE: &str = "__propVal";
 /// `true` if the application behind the RPC layer failed.
 pub const APPLICATION_ERROR: &str = "__apErr";
-/// With status 505: the major protocol versions that the other side speaks, separated by spaces.
+/// The major protocol versions that the peer supports, separated by spaces; present with status 505.
 pub const SUPPORTED_VERSIONS: &str = "__supProtMajVer";
 /// Content type of every payload.
 pub const CONTENT_TYPE: &str = "application/octet-stream";
 
-/// The user properties that are the same in all requests of a client: `__srcId`, `__protVer`, `$partition`.
+/// Returns the user properties that are the same in all requests of a client: `__srcId`, `__protVer`, `$partition`.
 pub fn client_pairs(client_id: &str) -> [(&str, &str); 3] {
     [
         (SOURCE_ID, client_id),
@@ -51,7 +51,7 @@ pub fn client_pairs(client_id: &str) -> [(&str, &str); 3] {
 /// How many [`RequestPairs`] there are at most.
 pub const MOST_REQUEST_PAIRS: usize = 3;
 
-/// What a client sends with one request, as texts.
+/// User properties that a client sends with a request, as texts.
 ///
 /// ```
 /// use statestore_protocol::property::RequestPairs;
@@ -70,8 +70,8 @@ pub struct RequestPairs<'a> {
 }
 
 impl<'a> RequestPairs<'a> {
-    /// The user properties that follow the [`client_pairs`], in the order in which they are sent: `__ts`, `__ft`,
-    /// `aio-persistence`. The last two are left out when they are not wanted.
+    /// Returns the user properties that follow the [`client_pairs`], in the order in which they are sent: `__ts`, `__ft`,
+    /// `aio-persistence`. The last two are present only if requested.
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         let persist = self.persist.then_some(PERSIST_VALUE);
         let all: [_; MOST_REQUEST_PAIRS] = [
@@ -84,7 +84,7 @@ impl<'a> RequestPairs<'a> {
     }
 }
 
-/// The user properties that a server sends with a response, in their order: `__stat`, `__protVer`, and `__ts` if the
+/// Returns the user properties that a server sends with a response, in their order: `__stat`, `__protVer`, and `__ts` if the
 /// response has a version.
 pub fn response_pairs(version: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
     [
@@ -111,7 +111,7 @@ impl Default for EncodedTimestamp {
 }
 
 impl EncodedTimestamp {
-    /// The property with the text of this timestamp.
+    /// Encodes the property with the text of this timestamp.
     ///
     /// # Errors
     /// The node id is too long for a property.
@@ -124,7 +124,7 @@ impl EncodedTimestamp {
     }
 }
 
-/// What a server reads from a request's user properties.
+/// User properties of a request that a server reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RequestProperties {
     /// `__ts`; absent, or an HLC, or text that is not one.
@@ -153,14 +153,14 @@ impl RequestProperties {
         Self::parse_beside(pairs.into_iter().map(bytes), None)
     }
 
-    /// Whether the property of this name is one of them.
+    /// Returns whether the property of this name is one of them.
     pub(super) fn reads(name: &[u8]) -> bool {
         [TIMESTAMP, FENCING_TOKEN, PERSIST]
             .iter()
             .any(|read| read.as_bytes() == name)
     }
 
-    /// As [`parse`](Self::parse), which is quicker if `__ts` comes from the same node as a former one.
+    /// Parses like [`parse`](Self::parse), and is faster if `__ts` comes from the same node as `former`.
     #[inline]
     pub(super) fn parse_beside<'a>(
         pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>,
@@ -184,23 +184,23 @@ impl RequestProperties {
     }
 }
 
-/// What a client reads from a response's user properties: the version of a good response,
-/// or the error of the RPC layer (`__stat` other than 200, or none).
+/// User properties of a response that a client reads: the version of a successful response, or the error of the RPC
+/// layer (`__stat` other than 200, or none).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResponseProperties {
     /// `__ts`.
     pub version: Option<Hlc>,
-    /// Why there is no version although `__ts` was sent: the text is not an HLC. What was asked for was done.
+    /// Error for a `__ts` that is not an HLC, so that there is no version. The request itself was executed.
     pub version_error: Option<HlcError>,
 }
 
-/// A response that says that the RPC itself failed.
+/// A response that reports a failure of the RPC itself.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("RPC status {}: {message}", .status.map_or_else(|| "missing".to_owned(), |status| status.to_string()))]
 pub struct RpcError {
     /// `__stat`, if it was a number.
     pub status: Option<u16>,
-    /// `__stMsg`, or a text of ours.
+    /// `__stMsg`, or a text of this library.
     pub message: String,
     /// `__propName`, if any.
     pub property_name: Option<String>,
@@ -272,7 +272,7 @@ struct Received<'a> {
 }
 
 impl<'a> Received<'a> {
-    /// Where the property of this name is kept that only a bad response has.
+    /// Returns the slot for a property that only an error response has.
     fn place(&mut self, name: &[u8]) -> Option<&mut Option<&'a [u8]>> {
         let places = [
             (STATUS_MESSAGE, &mut self.message),
@@ -311,7 +311,7 @@ impl<'a> Received<'a> {
     }
 }
 
-/// What a status means that came without a text.
+/// Returns a description of a status that came without a text.
 fn meaning(status: u16) -> &'static str {
     match status {
         400 => "a property of the request is missing or invalid",

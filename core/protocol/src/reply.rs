@@ -32,14 +32,14 @@ pub enum Reply {
         /// Asks for the next page; opaque. `None` on the last one.
         token: Option<Bytes>,
     },
-    /// `*2` of a value and a number: what a GET with PTTL found.
+    /// `*2` of a value and a number: the result of a GET with PTTL.
     ValueAndTime {
         /// The value.
         value: Bytes,
         /// In how many milliseconds it expires; `None` (`:-1`) if it does not.
         expires_in_ms: Option<u64>,
     },
-    /// `*2n` of names and numbers: what the store has besides the protocol.
+    /// `*2n` of names and numbers: the extensions of the store.
     Capabilities(Capabilities),
     /// `*n` of versions: a TXN was carried out. For each operation the version of its change; `None` (`$-1`) for a DEL
     /// of an absent key.
@@ -58,7 +58,7 @@ pub enum Reply {
 /// Why an operation of a transaction could not be carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rejection {
-    /// Its condition was not met: the key has this version, or is absent.
+    /// The condition was not met: the key has this version, or is absent.
     Condition(Option<Version>),
     /// The store refused it.
     Error(ServiceError),
@@ -68,7 +68,7 @@ pub enum Rejection {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("malformed response payload: {reason}")]
 pub struct ReplyError {
-    /// What is wrong with it.
+    /// Description of the invalid part.
     pub reason: &'static str,
 }
 
@@ -85,7 +85,7 @@ impl From<RespError> for ReplyError {
 }
 
 impl Reply {
-    /// Reads a response payload; values and keys are slices of it.
+    /// Decodes a response payload; values and keys are slices of it.
     ///
     /// Accepted besides the form that [`encode`](Self::encode) writes: a value without its final CRLF, `-1\r\n` as not
     /// applied, and whatever begins with `-ERR`.
@@ -178,7 +178,7 @@ impl Reply {
         Ok(Self::Rejected { operation, reason })
     }
 
-    /// Versions, a value and its time, or capabilities: the second element says which.
+    /// Decodes versions, a value and its time, or capabilities; the second element decides which.
     #[inline(never)]
     fn decode_bulks(count: usize, decoder: Decoder<'_>) -> Result<Self, ReplyError> {
         if count == 0 {
@@ -291,7 +291,7 @@ impl Reply {
         }
     }
 
-    /// How many bytes [`encode`](Self::encode) appends.
+    /// Returns the number of bytes that [`encode`](Self::encode) appends.
     pub fn encoded_len(&self) -> usize {
         match self {
             Self::Ok => OK.len(),
@@ -334,18 +334,18 @@ impl Reply {
     }
 }
 
-/// Appends what [`Reply::Value`] of the same bytes would, without owning them.
+/// Appends the encoding of [`Reply::Value`] with the same bytes, without owning them.
 pub fn encode_value(value: &[u8], out: &mut BytesMut) {
     out.reserve(value_len(value.len()));
     resp::put_bulk(value, out);
 }
 
-/// How many bytes [`encode_value`] appends for a value of `len` bytes.
+/// Returns the number of bytes that [`encode_value`] appends for a value of `len` bytes.
 pub fn value_len(len: usize) -> usize {
     resp::bulk_len(len)
 }
 
-/// A version, or `$-1` for none.
+/// Decodes a version, or `$-1` for none.
 fn decode_version(decoder: &mut Decoder<'_>) -> Result<Option<Version>, ReplyError> {
     let version = decoder.bulk_or_nil()?.map(|text| {
         Version::parse(text).ok_or(ReplyError::new("a bulk string that is not a version"))

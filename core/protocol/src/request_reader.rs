@@ -3,7 +3,8 @@ use super::Hlc;
 use super::mqtt::{Publish, Recognized};
 use super::property::RequestProperties;
 
-/// Reads the user properties of requests that come on one connection: what all of them say alike is looked at once.
+/// A reader of the user properties of requests on one connection. It decodes the properties that all requests share
+/// only once.
 ///
 /// ```
 /// use bytes::BytesMut;
@@ -27,17 +28,17 @@ use super::property::RequestProperties;
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct RequestReader {
-    /// What was looked at of what all say alike.
+    /// Number of the shared properties that were decoded.
     number: u32,
-    /// It has nothing that a server reads.
+    /// Whether the shared properties contain nothing that a server reads.
     says_nothing: bool,
     /// The first good timestamp since then.
     timestamp: Option<Hlc>,
 }
 
 impl RequestReader {
-    /// As [`RequestProperties::parse`]. `recognized` is what the decoder of this connection
-    /// [says](super::mqtt::Decoder::recognized) of this PUBLISH.
+    /// Reads the user properties of a request like [`RequestProperties::parse`]. `recognized` is the
+    /// [result](super::mqtt::Decoder::recognized) of this connection's decoder for this PUBLISH.
     pub fn read(&mut self, publish: &Publish, recognized: Recognized) -> RequestProperties {
         if recognized.number == 0 {
             return RequestProperties::parse(publish.user_property_bytes());

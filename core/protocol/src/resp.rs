@@ -9,7 +9,7 @@
 use super::decimal::{self, Decimal};
 use bytes::{BufMut, Bytes, BytesMut};
 
-/// What ends each line and each bulk string.
+/// Terminator of each line and each bulk string.
 pub const CRLF: &[u8] = b"\r\n";
 
 /// A bulk string that is not there.
@@ -23,7 +23,7 @@ const MIN_ELEMENT_LEN: usize = 4;
 #[error("{}", self.reason())]
 #[non_exhaustive]
 pub enum RespError {
-    /// The bytes end before the value does, or a length says more than there is.
+    /// The bytes end before the value does, or a length exceeds the remaining bytes.
     Truncated,
     /// Another type marker was expected here.
     Type,
@@ -36,7 +36,7 @@ pub enum RespError {
 }
 
 impl RespError {
-    /// What is wrong, as one clause.
+    /// Returns the reason as one clause.
     pub const fn reason(self) -> &'static str {
         match self {
             Self::Truncated => "a length exceeds the bytes that follow it",
@@ -106,17 +106,17 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// The first byte of what is left.
+    /// Returns the first remaining byte.
     pub(super) fn marker(&self) -> Option<u8> {
         self.rest.first().copied()
     }
 
-    /// What is left.
+    /// Returns the remaining bytes.
     pub(super) fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Whether these bytes come next; then they are read.
+    /// Skips these bytes if they come next; returns whether they did.
     pub(super) fn skip(&mut self, bytes: &[u8]) -> bool {
         let rest = self.rest.strip_prefix(bytes);
         self.rest = rest.unwrap_or(self.rest);
@@ -153,7 +153,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// A bulk string without the CRLF behind it.
+    /// Reads a bulk string without the CRLF behind it.
     fn bulk_body(&mut self) -> Result<&'a [u8], RespError> {
         let len = usize::try_from(self.number(b'$')?).map_err(|_| RespError::Truncated)?;
         let (value, rest) = self
@@ -164,7 +164,7 @@ impl<'a> Decoder<'a> {
         Ok(value)
     }
 
-    /// A marker, digits and CRLF.
+    /// Reads a marker, digits and CRLF.
     fn number(&mut self, marker: u8) -> Result<u64, RespError> {
         let (&first, line) = self.rest.split_first().ok_or(RespError::Truncated)?;
         if first != marker {
@@ -178,7 +178,7 @@ impl<'a> Decoder<'a> {
         }
         let (digits, rest) = line.split_at(len);
         let [b'\r', b'\n', rest @ ..] = rest else {
-            // Which of the two is wrong: the digits themselves, or what ends them?
+            // Either the digits or their terminator are wrong.
             return Err(match rest.first() {
                 None | Some(b'\r' | b'\n') if !digits.is_empty() => RespError::Terminator,
                 _ => RespError::Number,
@@ -188,7 +188,7 @@ impl<'a> Decoder<'a> {
         if decimal::fits(len) {
             return Ok(value);
         }
-        // None, or so many that `value` may have overflowed.
+        // No digits, or enough digits to overflow `value`.
         decimal::parse(digits).ok_or(RespError::Number)
     }
 
@@ -207,7 +207,7 @@ pub fn put_array(count: usize, out: &mut BytesMut) {
     put_number(b'*', count as u64, out);
 }
 
-/// How many bytes [`put_array`] appends.
+/// Returns the number of bytes that [`put_array`] appends.
 pub fn array_len(count: usize) -> usize {
     1 + decimal::len(count as u64) + CRLF.len()
 }
@@ -219,7 +219,7 @@ pub fn put_bulk(value: &[u8], out: &mut BytesMut) {
     out.put_slice(CRLF);
 }
 
-/// How many bytes [`put_bulk`] appends for a value of `len` bytes.
+/// Returns the number of bytes that [`put_bulk`] appends for a value of `len` bytes.
 pub fn bulk_len(len: usize) -> usize {
     1 + decimal::len(len as u64) + CRLF.len() + len + CRLF.len()
 }
@@ -229,7 +229,7 @@ pub fn put_integer(value: u64, out: &mut BytesMut) {
     put_number(b':', value, out);
 }
 
-/// How many bytes [`put_integer`] appends.
+/// Returns the number of bytes that [`put_integer`] appends.
 pub fn integer_len(value: u64) -> usize {
     1 + decimal::len(value) + CRLF.len()
 }
@@ -252,7 +252,7 @@ fn put_number(marker: u8, value: u64, out: &mut BytesMut) {
     put_long_number(marker, value, out);
 }
 
-/// The last digit of a number.
+/// Returns the last digit of a number.
 fn digit(value: u64) -> u8 {
     b'0' + (value % 10) as u8
 }

@@ -3,10 +3,10 @@ use super::resp::CRLF;
 use bytes::{BufMut, Bytes, BytesMut};
 use std::fmt;
 
-/// What a refusal begins with.
+/// Prefix of every refusal.
 pub(super) const PREFIX: &[u8] = b"-ERR";
 
-/// A refusal by the store. [`Display`](fmt::Display) gives the text that stands on the wire.
+/// A refusal by the store. [`Display`](fmt::Display) writes the text of the wire format.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ServiceError {
@@ -20,7 +20,7 @@ pub enum ServiceError {
     FencingTokenLower,
     /// The store holds as many keys as it may.
     QuotaExceeded,
-    /// The payload is not what the protocol defines.
+    /// The payload violates the protocol.
     Syntax,
     /// The client may not do this.
     NotAuthorized,
@@ -34,7 +34,7 @@ pub enum ServiceError {
     MalformedTimestamp,
     /// A key of length zero.
     EmptyKey,
-    /// Any other text, kept byte for byte; empty if the store gave none.
+    /// Any other text, kept byte for byte; empty if the store sent none.
     Other(Bytes),
 }
 
@@ -54,7 +54,7 @@ const KNOWN: [ServiceError; 12] = [
     ServiceError::EmptyKey,
 ];
 
-/// How the vendor's document spells [`ServiceError::FencingTokenLower`]; deployed stores say "than".
+/// Spelling of [`ServiceError::FencingTokenLower`] in the vendor's document; deployed stores write "than".
 const FENCING_TOKEN_LOWER_DOCUMENTED: &[u8] =
     b"the request fencing token is a lower version that the fencing token protecting the resource";
 
@@ -62,8 +62,8 @@ const FENCING_TOKEN_LOWER_DOCUMENTED: &[u8] =
 const TOO_LONG: &str = " is longer than ";
 
 impl ServiceError {
-    /// Recognises what follows `-ERR` in a reply, in every accepted form: a colon and spaces before the text and a
-    /// CRLF behind it may be there or not. A text that is not known becomes [`Other`](Self::Other), never an error.
+    /// Decodes the text behind `-ERR` in a reply, in every accepted form. A colon and spaces before the text and a CRLF behind
+    /// it are optional. An unknown text becomes [`Other`](Self::Other), never an error.
     ///
     /// ```
     /// use bytes::Bytes;
@@ -90,13 +90,13 @@ impl ServiceError {
             .unwrap_or_else(|| Self::Other(text.slice_ref(trimmed)))
     }
 
-    /// The refusal of a key or a pattern (`what`) that is longer than the store takes. The text is one of this implementation: the vendor's
-    /// document has none for it.
+    /// Returns the refusal of a key or a pattern (`what`) that is longer than the store accepts. The text is specific to this
+    /// implementation: the vendor's document has none.
     pub fn too_long(what: &str, max_bytes: usize) -> Self {
         Self::Other(format!("the {what}{TOO_LONG}{max_bytes} bytes").into())
     }
 
-    /// Whether this is the refusal of a key or a pattern that is too long.
+    /// Returns whether this is the refusal of a key or a pattern that is too long.
     ///
     /// ```
     /// use statestore_protocol::ServiceError;
@@ -116,7 +116,7 @@ impl ServiceError {
         number.is_some_and(|number| number.iter().all(u8::is_ascii_digit))
     }
 
-    /// The text behind `-ERR `.
+    /// Returns the text behind `-ERR `.
     pub fn text(&self) -> &[u8] {
         match self {
             Self::TimestampSkew => b"the request timestamp is too far in the future; ensure that the client and broker system clocks are synchronized",
@@ -144,7 +144,7 @@ impl ServiceError {
         out.put_slice(CRLF);
     }
 
-    /// How many bytes [`encode`](Self::encode) appends.
+    /// Returns the number of bytes that [`encode`](Self::encode) appends.
     pub fn encoded_len(&self) -> usize {
         PREFIX.len() + 1 + self.text().len() + CRLF.len()
     }

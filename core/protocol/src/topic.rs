@@ -7,15 +7,15 @@ pub const STORE_GUID: &str = "FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8";
 /// Where requests are published.
 pub const REQUEST: &str = "statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8/command/invoke";
 
-/// What the store's own topics towards clients begin with.
+/// Prefix of the topics that the store itself publishes to clients.
 const STORE_TO_CLIENTS: &str = "clients/statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8";
-/// What the vendor's Go client has behind its client id in response topics, where the id is in upper-case base 16.
+/// Suffix of response topics of the vendor's Go client, behind its client id in upper-case base 16.
 const RESPONSE_BEHIND_HEX: &str =
     "statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8/command/invoke/response";
-/// What stands between client id and key in a notification topic.
+/// Level between client id and key in a notification topic.
 const NOTIFY: &str = "/command/notify/";
 
-/// The response topic that our clients use.
+/// Returns the response topic of this project's clients.
 ///
 /// ```
 /// use statestore_protocol::topic;
@@ -26,15 +26,15 @@ pub fn response(client_id: &str) -> String {
     format!("clients/{client_id}/services/statestore/_any_/command/invoke/response")
 }
 
-/// Whether a request with this response topic must be answered with a DISCONNECT: the request topic itself, or
-/// anything that begins as the store's own topics do.
+/// Returns whether a request with this response topic must be answered with a DISCONNECT. Forbidden are the request topic
+/// itself, and any topic with the prefix of the store's own topics.
 pub fn is_forbidden_response(topic: impl AsRef<[u8]>) -> bool {
     let topic = topic.as_ref();
     topic == REQUEST.as_bytes() || topic.starts_with(STORE_TO_CLIENTS.as_bytes())
 }
 
-/// Of a request that came through a broker, whose it is by its response topic: the first level below `clients/`, which the vendor's
-/// Go client writes in base 16. `None` if it is of another form.
+/// Returns the client id of a request that came through a broker. It is the first level below `clients/` of the
+/// response topic, which the vendor's Go client writes in base 16. `None` if the topic has another form.
 ///
 /// ```
 /// use statestore_protocol::topic;
@@ -54,7 +54,7 @@ pub fn requester(response_topic: &str) -> Option<Cow<'_, str>> {
     Some(in_hex.flatten().map_or(Cow::Borrowed(level), Cow::Owned))
 }
 
-/// The client id that these upper-case hex digits stand for; `None` if there can be no such id.
+/// Decodes a client id from upper-case hex digits; `None` if they encode no valid id.
 fn id_of_hex(digits: &str) -> Option<String> {
     if digits.bytes().any(|digit| digit.is_ascii_lowercase()) {
         return None;
@@ -64,7 +64,7 @@ fn id_of_hex(digits: &str) -> Option<String> {
     (!id.contains(char::is_control)).then_some(id)
 }
 
-/// Whether nobody but a store publishes to this topic: it carries notifications, or responses to some client in one of
+/// Returns whether only a store publishes to this topic: it carries notifications, or responses to a client in one of
 /// the forms that clients use.
 ///
 /// ```
@@ -86,7 +86,7 @@ pub fn is_from_store(topic: &str) -> bool {
             .any(|(at, name)| rest[at + name.len()..].starts_with(STORE_GUID))
 }
 
-/// The topic of notifications about `key` to `client_id` (upper-case base 16).
+/// Returns the topic of notifications about `key` to `client_id` (upper-case base 16).
 ///
 /// ```
 /// use statestore_protocol::topic;
@@ -100,12 +100,12 @@ pub fn notification(client_id: &str, key: &[u8]) -> String {
     notification_topic(client_id, key.len() * 2, |topic| push_hex(key, topic))
 }
 
-/// The filter that matches all notifications to `client_id`.
+/// Returns the filter that matches all notifications to `client_id`.
 pub fn notification_filter(client_id: &str) -> String {
     notification_topic(client_id, 1, |topic| topic.push('+'))
 }
 
-/// The key of a notification topic of `client_id`; lower-case hex is accepted; `None` if it is not one.
+/// Returns the key of a notification topic of `client_id`; lower-case hex is accepted; `None` if it is not one.
 pub fn notification_key(client_id: &str, topic: &str) -> Option<Bytes> {
     let rest = topic.strip_prefix(STORE_TO_CLIENTS)?.strip_prefix('/')?;
     let (client, rest) = rest.as_bytes().split_at_checked(client_id.len() * 2)?;
@@ -143,7 +143,7 @@ fn push_hex(bytes: &[u8], out: &mut String) {
     }
 }
 
-/// The bytes that pairs of hex digits stand for, `None` for a pair that is none; no iterator for an odd length.
+/// Decodes pairs of hex digits. Returns `None` for an odd length; the iterator yields `None` for an invalid pair.
 fn hex_bytes(digits: &[u8]) -> Option<impl Iterator<Item = Option<u8>>> {
     let (pairs, rest) = digits.as_chunks::<2>();
     let byte = |&[high, low]: &[u8; 2]| Some(hex_digit(high)? << 4 | hex_digit(low)?);

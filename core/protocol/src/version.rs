@@ -1,4 +1,4 @@
-//! The version of an entry, as a condition names it and a transaction tells it.
+//! The version of an entry, as used in conditions and returned by transactions.
 use super::decimal::MAX_DIGITS;
 use super::hlc::{Hlc, STORE_NODE_ID, put_usual_numbers};
 use super::resp;
@@ -8,13 +8,13 @@ use std::fmt;
 /// Most bytes of a version's text.
 const MAX_TEXT: usize = MAX_DIGITS + 1 + MAX_DIGITS + 1 + STORE_NODE_ID.len();
 
-/// A bulk string of a version whose numbers are not wider than usual, without them.
+/// Encoded bulk string of a version of usual width, with zeros in place of its numbers.
 const USUAL: &[u8; 39] = b"$32\r\n000000000000000:00000:StateStore\r\n";
 
 /// Where its numbers begin.
 const USUAL_NUMBERS: usize = b"$32\r\n".len();
 
-/// A version that a state store gave: the wall clock and the counter of an [`Hlc`] whose node id is
+/// A version that a state store assigned: the wall clock and the counter of an [`Hlc`] whose node id is
 /// [`STORE_NODE_ID`].
 ///
 /// ```
@@ -34,7 +34,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// A version of its parts: milliseconds since the Unix epoch, and the logical counter.
+    /// Creates a version from its parts: milliseconds since the Unix epoch, and the logical counter.
     pub const fn new(wall_ms: u64, counter: u64) -> Self {
         Self { wall_ms, counter }
     }
@@ -61,12 +61,12 @@ impl Version {
         self.wall_ms
     }
 
-    /// The logical counter.
+    /// Returns the logical counter.
     pub const fn counter(self) -> u64 {
         self.counter
     }
 
-    /// The text form on the stack, and its length.
+    /// Returns the text form on the stack, and its length.
     pub(super) fn text(self) -> ([u8; MAX_TEXT], usize) {
         let mut text = [0; MAX_TEXT];
         let mut rest = &mut text[..];
@@ -86,13 +86,13 @@ impl Version {
         }
     }
 
-    /// How many bytes the text form has.
+    /// Returns the number of bytes that the text form has.
     pub(super) fn text_len(self) -> usize {
         Hlc::from(self).text_len()
     }
 }
 
-/// The node id plays no part: whoever gave the timestamp is taken for a store.
+/// Ignores the node id: the timestamp counts as one of a store.
 impl From<&Hlc> for Version {
     fn from(hlc: &Hlc) -> Self {
         Self::new(hlc.wall_ms(), hlc.counter())

@@ -4,7 +4,7 @@ use super::transaction::TransactionOperation;
 use crate::{Version, resp};
 use bytes::{BufMut, BytesMut};
 
-/// A command to the state store, borrowed: what a sender encodes without owning key and value.
+/// A borrowed command to the state store, for senders that do not own key and value.
 ///
 /// Nothing is checked when encoding: an empty key is written as it is, and the store refuses it.
 ///
@@ -32,16 +32,16 @@ pub enum CommandRef<'a> {
     Get {
         /// The key, not empty.
         key: &'a [u8],
-        /// `PTTL`: whether the answer says how much time the key has left.
+        /// `PTTL`: whether the reply contains the remaining time of the key.
         remaining: bool,
-        /// `EVENTUAL`: whether the answer may be what the key held a moment ago.
+        /// `EVENTUAL`: whether the reply may contain a slightly outdated value.
         eventual: bool,
     },
     /// `DEL key [IFV version]`
     Del {
         /// The key, not empty.
         key: &'a [u8],
-        /// `IFV`: only if the key is there and has this version.
+        /// `IFV`: only if the key exists and has this version.
         if_version: Option<Version>,
     },
     /// `VDEL key value [IFV version]`
@@ -50,7 +50,7 @@ pub enum CommandRef<'a> {
         key: &'a [u8],
         /// The value.
         value: &'a [u8],
-        /// `IFV`: only if the key is there and has this version.
+        /// `IFV`: only if the key exists and has this version.
         if_version: Option<Version>,
     },
     /// `KEYNOTIFY key`
@@ -86,7 +86,7 @@ impl CommandRef<'_> {
         self.append(out);
     }
 
-    /// As [`encode`](Self::encode), for a buffer in which room was reserved.
+    /// Appends like [`encode`](Self::encode), to a buffer with enough reserved capacity.
     pub fn append(&self, out: &mut BytesMut) {
         match *self {
             Self::Get {
@@ -115,7 +115,7 @@ impl CommandRef<'_> {
         self.each_argument(|argument| resp::put_bulk(argument, out));
     }
 
-    /// How many bytes [`encode`](Self::encode) appends.
+    /// Returns the number of bytes that [`encode`](Self::encode) appends.
     pub fn encoded_len(&self) -> usize {
         let (mut count, mut len) = (1, self.encoded_verb().len());
         self.each_argument(|argument| {
@@ -125,7 +125,7 @@ impl CommandRef<'_> {
         resp::array_len(count) + len
     }
 
-    /// The verb, as on the wire.
+    /// Returns the verb, as on the wire.
     pub const fn verb(&self) -> &'static str {
         match self {
             Self::Set { .. } => "SET",
@@ -139,7 +139,7 @@ impl CommandRef<'_> {
         }
     }
 
-    /// The verb as a bulk string.
+    /// Returns the verb as a bulk string.
     const fn encoded_verb(&self) -> &'static [u8] {
         match self {
             Self::Set { .. } => b"$3\r\nSET\r\n",

@@ -1,9 +1,12 @@
 //! Requests: the commands as RESP3 arrays of bulk strings ("Supported commands", "KEYNOTIFY request messages").
 //!
-//! The six verbs of the document, and what `statestored` understands besides: conditions on a version (`IFV`), the time
-//! that a key has left (`GET key PTTL`), reads that may be answered from a moment ago (`GET key EVENTUAL`), transactions
-//! (`TXN`), and [what there is of this](Command::Capabilities) (`CAPS`).
-//! A store that does not know them refuses them.
+//! The document has six verbs. `statestored` also understands these extensions, which other stores refuse:
+//!
+//! - conditions on a version (`IFV`);
+//! - the remaining time of a key (`GET key PTTL`);
+//! - reads that may return a slightly outdated value (`GET key EVENTUAL`);
+//! - transactions (`TXN`);
+//! - the list of [supported extensions](Command::Capabilities) (`CAPS`).
 mod borrowed;
 mod options;
 mod transaction;
@@ -36,16 +39,16 @@ pub enum Command {
     Get {
         /// The key, not empty.
         key: Bytes,
-        /// `PTTL`: whether the answer says how much time the key has left.
+        /// `PTTL`: whether the reply contains the remaining time of the key.
         remaining: bool,
-        /// `EVENTUAL`: whether the answer may be what the key held a moment ago.
+        /// `EVENTUAL`: whether the reply may contain a slightly outdated value.
         eventual: bool,
     },
     /// `DEL key [IFV version]`
     Del {
         /// The key, not empty.
         key: Bytes,
-        /// `IFV`: only if the key is there and has this version.
+        /// `IFV`: only if the key exists and has this version.
         if_version: Option<Version>,
     },
     /// `VDEL key value [IFV version]`
@@ -54,7 +57,7 @@ pub enum Command {
         key: Bytes,
         /// The value.
         value: Bytes,
-        /// `IFV`: only if the key is there and has this version.
+        /// `IFV`: only if the key exists and has this version.
         if_version: Option<Version>,
     },
     /// `KEYNOTIFY key`
@@ -84,19 +87,21 @@ pub enum Command {
 }
 
 impl Command {
-    /// Reads a request payload; the error is the one that the store answers. Keys and values are slices of `payload`.
+    /// Decodes a request payload. The error is the one with which the store replies. Keys and values are slices of
+    /// `payload`.
     ///
-    /// The checks, in this order; the first that fails is the answer:
+    /// The checks run in this order, and the first failure is the error:
     ///
-    /// 1. the payload is one array of bulk strings, not empty, with nothing behind it: else `syntax error`;
-    /// 2. the verb is known, in upper case: else `unknown command`;
-    /// 3. the verb has the number of arguments that it needs: else `wrong number of arguments`
-    ///    (whatever follows the value of a SET, and the verb of a TXN, counts as options);
-    /// 4. the key has a length (SCAN has no key, and a TXN refuses single operations): else `the key length is zero`;
-    /// 5. the options of SET and KEYNOTIFY are known, in upper case, complete, each at most once, NX, NEX and IFV not
-    ///    together, PX at least 1, and the argument of IFV a version of a store: else `syntax error`;
-    /// 6. the operations of a TXN are complete, each a SET or a DEL with options of this kind: else `syntax error`; and
-    ///    not more than [`MAX_OPERATIONS`].
+    /// 1. The payload is one non-empty array of bulk strings with nothing behind it: else `syntax error`.
+    /// 2. The verb is known, in upper case: else `unknown command`.
+    /// 3. The verb has the number of arguments that it needs: else `wrong number of arguments`. Everything after the
+    ///    value of a SET, and after the verb of a TXN, counts as options.
+    /// 4. The key is not empty: else `the key length is zero`. SCAN has no key, and a TXN refuses single operations.
+    /// 5. The options of SET and KEYNOTIFY are valid: else `syntax error`. They are known, in upper case, complete, and
+    ///    each occurs at most once. NX, NEX and IFV exclude each other, PX is at least 1, and the argument of IFV is a
+    ///    version of a store.
+    /// 6. The operations of a TXN are complete, each a SET or a DEL with options of this kind: else `syntax error`.
+    ///    Their number is at most [`MAX_OPERATIONS`].
     ///
     /// ```
     /// use bytes::Bytes;
@@ -123,7 +128,7 @@ impl Command {
     fn decode_any(payload: &Bytes) -> Result<Self, ServiceError> {
         let mut decoder = Decoder::new(payload);
         let count = decoder.array().map_err(|_| ServiceError::Syntax)?;
-        // It can be long, and is read once only.
+        // A transaction can be long, so it is read only once.
         if count > 1 && decoder.skip(transaction::VERB) {
             let operations = transaction::decode(payload, decoder, count - 1)?;
             return Ok(Self::Transact { operations });
@@ -210,7 +215,7 @@ impl Command {
         })
     }
 
-    /// The same command, borrowed.
+    /// Returns the same command, borrowed.
     pub fn borrowed(&self) -> CommandRef<'_> {
         match self {
             Self::Set {
@@ -260,12 +265,12 @@ impl Command {
         self.borrowed().encode(out);
     }
 
-    /// How many bytes [`encode`](Self::encode) appends.
+    /// Returns the number of bytes that [`encode`](Self::encode) appends.
     pub fn encoded_len(&self) -> usize {
         self.borrowed().encoded_len()
     }
 
-    /// The verb, as on the wire.
+    /// Returns the verb, as on the wire.
     pub fn verb(&self) -> &'static str {
         self.borrowed().verb()
     }

@@ -14,11 +14,11 @@ pub enum Condition {
     IfAbsent,
     /// `NEX`: only if the key is absent or already holds the value being set.
     IfAbsentOrEqual,
-    /// `IFV`: only if the key is there and has this version. An extension of `statestored`.
+    /// `IFV`: only if the key exists and has this version. An extension of `statestored`.
     IfVersion(Version),
 }
 
-/// The options of a SET as they stand in its payload.
+/// The options in the payload of a SET.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct SetOptions {
     /// When it applies.
@@ -74,7 +74,7 @@ impl SetOptions {
     }
 }
 
-/// The argument of `IFV`. Not inlined, so that the usual options do not pay for it.
+/// Parses the argument of `IFV`. Not inlined, so that the usual options do not pay for it.
 #[inline(never)]
 pub(super) fn version(argument: Option<&&[u8]>) -> Option<Version> {
     Version::parse(argument?)

@@ -14,7 +14,7 @@ const MAX_ARGUMENTS: usize = 9;
 /// The shortest operation with the number of its arguments: `2 DEL key`.
 const LEAST_ARGUMENTS: usize = 3;
 
-/// So many operations need no more memory while they are read.
+/// Number of operations that are decoded without a reallocation.
 const USUAL_OPERATIONS: usize = 64;
 
 /// The verb as it is sent.
@@ -23,9 +23,9 @@ pub(super) const VERB: &[u8] = b"$3\r\nTXN\r\n";
 /// The error text for a transaction of more operations than [`MAX_OPERATIONS`].
 const TOO_MANY: &str = "a transaction has at most 10000 operations";
 
-/// One operation of a transaction: a SET or a DEL as it stands alone, with a fencing token of its own.
+/// An operation of a transaction: a SET or a DEL in its standalone form, with its own fencing token.
 ///
-/// When decoding, an empty key is let through: the store refuses the operation and says which one it was.
+/// Decoding accepts an empty key: the store refuses the operation and reports its position.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum TransactionOperation {
     /// `SET key value [NX | NEX | IFV version] [PX ms] [FT token]`
@@ -43,7 +43,7 @@ pub enum TransactionOperation {
     Del {
         /// The key.
         key: Bytes,
-        /// `IFV`: only if the key is there and has this version.
+        /// `IFV`: only if the key exists and has this version.
         if_version: Option<Version>,
         /// `FT`: the fencing token.
         token: Option<Hlc>,
@@ -51,14 +51,14 @@ pub enum TransactionOperation {
 }
 
 impl TransactionOperation {
-    /// Whose entry it is about.
+    /// Key of the entry that the operation changes.
     pub fn key(&self) -> &Bytes {
         match self {
             Self::Set { key, .. } | Self::Del { key, .. } => key,
         }
     }
 
-    /// The fencing token that it has.
+    /// Returns the fencing token that it has.
     pub fn token(&self) -> Option<&Hlc> {
         match self {
             Self::Set { token, .. } | Self::Del { token, .. } => token.as_ref(),
@@ -186,7 +186,7 @@ pub(super) fn decode<'a>(
     Ok(operations)
 }
 
-/// The same of a payload with a verb whose framing is not [the usual one](VERB), but good.
+/// Decodes a payload whose verb has valid framing other than [the usual one](VERB).
 pub(super) fn decode_later(payload: &Bytes) -> Result<Vec<TransactionOperation>, ServiceError> {
     let syntax = |_| ServiceError::Syntax;
     let mut decoder = Decoder::new(payload);

@@ -8,8 +8,8 @@ const SET: &[u8] = b"*3\r\n$3\r\nSET\r\n";
 /// More digits than the length of a usual key or value has.
 const MOST_DIGITS: usize = 7;
 
-/// `GET key` or `SET key value`, as every client writes them. `None` says nothing: [`Command::decode`] knows more forms, and what
-/// is wrong with others.
+/// Decodes `GET key` or `SET key value` in the form that every client writes. `None` does not mean an error:
+/// [`Command::decode`] knows more forms and reports invalid ones.
 #[inline]
 pub(super) fn decode(payload: &Bytes) -> Option<Command> {
     let verb = payload.first_chunk::<{ GET.len() }>()?;
@@ -36,7 +36,7 @@ pub(super) fn decode(payload: &Bytes) -> Option<Command> {
     })
 }
 
-/// Where the content of the bulk string is that begins at `at`, if its CRLF is there as well.
+/// Returns the range of the content of the bulk string that begins at `at`, if it is complete with its CRLF.
 #[inline]
 fn bulk(payload: &[u8], at: usize) -> Option<std::ops::Range<usize>> {
     let [b'$', line @ ..] = payload.get(at..)? else {

@@ -15,7 +15,7 @@ pub enum AliasError {
 }
 
 impl AliasError {
-    /// The reason code for the DISCONNECT that answers it.
+    /// Returns the reason code for the DISCONNECT that answers it.
     pub fn reason(self) -> ReasonCode {
         match self {
             Self::AboveMaximum(_) => ReasonCode::TOPIC_ALIAS_INVALID,
@@ -30,12 +30,12 @@ pub struct InboundAliases {
     maximum: u16,
     /// At index `alias - 1`; grows with use.
     topics: Vec<Option<Arc<str>>>,
-    /// Of all topics.
+    /// Total size of all topics.
     bytes: usize,
 }
 
 impl InboundAliases {
-    /// With the Topic Alias Maximum that this end stated.
+    /// Creates an empty table for the Topic Alias Maximum that this end announced.
     pub fn new(maximum: u16) -> Self {
         Self {
             maximum,
@@ -44,12 +44,12 @@ impl InboundAliases {
         }
     }
 
-    /// Bytes of the topics that the aliases stand for.
+    /// Returns the total size of the topics that have aliases.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether a PUBLISH names this topic by nothing but an alias.
+    /// Returns whether a PUBLISH names this topic by an alias alone.
     pub fn is_short_for(&self, publish: &Publish, topic: &str) -> bool {
         let Some(alias) = publish.topic_alias() else {
             return false;
@@ -58,7 +58,7 @@ impl InboundAliases {
         publish.topic_bytes().is_empty() && matches!(known, Some(Some(known)) if **known == *topic)
     }
 
-    /// As [`resolve`](Self::resolve), for a PUBLISH that was received.
+    /// Resolves the topic of a received PUBLISH, like [`resolve`](Self::resolve).
     pub fn topic_of(&mut self, publish: &Publish) -> Result<Option<Arc<str>>, AliasError> {
         match publish.topic_alias() {
             None => Ok(None),
@@ -66,8 +66,8 @@ impl InboundAliases {
         }
     }
 
-    /// Takes a PUBLISH's topic and alias into account. The topic of a PUBLISH whose own topic is empty; `None` where
-    /// the PUBLISH names its topic itself.
+    /// Resolves the topic of a PUBLISH, and records an alias that it defines. Returns the topic behind the alias if the
+    /// topic of the PUBLISH is empty; `None` if the PUBLISH names its topic itself.
     pub fn resolve(
         &mut self,
         topic: &str,
@@ -97,11 +97,11 @@ impl InboundAliases {
 /// How to name a topic in a PUBLISH.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TopicName {
-    /// By its name alone.
+    /// The topic name alone.
     Plain,
-    /// By its name, and define this alias for it.
+    /// The topic name, with a definition of this alias.
     Define(u16),
-    /// By this alias alone.
+    /// The alias alone, without the topic name.
     Alias(u16),
 }
 
@@ -127,7 +127,7 @@ enum Known {
 const MOST_OUTBOUND: usize = 16;
 
 impl OutboundAliases {
-    /// With the Topic Alias Maximum that the peer stated.
+    /// Creates an empty table for the Topic Alias Maximum that the peer announced.
     pub fn new(maximum: u16) -> Self {
         Self {
             maximum: usize::from(maximum).min(MOST_OUTBOUND),
@@ -135,7 +135,7 @@ impl OutboundAliases {
         }
     }
 
-    /// A new connection, to a peer that knows no alias yet and stated this Topic Alias Maximum.
+    /// Starts a new connection, to a peer that knows no alias yet and announced this Topic Alias Maximum.
     pub fn reconnected(&mut self, maximum: u16) {
         self.maximum = usize::from(maximum).min(MOST_OUTBOUND);
         for (_, known) in &mut self.topics {
@@ -143,7 +143,7 @@ impl OutboundAliases {
         }
     }
 
-    /// How to name `topic` in the PUBLISH that goes out now.
+    /// Returns how to name `topic` in the next PUBLISH.
     pub fn name(&mut self, topic: &str) -> TopicName {
         let place = self.topics.iter().position(|(one, _)| **one == *topic);
         let index = place.unwrap_or(self.topics.len());
@@ -163,7 +163,7 @@ impl OutboundAliases {
         TopicName::Define(alias)
     }
 
-    /// All PUBLISHes so far go out: the aliases that they define can be used from now on.
+    /// Records that all PUBLISHes so far are sent: later ones can use the aliases that they define.
     pub fn go_out(&mut self) {
         if std::mem::take(&mut self.defining) {
             for (_, known) in &mut self.topics {
@@ -174,14 +174,14 @@ impl OutboundAliases {
         }
     }
 
-    /// The PUBLISH that was to define `alias` does not go out after all.
+    /// Records that the PUBLISH that was to define `alias` is not sent.
     pub fn undefine(&mut self, alias: u16) {
         if let Some((_, known)) = self.topics.get_mut(usize::from(alias).wrapping_sub(1)) {
             *known = Known::No;
         }
     }
 
-    /// The topic for which `alias` stands, or stood on a former connection.
+    /// Returns the topic of `alias`, on this or a former connection.
     pub fn topic(&self, alias: u16) -> Option<Arc<str>> {
         self.topics
             .get(usize::from(alias).wrapping_sub(1))

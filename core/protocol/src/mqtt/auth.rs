@@ -5,7 +5,7 @@ use super::{DecodeError, EncodeError, ReasonCode};
 use bytes::{BufMut, Bytes, BytesMut};
 use std::fmt;
 
-/// One step of an enhanced authentication. User properties are checked and dropped.
+/// A step of an enhanced authentication. User properties are checked and dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Auth {
     /// Success, continue authentication, or re-authenticate.
@@ -19,7 +19,7 @@ pub struct Auth {
 }
 
 impl fmt::Debug for Auth {
-    /// Without the authentication data.
+    /// Omits the authentication data.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Auth")
             .field("reason", &self.reason)

@@ -1,14 +1,14 @@
-//! The client's side of enhanced authentication (MQTT 5, section 4.12), for methods in which the client's data says
-//! everything at once, as a token does.
+//! The client's side of enhanced authentication (MQTT 5, section 4.12). It supports methods in which a single message
+//! carries all of the client's data, such as a token.
 use super::session::SessionError;
 use super::{Auth, ReasonCode};
 use bytes::Bytes;
 use std::fmt;
 
-/// Where an authentication over one connection stands.
+/// The state of an authentication over one connection.
 #[derive(Default)]
 pub(super) struct Authentication {
-    /// The method, and the data that was shown last.
+    /// The method, and the last data that was sent.
     shown: Option<(String, Bytes)>,
     /// The client asked to be authenticated again and has no answer.
     again: bool,
@@ -19,7 +19,7 @@ pub(super) struct Authentication {
 }
 
 impl Authentication {
-    /// A CONNECT with this method and data is being sent.
+    /// Records that a CONNECT with this method and data is sent.
     pub(super) fn connecting(&mut self, shown: Option<(String, Bytes)>) {
         *self = Self {
             shown,
@@ -27,14 +27,14 @@ impl Authentication {
         };
     }
 
-    /// The broker has accepted the CONNECT. There may be something to send.
+    /// Records that the broker accepted the CONNECT. Returns an AUTH if one must be sent.
     pub(super) fn connected(&mut self) -> Option<Auth> {
         self.challenged = false;
         let next = self.next.take()?;
         self.renew(next)
     }
 
-    /// There is newer data. It is kept while the CONNECT is not answered; otherwise there may be something to send.
+    /// Stores newer data. While the CONNECT is unanswered, the data waits; otherwise returns an AUTH if one must be sent.
     pub(super) fn newer(&mut self, data: Bytes, is_connected: bool) -> Option<Auth> {
         if self.again || !is_connected {
             self.next = Some(data);
@@ -53,7 +53,7 @@ impl Authentication {
         self.auth(ReasonCode::REAUTHENTICATE)
     }
 
-    /// The broker sent an AUTH: an answer, and whether an authentication is complete with it.
+    /// Handles an AUTH of the broker. Returns the answer, and whether it completes an authentication.
     pub(super) fn receive(
         &mut self,
         auth: &Auth,
@@ -103,7 +103,7 @@ impl Authentication {
 }
 
 impl fmt::Debug for Authentication {
-    /// Without the data.
+    /// Omits the authentication data.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Authentication")
             .field("method", &self.shown.as_ref().map(|(method, _)| method))

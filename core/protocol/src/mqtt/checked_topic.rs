@@ -5,19 +5,19 @@
 pub struct CheckedTopic<'a>(&'a [u8]);
 
 impl<'a> CheckedTopic<'a> {
-    /// These bytes were checked.
+    /// Wraps bytes that were checked.
     pub(super) fn checked(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
-    /// Its UTF-8.
+    /// Returns the UTF-8 bytes of the topic.
     pub fn as_bytes(self) -> &'a [u8] {
         self.0
     }
-    /// The same as a string, which takes looking at each byte.
+    /// Returns the topic as a string, which validates each byte again.
     pub fn as_str(self) -> &'a str {
         std::str::from_utf8(self.0).unwrap_or_default()
     }
-    /// A copy to be kept.
+    /// Returns an owned copy.
     pub fn kept(self) -> KeptTopic {
         KeptTopic(self.0.into())
     }
@@ -34,7 +34,7 @@ impl AsRef<[u8]> for CheckedTopic<'_> {
 pub struct KeptTopic(Box<[u8]>);
 
 impl KeptTopic {
-    /// The topic name.
+    /// Returns the topic name.
     pub fn get(&self) -> CheckedTopic<'_> {
         CheckedTopic(&self.0)
     }

@@ -13,7 +13,7 @@ pub struct ConnAck {
     pub session_present: bool,
     /// Success, or why not.
     pub reason: ReasonCode,
-    /// What the client may send.
+    /// Limits on the packets that the client sends.
     pub limits: Limits,
     /// Overrides the Session Expiry Interval of the CONNECT.
     pub session_expiry_s: Option<u32>,
@@ -42,7 +42,7 @@ pub struct ConnAck {
 }
 
 impl ConnAck {
-    /// An answer with this reason and the meaning of silence everywhere else.
+    /// Creates an answer with this reason and the default of every property.
     pub fn new(reason: ReasonCode) -> Self {
         Self {
             session_present: false,

@@ -14,9 +14,9 @@ pub struct Connect {
     pub clean_start: bool,
     /// Seconds after which silence is broken with a PINGREQ; 0 switches that off.
     pub keep_alive_s: u16,
-    /// Seconds that the session outlives the connection; `u32::MAX` is for ever.
+    /// Seconds that the session outlives the connection; `u32::MAX` means that it never expires.
     pub session_expiry_s: u32,
-    /// What the server may send.
+    /// Limits on the packets that the server sends.
     pub limits: Limits,
     /// Whether the server may send response information.
     pub request_response_information: bool,
@@ -35,11 +35,11 @@ pub struct Connect {
 /// A message that the server publishes when the connection is lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Will {
-    /// Its topic.
+    /// Topic of the will.
     pub topic: String,
-    /// Its payload.
+    /// Payload of the will.
     pub payload: Bytes,
-    /// Its quality of service.
+    /// Quality of service of the will.
     pub qos: QoS,
     /// Whether it is to be retained.
     pub retain: bool,
@@ -47,20 +47,20 @@ pub struct Will {
     pub delay_s: u32,
     /// Seconds for which the message is valid.
     pub message_expiry: Option<u32>,
-    /// The payload format indicator: whether the payload is UTF-8 text, if it is to be said.
+    /// Payload format indicator: whether the payload is UTF-8 text; `None` omits the property.
     pub payload_is_utf8: Option<bool>,
     /// The MIME type of the payload.
     pub content_type: Option<String>,
     /// Where to send a response.
     pub response_topic: Option<String>,
-    /// What the response is to carry.
+    /// Correlation data for the response.
     pub correlation_data: Option<Bytes>,
     /// Names and values.
     pub user_properties: Vec<(String, String)>,
 }
 
 impl fmt::Debug for Connect {
-    /// Without credentials.
+    /// Omits the credentials.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connect")
             .field("client_id", &self.client_id)

@@ -18,7 +18,7 @@ pub struct Disconnect {
 }
 
 impl Disconnect {
-    /// With this reason and nothing else.
+    /// Creates a DISCONNECT with this reason and no properties.
     pub fn new(reason: ReasonCode) -> Self {
         Self {
             reason,

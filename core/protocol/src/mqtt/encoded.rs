@@ -23,7 +23,7 @@ impl EncodedProperties {
         })
     }
 
-    /// Gives the last user property, which comes last of all, the value that `write` appends: UTF-8 without U+0000.
+    /// Sets the value of the last user property, at the very end, to the text that `write` appends: UTF-8 without U+0000.
     pub(crate) fn rewrite_last_value(
         &mut self,
         what: &'static str,
@@ -42,19 +42,19 @@ impl EncodedProperties {
         Ok(())
     }
 
-    /// The value of the last user property, to be changed into another one of the same length: UTF-8 without U+0000.
+    /// Returns the value of the last user property, for changing it to another one of the same length: UTF-8 without U+0000.
     pub(crate) fn last_value_mut(&mut self) -> &mut [u8] {
         self.bytes
             .get_mut(self.last_value + 2..)
             .unwrap_or_default()
     }
 
-    /// How many bytes they take.
+    /// Returns their encoded length in bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no properties.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }

@@ -28,7 +28,7 @@ pub enum DecodeError {
 }
 
 impl DecodeError {
-    /// The reason code for the DISCONNECT (or CONNACK) that answers it.
+    /// Returns the reason code for the DISCONNECT (or CONNACK) that answers it.
     pub fn reason(&self) -> ReasonCode {
         match self {
             Self::Malformed(_) => ReasonCode::MALFORMED_PACKET,
@@ -49,7 +49,7 @@ pub enum EncodeError {
     FieldTooLong {
         /// The field.
         what: &'static str,
-        /// Its length in bytes.
+        /// Length of the string in bytes.
         len: usize,
     },
     /// A string contains a character that MQTT forbids there.

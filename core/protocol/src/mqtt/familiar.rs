@@ -1,23 +1,23 @@
-//! What the PUBLISHes of one sender begin with alike: read once, recognized by comparing bytes from then on.
+//! A cache of the common beginning of one sender's PUBLISHes: decoded once, then recognized by comparing bytes.
 //!
-//! Who sends requests names in each the same topic, response topic and protocol version. What was found to be right is
-//! right when it comes again, and where its fields are is known.
+//! A client repeats the topic, the response topic and the protocol version in each of its requests. Bytes that passed
+//! validation once are valid again, and the positions of their fields are known.
 use super::DecodeError;
 use super::fields::Fields;
 
-/// So many PUBLISHes come before anything is remembered: a connection that sends few takes no memory for it.
+/// Number of PUBLISHes before the cache is filled: a connection with few PUBLISHes needs no memory for it.
 const FIRST_AFTER: u8 = 16;
-/// So many unfamiliar PUBLISHes pass before something else is remembered.
+/// Number of unrecognized PUBLISHes before the cache is replaced.
 const AGAIN_AFTER: u8 = 64;
 /// Longer topics and properties are not remembered.
 const MAX_BYTES: usize = 1024;
 
-/// How far the properties of a PUBLISH are those of former ones on the same connection.
+/// The part of a PUBLISH's properties that former ones on the same connection had too.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Recognized {
-    /// Names what they are alike in: always the same bytes while it is the same; 0 for nothing.
+    /// Number of the common part: equal numbers mean equal bytes; 0 means that there is none.
     pub(crate) number: u32,
-    /// How many bytes that is, in whole properties.
+    /// Length of the common part in bytes, in whole properties.
     pub(crate) bytes: u32,
 }
 
@@ -34,11 +34,11 @@ struct Known {
     topic: Vec<u8>,
     /// The properties of one PUBLISH.
     properties: Vec<u8>,
-    /// How many of their bytes another had as well, in whole properties.
+    /// Number of their bytes that another PUBLISH had too, in whole properties.
     alike: usize,
-    /// Names these bytes.
+    /// Number that identifies these bytes.
     number: u32,
-    /// What these say.
+    /// Fields decoded from these bytes.
     fields: Fields,
 }
 
@@ -52,14 +52,14 @@ impl Default for Familiar {
 }
 
 impl Familiar {
-    /// Memory of what is remembered.
+    /// Returns the memory of the cache in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.known.as_ref().map_or(0, |known| {
             size_of::<Known>() + known.topic.capacity() + known.properties.capacity()
         })
     }
 
-    /// Whether this is a topic that was checked before.
+    /// Returns whether this topic was checked before.
     pub(super) fn is_topic(&self, topic: &[u8]) -> bool {
         match &self.known {
             Some(known) => known.topic == topic,
@@ -67,7 +67,7 @@ impl Familiar {
         }
     }
 
-    /// What is known of the properties in this section: of how many of its bytes, and what they say.
+    /// Returns how many bytes of this section the cache recognizes, and the fields in these bytes.
     pub(super) fn recognize(&self, section: &[u8]) -> (Recognized, Fields) {
         match &self.known {
             Some(known)
@@ -84,7 +84,7 @@ impl Familiar {
         }
     }
 
-    /// A PUBLISH of which nothing was recognized was found to be right.
+    /// Offers a valid PUBLISH that the cache did not recognize.
     #[inline(never)]
     pub(super) fn met(&mut self, topic: &[u8], section: &[u8]) -> Result<(), DecodeError> {
         if let Some(known) = &mut self.known
@@ -101,7 +101,7 @@ impl Familiar {
         if self.countdown > 0 {
             self.countdown -= 1;
         } else if topic.len() <= MAX_BYTES && section.len() <= MAX_BYTES {
-            // Those that come next are compared with this one.
+            // Later PUBLISHes are compared with this one.
             self.countdown = AGAIN_AFTER;
             let known = self.known.get_or_insert_default();
             known.topic.clear();

@@ -1,4 +1,4 @@
-//! The properties of a PUBLISH (MQTT 5, section 3.3.2.3): what they say, and where.
+//! The properties of a PUBLISH (MQTT 5, section 3.3.2.3): values and positions.
 use super::DecodeError;
 use super::property::{self, Properties, Property, Seen};
 use super::wire::{self, Reader};
@@ -26,7 +26,7 @@ impl Span {
     }
 }
 
-/// What the properties say. Places are counted from the first property.
+/// The properties of a PUBLISH. Positions count from the first property.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Fields {
     pub(super) response_topic: Option<Span>,
@@ -40,7 +40,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// Reads the properties of `section` from the offset `at` on, what comes before it being read already.
+    /// Reads the properties of `section` from the offset `at` on; the properties before it were read already.
     pub(super) fn read(&mut self, section: &[u8], at: usize) -> Result<(), DecodeError> {
         let at = self.read_usual(section, at);
         if at == section.len() {
@@ -52,7 +52,7 @@ impl Fields {
         Ok(())
     }
 
-    /// Reads what differs from one request or response to the next, as long as nothing is unusual about it; says how far.
+    /// Reads the properties that differ between requests, until an unusual one; returns the position that it reached.
     #[inline]
     fn read_usual(&mut self, section: &[u8], mut at: usize) -> usize {
         while let Some((&id, rest)) = section.get(at..).and_then(<[u8]>::split_first) {
@@ -108,7 +108,7 @@ impl Fields {
         at
     }
 
-    /// Reads as many whole properties of `section` as its first `most` bytes hold; says of how many bytes they are.
+    /// Reads the whole properties of `section` that fit in its first `most` bytes; returns their length in bytes too.
     pub(super) fn of_whole_properties(
         section: &[u8],
         most: usize,

@@ -3,10 +3,10 @@
 //! A connection lives as long as bytes move on it, whole packets or not: on a slow link a large packet takes longer than any
 //! keep-alive. Times are milliseconds on a clock that never jumps.
 
-/// What the passing of time demands of a client.
+/// An action that a client's keep-alive timer requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Due {
-    /// Nothing.
+    /// No action.
     Nothing,
     /// Send a PINGREQ.
     Ping,
@@ -14,22 +14,22 @@ pub enum Due {
     PeerDead,
 }
 
-/// While something is unanswered, so much silence is answered with a PINGREQ.
+/// Milliseconds of silence after which a PINGREQ is sent while an answer is pending.
 const PROBE_AFTER_MS: u64 = 2_000;
-/// How long that PINGREQ may stay unanswered, besides the time that the bytes in front of it take.
+/// Milliseconds that this PINGREQ may stay unanswered, plus the transmission time of the bytes in front of it.
 const PROBE_ANSWER_MS: u64 = 2_500;
-/// The slowest link on which what was just written may take its time, in bytes per millisecond: 1 Mbit/s.
+/// Bandwidth of the slowest supported link in bytes per millisecond: 1 Mbit/s.
 const SLOW_LINK: u64 = 125;
 
 const NEVER: u64 = u64::MAX;
 
-/// The client's end of a connection.
+/// The keep-alive state of a client's connection.
 ///
-/// It sends a PINGREQ when it has sent **or** received nothing for the keep-alive time, and, while it waits for an answer to
-/// anything, when nothing has come for two seconds. The connection is dead
-/// - if nothing comes within the ping time-out after the PINGREQ has left; while an answer is awaited within 2.5 seconds,
-///   and as much longer as the bytes that left since the last ones came take on a link of 1 Mbit/s;
-/// - if bytes wait to be written, and for the ping time-out none are taken and none come.
+/// The client sends a PINGREQ when it has sent **or** received nothing for the keep-alive time. While an answer is
+/// pending, it also sends one after two seconds without received bytes. The connection counts as dead in these cases:
+/// - Nothing arrives within the ping time-out after the PINGREQ left. While an answer is pending, the limit is 2.5
+///   seconds, plus the transmission time on a 1 Mbit/s link of the bytes sent since the last received ones.
+/// - Bytes wait to be written, and for the ping time-out the transport takes none and none arrive.
 #[derive(Debug, Clone)]
 pub struct ClientKeepAlive {
     /// 0 switches everything off.
@@ -37,30 +37,30 @@ pub struct ClientKeepAlive {
     answer_within_ms: u64,
     sent_ms: u64,
     received_ms: u64,
-    /// When the transport last took bytes that it had not taken at once. Only these tell that the other end took others before:
-    /// what is taken at once may lie in a buffer of this machine.
+    /// Time at which the transport last took bytes after a delay. Only a delayed write shows that the peer took earlier
+    /// bytes: bytes taken at once may lie in a local buffer.
     drained_ms: u64,
     /// Bytes that were handed out and not taken by the transport.
     unwritten: usize,
-    /// Bytes that were handed out since the last ones came.
+    /// Bytes that were handed out since bytes were last received.
     unanswered: u64,
     ping: Ping,
-    /// When to look whether an answer is overdue. It may be early, so that not each request sets it anew.
+    /// Time of the next check for an overdue answer. It may be early, so that not every request resets it.
     probe_ms: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ping {
     None,
-    /// It is still to be handed out.
+    /// Not handed out yet.
     Asked,
-    /// Some of what was handed out with it was not taken.
+    /// The transport has not taken all bytes that were handed out with it.
     HandedOut,
     Left(u64),
 }
 
 impl ClientKeepAlive {
-    /// Of a connection that begins now. 0 seconds switch it off.
+    /// Creates the state for a new connection. A keep-alive of 0 seconds turns the timer off.
     pub fn new(keep_alive_s: u16, answer_within_ms: u64, now_ms: u64) -> Self {
         Self {
             interval_ms: u64::from(keep_alive_s) * 1000,
@@ -75,13 +75,13 @@ impl ClientKeepAlive {
         }
     }
 
-    /// The broker has another keep-alive time in mind.
+    /// Sets the keep-alive time that the broker chose.
     pub fn set_interval(&mut self, keep_alive_s: u16) {
         self.interval_ms = u64::from(keep_alive_s) * 1000;
     }
 
-    /// Everything that was to be sent was handed out, to be written: `bytes` of it. `awaits` says whether an answer to any of
-    /// it, or of what left before, is awaited.
+    /// Records that all pending output, `bytes` of it, was handed out for writing. `awaits` is true if the client
+    /// expects an answer to any of it, or to earlier output.
     pub fn handed_out(&mut self, bytes: usize, awaits: bool, now_ms: u64) {
         self.sent_ms = now_ms;
         self.unwritten += bytes;
@@ -94,7 +94,7 @@ impl ClientKeepAlive {
         }
     }
 
-    /// The transport took so many of the bytes that were handed out; `waited` says that it had not taken them at once.
+    /// Records that the transport took `bytes` of the output; `waited` is true if it did not take them at once.
     pub fn written(&mut self, bytes: usize, waited: bool, now_ms: u64) {
         if waited {
             self.drained_ms = now_ms;
@@ -105,19 +105,20 @@ impl ClientKeepAlive {
         }
     }
 
-    /// Bytes came.
+    /// Records that bytes were received.
     pub fn received(&mut self, now_ms: u64) {
         self.received_ms = now_ms;
         self.unanswered = 0;
         self.ping = Ping::None;
     }
 
-    /// When the transport last took bytes that it had not taken at once; `None` while it has some to take.
+    /// Returns when the transport last took bytes after a delay; `None` while bytes wait for it.
     pub(crate) fn drained_ms(&self) -> Option<u64> {
         (self.unwritten == 0).then_some(self.drained_ms)
     }
 
-    /// What to do now. `awaits` says whether an answer to anything is awaited. A [`Due::Ping`] is to be handed out next.
+    /// Returns the action that is due now. `awaits` is true if an answer is pending. The next output must contain a
+    /// PINGREQ after [`Due::Ping`].
     pub fn poll(&mut self, awaits: bool, now_ms: u64) -> Due {
         if self.wake_at_ms(awaits).is_none_or(|at_ms| now_ms < at_ms) {
             return Due::Nothing;
@@ -137,7 +138,7 @@ impl ClientKeepAlive {
                 }
             };
         }
-        // A PINGREQ cannot overtake what waits to be written, and what waits says as much about the connection.
+        // A PINGREQ cannot overtake bytes that wait to be written, and those bytes test the connection as well.
         if self.ping == Ping::None && self.unwritten == 0 && now_ms >= ping_at_ms {
             self.ping = Ping::Asked;
             return Due::Ping;
@@ -145,7 +146,7 @@ impl ClientKeepAlive {
         Due::Nothing
     }
 
-    /// When [`poll`](Self::poll) may have something to say if nothing is sent or received until then.
+    /// Returns the time at which [`poll`](Self::poll) may require an action if nothing is sent or received until then.
     pub fn wake_at_ms(&self, awaits: bool) -> Option<u64> {
         if self.interval_ms == 0 {
             return None;
@@ -184,15 +185,15 @@ impl ClientKeepAlive {
     }
 }
 
-/// A packet that is not complete must grow by so many bytes per second on average.
+/// Minimum average growth of an incomplete packet, in bytes per second.
 const PARTIAL_BYTES_PER_S: u64 = 1024;
 
-/// The server's end of a connection.
+/// The keep-alive state of a server's connection.
 ///
-/// It gives the connection up after one and a half times the keep-alive time without a byte. The specification counts
-/// packets, [MQTT-3.1.2-22]; but a client on a slow link would then lose its connection in the middle of each large packet
-/// again and again. So that nobody holds a connection with a byte now and then, a packet that has begun must be complete within
-/// that time and one more second for each 1,024 bytes of it that have come.
+/// The server closes the connection after one and a half times the keep-alive time without a byte. The specification
+/// counts packets, [MQTT-3.1.2-22]. With that rule, a client on a slow link would lose its connection in the middle of
+/// every large packet. A packet that has begun must be complete within that time plus one second for each 1,024
+/// received bytes of it. This limit stops clients that keep a connection open with an occasional byte.
 #[derive(Debug, Clone)]
 pub struct ServerKeepAlive {
     /// 0 switches it off.
@@ -204,7 +205,7 @@ pub struct ServerKeepAlive {
 }
 
 impl ServerKeepAlive {
-    /// Of a connection that begins now. 0 seconds switch it off.
+    /// Creates the state for a new connection. A keep-alive of 0 seconds turns the timer off.
     pub fn new(keep_alive_s: u16, now_ms: u64) -> Self {
         Self {
             silence_ms: u64::from(keep_alive_s) * 1500,
@@ -214,14 +215,14 @@ impl ServerKeepAlive {
         }
     }
 
-    /// Bytes came.
+    /// Records that bytes were received.
     pub fn received(&mut self, now_ms: u64) {
         self.received_ms = now_ms;
     }
 
-    /// All whole packets were taken out of what came; so many bytes of one that is incomplete are left, or none. To be told of
-    /// it after each [`received`](Self::received); `is_new` says that a packet was taken out, so that these are of another one
-    /// than before.
+    /// Records that every complete packet was decoded, and that `bytes` of an incomplete one are left. Call it after
+    /// each [`received`](Self::received). `is_new` is true if a packet was decoded: the remaining bytes then belong to
+    /// another packet than before.
     pub fn partial(&mut self, bytes: usize, is_new: bool, now_ms: u64) {
         self.partial = match (bytes, self.partial) {
             (0, _) => None,
@@ -230,12 +231,12 @@ impl ServerKeepAlive {
         };
     }
 
-    /// From now on nothing is read, so that nothing can come: time stands still until [`resumed`](Self::resumed).
+    /// Records that the server stops reading. No bytes can arrive, so the timers stand still until [`resumed`](Self::resumed).
     pub fn paused(&mut self, now_ms: u64) {
         self.paused_ms.get_or_insert(now_ms);
     }
 
-    /// It is read again.
+    /// Records that the server reads from the connection again.
     pub fn resumed(&mut self, now_ms: u64) {
         if let Some(paused_ms) = self.paused_ms.take() {
             let pause_ms = now_ms.saturating_sub(paused_ms);
@@ -246,12 +247,12 @@ impl ServerKeepAlive {
         }
     }
 
-    /// Whether the connection is to be closed.
+    /// Returns whether the connection is to be closed.
     pub fn is_over(&self, now_ms: u64) -> bool {
         self.wake_at_ms().is_some_and(|at_ms| now_ms >= at_ms)
     }
 
-    /// When the connection [is over](Self::is_over) if nothing comes until then.
+    /// Returns when the connection [is over](Self::is_over) if no bytes arrive until then.
     pub fn wake_at_ms(&self) -> Option<u64> {
         if self.silence_ms == 0 || self.paused_ms.is_some() {
             return None;

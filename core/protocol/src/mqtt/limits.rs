@@ -1,4 +1,4 @@
-//! What one end of a connection allows the other to send.
+//! Limits that one end of a connection sets for the other.
 use super::property::{self, PropertyWriter};
 
 /// The limits that a CONNECT states for the server, or a CONNACK for the client.
@@ -22,7 +22,7 @@ impl Limits {
         self.max_packet_bytes = size.min(Self::MAX_PACKET_BYTES);
     }
 
-    /// Writes those that differ from what silence means.
+    /// Writes the limits that differ from their defaults.
     pub(crate) fn write(self, properties: &mut PropertyWriter) {
         if self.receive_maximum != u16::MAX {
             properties.u16(property::RECEIVE_MAXIMUM, self.receive_maximum);
@@ -37,7 +37,7 @@ impl Limits {
 }
 
 impl Default for Limits {
-    /// What silence means: Receive Maximum 65,535, packets of any size, no topic aliases.
+    /// Returns the limits of a peer that states none: Receive Maximum 65,535, packets of any size, no topic aliases.
     fn default() -> Self {
         Self {
             receive_maximum: u16::MAX,

@@ -1,10 +1,10 @@
 //! MQTT 5 without input or output: the parts that a client's session and a server's connection share.
 //!
-//! [`decode`] gives the [`Packet`] at the front of received bytes, and each packet has its encoder. [`session`] is a
-//! client's whole side of a connection; a server puts its own together from [`Window`], [`PacketIds`], [`alias`] and
+//! [`decode`] returns the [`Packet`] at the front of the received bytes, and each packet type has an encoder.
+//! [`session`] is a client's whole side of a connection. A server combines [`Window`], [`PacketIds`], [`alias`] and
 //! [`keep_alive`].
 //!
-//! QoS 2 is not spoken: its four acknowledgement packets are a protocol error, and a PUBLISH with QoS 2 decodes so that
+//! QoS 2 is not supported: its four acknowledgement packets are a protocol error. A PUBLISH with QoS 2 decodes, so that
 //! a server can refuse it with the right reason code.
 
 pub mod alias;

@@ -10,11 +10,11 @@ pub(super) struct Outbox {
     pending: BytesMut,
     pending_kept: u32,
     pending_kept_bytes: usize,
-    /// What is not to be handed out of the batch that grows.
+    /// Ranges of the growing batch that are not to be handed out.
     withdrawn: Vec<Range<usize>>,
     /// Where the batch that grows is going to be kept.
     current: u32,
-    /// Batches of which something is kept, each in a place of its own: one that stays long does not hold up the others.
+    /// Batches with kept packets. Each has its own slot, so a batch that stays long does not delay the others.
     batches: Vec<Batch>,
     free: Vec<u32>,
     kept_bytes: usize,
@@ -50,7 +50,7 @@ pub(super) struct Place {
 const CHUNK: usize = 64 * 1024;
 
 impl Outbox {
-    /// The batch that grows: append whole packets.
+    /// Returns the growing batch, to which whole packets are appended.
     pub(super) fn pending(&mut self) -> &mut BytesMut {
         if self.pending.capacity() - self.pending.len() < 1024 {
             self.pending.reserve(CHUNK);
@@ -64,8 +64,8 @@ impl Outbox {
     pub(super) fn pending_bytes(&self) -> usize {
         self.pending.len()
     }
-    /// Bytes that are kept. What only waits to be taken, such as an acknowledgement, does not count: it goes without
-    /// leaving a trace, and nobody would look again whether there is room.
+    /// Returns the number of kept bytes. Other bytes that wait for the transport, such as acknowledgements, do not
+    /// count: nothing reports when they are gone, so no caller would check for room again.
     pub(super) fn buffered_bytes(&self) -> usize {
         self.pending_kept_bytes + self.kept_bytes
     }
@@ -85,7 +85,7 @@ impl Outbox {
         }
     }
 
-    /// Everything that is to be written now. What was taken before was written.
+    /// Takes all bytes to write now. The previous bytes must have been written.
     pub(super) fn take(&mut self) -> Bytes {
         if self.pending.is_empty() {
             return Bytes::new();
@@ -104,12 +104,12 @@ impl Outbox {
         output
     }
 
-    /// The transport took so many more bytes of what was taken.
+    /// Records that the transport took `bytes` more bytes.
     pub(super) fn written(&mut self, bytes: usize) {
         self.unwritten = self.unwritten.saturating_sub(bytes);
     }
 
-    /// The transport is gone: what it did not get is kept, but as packets, not as a stream.
+    /// Records the loss of the transport. Bytes that it did not take are kept, but as packets, not as a stream.
     pub(super) fn disconnected(&mut self) {
         self.withdrawn.clear();
         self.close();
@@ -117,7 +117,7 @@ impl Outbox {
         self.unwritten = 0;
     }
 
-    /// Whether the transport that is there now got all of a kept packet.
+    /// Returns whether the present transport took all of a kept packet.
     pub(super) fn is_handed_over(&self, place: Place) -> bool {
         if place.batch == self.current {
             return false;
@@ -133,7 +133,7 @@ impl Outbox {
         }
     }
 
-    /// Whether a kept packet waits in the batch that grows.
+    /// Returns whether a kept packet waits in the batch that grows.
     pub(super) fn is_pending(&self, place: Place) -> bool {
         place.batch == self.current
     }
@@ -143,7 +143,7 @@ impl Outbox {
         self.withdrawn.push(place.start..place.end);
     }
 
-    /// The bytes of a kept packet; none if it was released.
+    /// Returns the bytes of a kept packet; none if it was released.
     pub(super) fn packet(&self, place: Place) -> Bytes {
         match self.batches.get(place.batch as usize) {
             Some(batch) if place.end <= batch.bytes.len() => {
@@ -194,7 +194,7 @@ impl Outbox {
     }
 }
 
-/// `bytes` without these parts, which are in the order of their places.
+/// Returns `bytes` without these ranges, which are in ascending order.
 fn without(bytes: &Bytes, gaps: &[Range<usize>]) -> Bytes {
     if gaps.is_empty() {
         return bytes.clone();

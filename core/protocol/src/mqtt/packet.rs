@@ -77,7 +77,7 @@ impl FixedHeader {
     }
 }
 
-/// Takes packets out of what comes on one connection.
+/// A decoder for the packets of one connection.
 #[derive(Debug, Clone, Default)]
 pub struct Decoder {
     familiar: Familiar,
@@ -85,20 +85,20 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Bytes of memory that it holds besides itself: what it knows of former packets, a few kilobytes at most.
+    /// Returns the heap memory of the decoder in bytes: its cache of former packets, a few kilobytes at most.
     pub fn bytes(&self) -> usize {
         self.familiar.bytes()
     }
 
-    /// How far the properties of the last PUBLISH are those of former ones.
+    /// Returns the part of the last PUBLISH's properties that former ones had too.
     pub fn recognized(&self) -> Recognized {
         self.recognized
     }
 
     /// Takes the first packet out of `stream`; `None` if it has not arrived completely.
     ///
-    /// A packet larger than `max_packet_bytes`, header included, is refused as soon as its header is there. Malformed
-    /// headers are refused at once as well. While a packet is incomplete, a call looks at no more than its header.
+    /// A packet larger than `max_packet_bytes`, header included, is rejected as soon as its header has arrived. Malformed
+    /// headers are rejected at once as well. While a packet is incomplete, a call reads only its header.
     ///
     /// # Errors
     /// See [`DecodeError`]. The stream cannot be read on after an error.
@@ -140,7 +140,7 @@ impl Decoder {
     }
 }
 
-/// A packet that is no PUBLISH.
+/// Decodes a packet that is no PUBLISH.
 #[cold]
 fn other(frame: &[u8], header: FixedHeader) -> Result<Packet, DecodeError> {
     let mut reader = Reader::new(frame, header.len);
@@ -162,7 +162,7 @@ fn other(frame: &[u8], header: FixedHeader) -> Result<Packet, DecodeError> {
     Ok(packet)
 }
 
-/// As [`Decoder::decode`], for a packet by itself.
+/// Decodes a packet like [`Decoder::decode`], without a cache.
 ///
 /// # Errors
 /// See [`DecodeError`]. The stream cannot be read on after an error.
@@ -170,8 +170,8 @@ pub fn decode(stream: &mut BytesMut, max_packet_bytes: u32) -> Result<Option<Pac
     Decoder::default().decode(stream, max_packet_bytes)
 }
 
-/// How many bytes the first packet in `stream` has, header included, if its header is there and [`decode`] would take
-/// such a packet.
+/// Returns the length of the first packet in `stream`, header included. `None` if its header is incomplete, or if [`decode`]
+/// would reject such a packet.
 pub fn announced_len(stream: &[u8], max_packet_bytes: u32) -> Option<usize> {
     let header = FixedHeader::decode(stream).ok()??;
     let size = header.len + header.remaining;

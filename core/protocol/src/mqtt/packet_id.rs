@@ -18,12 +18,12 @@ pub struct PacketIds {
 }
 
 impl PacketIds {
-    /// All identifiers free.
+    /// Creates a set in which all identifiers are free.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An identifier that is not in use; `None` if all 65,535 are.
+    /// Allocates an unused identifier; `None` if all 65,535 are in use.
     pub fn allocate(&mut self) -> Option<PacketId> {
         let id = if let Some(id) = PacketId::new(self.first_free) {
             let link = self.link(id)?;
@@ -59,12 +59,12 @@ impl PacketIds {
         true
     }
 
-    /// Whether it was allocated and not released.
+    /// Returns whether it was allocated and not released.
     pub fn is_in_use(&self, id: PacketId) -> bool {
         self.links.get(usize::from(id.get()) - 1) == Some(&id.get())
     }
 
-    /// How many are in use.
+    /// Returns the number of identifiers in use.
     pub fn in_use(&self) -> usize {
         self.in_use
     }

@@ -31,7 +31,7 @@ pub(crate) const WILDCARD_AVAILABLE: u8 = 40;
 pub(crate) const SUBSCRIPTION_ID_AVAILABLE: u8 = 41;
 pub(crate) const SHARED_AVAILABLE: u8 = 42;
 
-/// One property, its value checked.
+/// A property with a validated value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Property<'a> {
     PayloadFormat(bool),
@@ -74,12 +74,12 @@ pub(crate) struct Properties<'a> {
     seen: Seen,
 }
 
-/// Which properties were there, of those that may stand only once.
+/// The properties that occurred, among those that may occur only once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Seen(u64);
 
 impl Seen {
-    /// Notes a property that may stand only once; whether it has not stood before.
+    /// Records a property that may occur only once; returns whether this is its first occurrence.
     pub(crate) fn is_first(&mut self, id: u8) -> bool {
         let is_first = self.0 & (1 << id) == 0;
         self.0 |= 1 << id;
@@ -95,7 +95,7 @@ impl<'a> Properties<'a> {
             seen: Seen::default(),
         })
     }
-    /// The section of a packet that may end before its property length (PUBACK, DISCONNECT, AUTH).
+    /// Reads the property section of a packet that may end before its property length (PUBACK, DISCONNECT, AUTH).
     pub(crate) fn optional(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         if reader.is_empty() {
             return Ok(Self {
@@ -105,25 +105,26 @@ impl<'a> Properties<'a> {
         }
         Self::new(reader)
     }
-    /// A section without its length, of which these properties were read before.
+    /// Continues a section, without its length, after the properties in `seen`.
     pub(crate) fn resumed(reader: Reader<'a>, seen: Seen) -> Self {
         Self { reader, seen }
     }
     pub(crate) fn seen(&self) -> Seen {
         self.seen
     }
-    /// The offset of the next byte in the packet.
+    /// Returns the offset of the next byte in the packet.
     pub(crate) fn position(&self) -> usize {
         self.reader.position()
     }
-    /// The next property. One that may stand once and stands twice is a protocol error.
+    /// Reads the next property. A second occurrence of a property that may occur only once is a protocol error.
     pub(crate) fn next(&mut self) -> Result<Option<Property<'a>>, DecodeError> {
         match self.id()? {
             Some(id) => read(id, &mut self.reader).map(Some),
             None => Ok(None),
         }
     }
-    /// As [`next`](Self::next), of which the value is to be read from [`value`](Self::value).
+    /// Returns the id of the next property, like [`next`](Self::next); the caller then reads its
+    /// [`value`](Self::value).
     pub(crate) fn id(&mut self) -> Result<Option<u8>, DecodeError> {
         if self.reader.is_empty() {
             return Ok(None);

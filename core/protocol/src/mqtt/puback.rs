@@ -7,7 +7,7 @@ use bytes::{BufMut, BytesMut};
 /// Acknowledges a PUBLISH with QoS 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PubAck {
-    /// Of the PUBLISH.
+    /// Packet identifier of the PUBLISH.
     pub packet_id: PacketId,
     /// Whether the receiver took it.
     pub reason: ReasonCode,
@@ -16,10 +16,10 @@ pub struct PubAck {
 }
 
 impl PubAck {
-    /// The size of one that says only that the PUBLISH was taken.
+    /// Size in bytes of a PUBACK that only reports success.
     pub(crate) const SUCCESS_BYTES: usize = 4;
 
-    /// Says that the PUBLISH was taken.
+    /// Creates a PUBACK that reports success.
     pub fn success(packet_id: PacketId) -> Self {
         Self {
             packet_id,

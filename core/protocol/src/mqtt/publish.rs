@@ -17,7 +17,7 @@ pub struct Publish {
 }
 
 impl Publish {
-    /// Checks `frame`, one whole packet whose variable header begins at `at`.
+    /// Decodes `frame`, one whole packet whose variable header begins at `at`.
     pub(super) fn decode(
         frame: Bytes,
         at: usize,
@@ -66,83 +66,84 @@ impl Publish {
         Ok((publish, recognized))
     }
 
-    /// Whether the sender says that it may have sent this before.
+    /// Returns the DUP flag: the sender may have sent this PUBLISH before.
     pub fn dup(&self) -> bool {
         self.flags() & DUP != 0
     }
-    /// The quality of service.
+    /// Returns the quality of service.
     pub fn qos(&self) -> QoS {
         QoS::from_bits(self.flags() >> 1 & 3).unwrap_or_default()
     }
-    /// Whether it is, or is to become, a retained message.
+    /// Returns whether it is, or is to become, a retained message.
     pub fn retain(&self) -> bool {
         self.flags() & RETAIN != 0
     }
-    /// The packet identifier; `None` with QoS 0.
+    /// Returns the packet identifier; `None` with QoS 0.
     pub fn packet_id(&self) -> Option<PacketId> {
         self.packet_id
     }
-    /// The topic name; empty if a topic alias stands for it.
+    /// Returns the topic name; empty if the PUBLISH uses a topic alias.
     pub fn topic(&self) -> &str {
         std::str::from_utf8(self.topic_bytes()).unwrap_or_default()
     }
-    /// The bytes of the topic name.
+    /// Returns the bytes of the topic name.
     pub fn topic_bytes(&self) -> &[u8] {
         self.topic.of(&self.frame)
     }
-    /// The payload, a slice of the receive buffer that keeps the whole buffer alive.
+    /// Returns the payload, a slice of the receive buffer that keeps the whole buffer alive.
     pub fn payload(&self) -> Bytes {
         self.frame.slice(self.payload_start()..)
     }
-    /// The payload, borrowed.
+    /// Returns the payload, borrowed.
     pub fn payload_bytes(&self) -> &[u8] {
         self.frame.get(self.payload_start()..).unwrap_or_default()
     }
-    /// Where the receiver is to send a response.
+    /// Returns the topic to which the receiver sends a response.
     pub fn response_topic(&self) -> Option<&str> {
         self.checked_response_topic().map(CheckedTopic::as_str)
     }
-    /// The same, to be used as it is.
+    /// Returns the checked response topic, ready for use.
     pub fn checked_response_topic(&self) -> Option<CheckedTopic<'_>> {
         let name = |span: Span| CheckedTopic::checked(span.of(self.section()));
         self.fields.response_topic.map(name)
     }
-    /// What a response must carry to be matched with this request.
+    /// Returns the correlation data, which a response must repeat to match this request.
     pub fn correlation_data(&self) -> Option<&[u8]> {
         self.fields
             .correlation_data
             .map(|span| span.of(self.section()))
     }
-    /// The MIME type of the payload.
+    /// Returns the MIME type of the payload.
     pub fn content_type(&self) -> Option<&str> {
         // As the topics, it was found to be UTF-8 when the packet was decoded.
         let text = |span: Span| std::str::from_utf8(span.of(self.section())).unwrap_or_default();
         self.fields.content_type.map(text)
     }
-    /// For how many seconds the message is valid.
+    /// Returns for how many seconds the message is valid.
     pub fn message_expiry(&self) -> Option<u32> {
         self.fields.message_expiry
     }
-    /// The topic alias, not 0.
+    /// Returns the topic alias, not 0.
     pub fn topic_alias(&self) -> Option<u16> {
         self.fields.topic_alias
     }
-    /// The payload format indicator: whether the payload is UTF-8 text, if the sender says so or not so.
+    /// Returns the payload format indicator: whether the payload is UTF-8 text, if the sender states it.
     pub fn payload_is_utf8(&self) -> Option<bool> {
         self.fields.payload_is_utf8
     }
-    /// The user properties, in their order.
+    /// Returns the user properties, in their order.
     pub fn user_properties(&self) -> impl Iterator<Item = (&str, &str)> {
-        // They were found to be UTF-8 when the packet was decoded.
+        // The decoder has checked that they are UTF-8.
         let text = |bytes| std::str::from_utf8(bytes).unwrap_or_default();
         self.user_property_bytes()
             .map(move |(name, value)| (text(name), text(value)))
     }
-    /// The UTF-8 of the user properties, in their order: quicker than as strings.
+    /// Returns the UTF-8 of the user properties, in their order: quicker than as strings.
     pub fn user_property_bytes(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         user_properties(self.section())
     }
-    /// Those among the first `recognized` bytes of the properties, which end with a whole one, and those behind them.
+    /// Returns the user properties among the first `recognized` bytes, which end with a whole property, and those
+    /// behind them.
     pub(crate) fn user_property_bytes_around(
         &self,
         recognized: Recognized,
@@ -153,14 +154,14 @@ impl Publish {
             .unwrap_or((&[], section));
         [known, other].map(user_properties)
     }
-    /// The identifiers of the subscriptions that match.
+    /// Returns the identifiers of the subscriptions that match.
     pub fn subscription_identifiers(&self) -> impl Iterator<Item = u32> {
         self.properties().filter_map(|property| match property {
             Property::SubscriptionId(id) => Some(id),
             _ => None,
         })
     }
-    /// Whether there are [`subscription_identifiers`](Self::subscription_identifiers).
+    /// Returns whether there are [`subscription_identifiers`](Self::subscription_identifiers).
     pub fn has_subscription_identifiers(&self) -> bool {
         self.fields.has_subscription_ids
     }
@@ -179,7 +180,7 @@ impl Publish {
     fn payload_start(&self) -> usize {
         self.properties.end as usize
     }
-    /// The properties.
+    /// Returns the properties.
     fn section(&self) -> &[u8] {
         self.properties.of(&self.frame)
     }
@@ -192,7 +193,7 @@ impl Publish {
     }
 }
 
-/// The user properties in a section that was checked.
+/// Returns the user properties in a section that was checked.
 #[inline]
 fn user_properties(section: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut rest = section;
@@ -225,7 +226,7 @@ const RETAIN: u8 = 0b0001;
 /// Everything of a PUBLISH but its payload, borrowed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PublishHeader<'a> {
-    /// The topic name; empty if the topic alias stands for it.
+    /// The topic name; empty if the PUBLISH uses the topic alias.
     pub topic: &'a str,
     /// The topic name, in the place of the one above.
     pub checked_topic: Option<CheckedTopic<'a>>,
@@ -239,21 +240,21 @@ pub struct PublishHeader<'a> {
     pub topic_alias: Option<u16>,
     /// Seconds for which the message is valid.
     pub message_expiry: Option<u32>,
-    /// The payload format indicator: whether the payload is UTF-8 text, if it is to be said.
+    /// Payload format indicator: whether the payload is UTF-8 text; `None` omits the property.
     pub payload_is_utf8: Option<bool>,
     /// The MIME type of the payload.
     pub content_type: Option<&'a str>,
     /// Where to send a response.
     pub response_topic: Option<&'a str>,
-    /// What the response is to carry.
+    /// Correlation data for the response.
     pub correlation_data: Option<&'a [u8]>,
     /// Subscriptions that match.
     pub subscription_identifiers: &'a [u32],
     /// Names and values.
     pub user_properties: &'a [(&'a str, &'a str)],
-    /// Properties that were encoded before and go first. They may not repeat a property that may stand only once.
+    /// Properties that were encoded before and go first. They must not repeat a property that may occur only once.
     pub encoded: Option<&'a EncodedProperties>,
-    /// The same, which go last.
+    /// Properties that were encoded before and go last.
     pub encoded_last: Option<&'a EncodedProperties>,
 }
 
@@ -304,7 +305,7 @@ impl PublishHeader<'_> {
         let start = out.len();
         let payload_start = start + 1 + wire::varint_len(remaining) + header_len;
         out.reserve(payload_start - start + payload_len);
-        // Fields are quicker to write into memory that is there than to append.
+        // Writing fields into existing memory is faster than appending them.
         out.resize(payload_start, 0);
         let mut header = &mut out[start..];
         header.put_u8(

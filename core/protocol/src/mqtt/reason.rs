@@ -12,7 +12,7 @@ macro_rules! reason_codes {
                 #[doc = concat!("`", stringify!($code), "`: ", $name, ".")]
                 pub const $constant: Self = Self($code);
             )*
-            /// The specification's name in lower case, or `unknown reason`.
+            /// Returns the specification's name in lower case, or `unknown reason`.
             pub const fn name(self) -> &'static str {
                 match self.0 {
                     $($code => $name,)*
@@ -70,7 +70,7 @@ reason_codes! {
 }
 
 impl ReasonCode {
-    /// Whether it says that something failed: 0x80 and above.
+    /// Returns whether the code reports a failure: 0x80 and above.
     pub const fn is_failure(self) -> bool {
         self.0 >= 0x80
     }

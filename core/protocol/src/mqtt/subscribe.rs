@@ -9,13 +9,13 @@ use bytes::{BufMut, BytesMut};
 pub struct Subscribe {
     /// For the SUBACK.
     pub packet_id: PacketId,
-    /// Comes with each message that matches one of the filters; not 0.
+    /// Subscription identifier, which each message that matches one of the filters carries; not 0.
     pub subscription_id: Option<u32>,
-    /// What is wanted; not empty.
+    /// Requested subscriptions; not empty.
     pub subscriptions: Vec<Subscription>,
 }
 
-/// One topic filter with its options.
+/// A topic filter with its options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subscription {
     /// The topic filter. Its syntax is not checked here: a server answers a wrong one in the SUBACK.
@@ -31,7 +31,7 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// QoS 1, no retained messages.
+    /// Creates a subscription with QoS 1 and without retained messages.
     pub fn at_least_once(filter: impl Into<String>) -> Self {
         Self {
             filter: filter.into(),
@@ -117,7 +117,7 @@ impl Subscribe {
 /// Answers a SUBSCRIBE, one reason for each filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubAck {
-    /// Of the SUBSCRIBE.
+    /// Packet identifier of the SUBSCRIBE.
     pub packet_id: PacketId,
     /// Granted QoS or failure, in the order of the filters.
     pub reasons: Vec<ReasonCode>,
@@ -149,7 +149,7 @@ impl SubAck {
     }
 }
 
-/// The common form of SUBACK and UNSUBACK.
+/// Decodes the common form of SUBACK and UNSUBACK.
 pub(super) fn decode_reasons(
     reader: &mut Reader<'_>,
 ) -> Result<(PacketId, Vec<ReasonCode>, Option<String>), DecodeError> {
@@ -172,7 +172,7 @@ pub(super) fn decode_reasons(
     Ok((packet_id, reasons, reason_string))
 }
 
-/// The common form of SUBACK and UNSUBACK.
+/// Encodes the common form of SUBACK and UNSUBACK.
 pub(super) fn encode_reasons(
     first_byte: u8,
     packet_id: PacketId,

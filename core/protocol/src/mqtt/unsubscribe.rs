@@ -50,7 +50,7 @@ impl Unsubscribe {
 /// Answers an UNSUBSCRIBE, one reason for each filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnsubAck {
-    /// Of the UNSUBSCRIBE.
+    /// Packet identifier of the UNSUBSCRIBE.
     pub packet_id: PacketId,
     /// In the order of the filters.
     pub reasons: Vec<ReasonCode>,

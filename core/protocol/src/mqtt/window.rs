@@ -3,16 +3,16 @@ use super::PacketId;
 
 /// PUBLISHes in flight, in the order in which they were first sent, each with a `T`.
 ///
-/// No more than the peer's Receive Maximum are unacknowledged on one connection. After a reconnect the ones from before
-/// go out again, in their order and within the new limit, before anything new does. The packet identifiers may be in
-/// any order and should be small, as [`PacketIds`](super::PacketIds) gives them; all operations take constant time.
+/// At most the peer's Receive Maximum is unacknowledged on one connection. After a reconnect, earlier PUBLISHes are sent
+/// again before new ones, in their order and within the new limit. The packet identifiers may be in any order and should
+/// be small, as [`PacketIds`](super::PacketIds) allocates them; all operations take constant time.
 #[derive(Debug, Clone)]
 pub struct Window<T> {
     /// At index `id - 1`.
     slots: Vec<Option<Entry<T>>>,
     oldest: u16,
     newest: u16,
-    /// The oldest that has not been sent again on this connection; 0 if there is none.
+    /// The oldest PUBLISH that has not been sent again on this connection; 0 if there is none.
     resend: u16,
     len: usize,
     outstanding: u16,
@@ -29,7 +29,7 @@ struct Entry<T> {
 }
 
 impl<T> Window<T> {
-    /// An empty window for a peer with this Receive Maximum.
+    /// Creates an empty window for a peer with this Receive Maximum.
     pub fn new(receive_maximum: u16) -> Self {
         Self {
             slots: Vec::new(),
@@ -42,11 +42,11 @@ impl<T> Window<T> {
         }
     }
 
-    /// Whether a new PUBLISH may be sent now.
+    /// Returns whether a new PUBLISH may be sent now.
     pub fn has_room(&self) -> bool {
         self.resend == 0 && self.outstanding < self.limit
     }
-    /// How many new PUBLISHes may be sent now.
+    /// Returns the number of new PUBLISHes that may be sent now.
     pub fn room(&self) -> usize {
         if self.has_room() {
             usize::from(self.limit - self.outstanding)
@@ -54,24 +54,24 @@ impl<T> Window<T> {
             0
         }
     }
-    /// Whether something is to be sent again.
+    /// Returns whether PUBLISHes are to be sent again.
     pub fn has_resend(&self) -> bool {
         self.resend != 0
     }
-    /// How many are unacknowledged, sent on this connection or not.
+    /// Returns the number of unacknowledged PUBLISHes, sent on this connection or not.
     pub fn len(&self) -> usize {
         self.len
     }
-    /// Whether all are acknowledged.
+    /// Returns whether all PUBLISHes are acknowledged.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
-    /// The peer's Receive Maximum.
+    /// Returns the peer's Receive Maximum.
     pub fn limit(&self) -> u16 {
         self.limit
     }
 
-    /// Enters a PUBLISH that is being sent. Gives it back if there is no room or the identifier is in the window.
+    /// Adds a PUBLISH that is being sent. Returns the value as an error if there is no room or the identifier is in the window.
     pub fn push(&mut self, id: PacketId, value: T) -> Result<(), T> {
         let index = usize::from(id.get()) - 1;
         if !self.has_room() || matches!(self.slots.get(index), Some(Some(_))) {
@@ -117,7 +117,7 @@ impl<T> Window<T> {
         Some(entry.value)
     }
 
-    /// A new connection that continues the session: everything is to be sent again, within the new Receive Maximum.
+    /// Starts a new connection of the same session: all PUBLISHes are to be sent again, within the new Receive Maximum.
     pub fn reconnected(&mut self, receive_maximum: u16) {
         self.limit = receive_maximum;
         self.outstanding = 0;
@@ -127,7 +127,7 @@ impl<T> Window<T> {
         }
     }
 
-    /// The next PUBLISH to be sent again, if the Receive Maximum has room for one.
+    /// Returns the next PUBLISH to be sent again, if the Receive Maximum has room for one.
     pub fn next_resend(&mut self) -> Option<(PacketId, &mut T)> {
         if self.outstanding >= self.limit {
             return None;
@@ -140,13 +140,13 @@ impl<T> Window<T> {
         Some((id, &mut entry.value))
     }
 
-    /// The `T` of a PUBLISH in the window, and whether it was sent on this connection.
+    /// Returns the `T` of a PUBLISH in the window, and whether it was sent on this connection.
     pub fn get_mut(&mut self, id: PacketId) -> Option<(bool, &mut T)> {
         let entry = self.slots.get_mut(usize::from(id.get()) - 1)?.as_mut()?;
         Some((entry.sent, &mut entry.value))
     }
 
-    /// Each `T` of a PUBLISH that was sent on this connection, in no particular order.
+    /// Returns each `T` of a PUBLISH that was sent on this connection, in no particular order.
     pub fn sent_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.slots
             .iter_mut()
@@ -155,7 +155,7 @@ impl<T> Window<T> {
             .map(|entry| &mut entry.value)
     }
 
-    /// All PUBLISHes, oldest first.
+    /// Returns all PUBLISHes, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (PacketId, &T)> {
         let mut next = self.oldest;
         std::iter::from_fn(move || {
@@ -166,7 +166,7 @@ impl<T> Window<T> {
         })
     }
 
-    /// The session is lost: empties the window, oldest first.
+    /// Empties the window after the loss of the session, oldest PUBLISH first.
     pub fn drain(&mut self) -> impl Iterator<Item = (PacketId, T)> {
         std::iter::from_fn(move || {
             let id = PacketId::new(self.oldest)?;

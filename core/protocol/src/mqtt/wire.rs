@@ -21,7 +21,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn new(bytes: &'a [u8], at: usize) -> Self {
         Self { bytes, at }
     }
-    /// The offset of the next byte.
+    /// Returns the offset of the next byte.
     pub(crate) fn position(&self) -> usize {
         self.at
     }
@@ -60,14 +60,14 @@ impl<'a> Reader<'a> {
             None => Err(SHORT),
         }
     }
-    /// Binary data: a length of two bytes, then the bytes.
+    /// Reads binary data: a length of two bytes, then the bytes.
     pub(crate) fn binary(&mut self) -> Result<&'a [u8], DecodeError> {
         let rest = self.bytes.get(self.at..).ok_or(SHORT)?;
         let (taken, _) = split_binary(rest).ok_or(SHORT)?;
         self.at += size_of::<u16>() + taken.len();
         Ok(taken)
     }
-    /// A UTF-8 string without U+0000.
+    /// Reads a UTF-8 string without U+0000.
     pub(crate) fn string(&mut self) -> Result<&'a str, DecodeError> {
         let bytes = self.binary()?;
         if has_zero(bytes) {
@@ -75,7 +75,7 @@ impl<'a> Reader<'a> {
         }
         std::str::from_utf8(bytes).map_err(|_| NOT_UTF8)
     }
-    /// The bytes of a UTF-8 string without U+0000: much quicker to check than to make a string of.
+    /// Reads the bytes of a UTF-8 string without U+0000, which is much faster than creating a string.
     pub(crate) fn text(&mut self) -> Result<&'a [u8], DecodeError> {
         let bytes = self.binary()?;
         check_text(bytes)?;
@@ -85,7 +85,7 @@ impl<'a> Reader<'a> {
         super::PacketId::new(self.u16()?)
             .ok_or(DecodeError::Protocol("a packet identifier is zero"))
     }
-    /// The rest as a reader of its own, of `len` bytes.
+    /// Splits off the next `len` bytes as a separate reader.
     pub(crate) fn section(&mut self, len: usize) -> Result<Self, DecodeError> {
         let start = self.at;
         self.take(len)?;
@@ -94,7 +94,7 @@ impl<'a> Reader<'a> {
             at: start,
         })
     }
-    /// All bytes that are left.
+    /// Reads all remaining bytes.
     pub(crate) fn rest(&mut self) -> &'a [u8] {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         self.at = self.bytes.len();
@@ -110,13 +110,13 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Binary data at the start of `bytes`, without its length, and what is behind it.
+/// Splits binary data, without its length, from the start of `bytes`; also returns the rest.
 pub(crate) fn split_binary(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (len, rest) = bytes.split_first_chunk()?;
     rest.split_at_checked(usize::from(u16::from_be_bytes(*len)))
 }
 
-/// A variable byte integer at the start of `bytes` and how many bytes it takes; `None` if it is not complete.
+/// Decodes a variable byte integer at the start of `bytes`; also returns its length. `None` if it is not complete.
 pub(crate) fn varint(bytes: &[u8]) -> Result<Option<(u32, usize)>, DecodeError> {
     let mut value = 0;
     for (index, byte) in bytes.iter().take(4).enumerate() {
@@ -138,7 +138,7 @@ pub(crate) fn varint(bytes: &[u8]) -> Result<Option<(u32, usize)>, DecodeError> 
     Ok(None)
 }
 
-/// How many bytes a variable byte integer takes.
+/// Returns the encoded length of a variable byte integer.
 pub(crate) const fn varint_len(value: usize) -> usize {
     match value {
         0..=127 => 1,
@@ -178,7 +178,7 @@ pub(crate) fn put_binary(
     Ok(())
 }
 
-/// Refuses what is not UTF-8, and U+0000.
+/// Rejects bytes that are not UTF-8 or contain U+0000.
 pub(crate) fn check_text(bytes: &[u8]) -> Result<(), DecodeError> {
     if is_plain(bytes) {
         return Ok(());
@@ -196,14 +196,14 @@ pub(crate) fn check_text(bytes: &[u8]) -> Result<(), DecodeError> {
 const LOW: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
-/// Whether these are ASCII characters other than U+0000; `false` may be wrong.
+/// Returns whether these are ASCII characters other than U+0000; `false` may be wrong.
 pub(crate) fn is_plain(bytes: &[u8]) -> bool {
     // A zero borrows from its own highest bit.
     !any_word(bytes, |word| (word | word.wrapping_sub(LOW)) & HIGH != 0)
 }
 
-/// Whether `find` finds something in one of the words that the bytes are read as. Where their number is no multiple of
-/// eight, some are in two words: looking twice is quicker than looking at each alone.
+/// Returns whether `find` matches in one of the words that make up the bytes. If their number is no multiple of eight, two
+/// words overlap, which is faster than checking the last bytes one by one.
 fn any_word(bytes: &[u8], find: impl Fn(u64) -> bool) -> bool {
     if let Some(last) = bytes.last_chunk() {
         let (words, _) = bytes.as_chunks();
@@ -261,7 +261,7 @@ pub(crate) fn put_packet(
     Ok(())
 }
 
-/// Whether a packet whose fixed header is followed by `remaining` bytes is within both limits.
+/// Checks that a packet with `remaining` bytes behind its fixed header is within both limits.
 pub(crate) fn check_size(remaining: usize, max_packet_bytes: u32) -> Result<(), EncodeError> {
     let size = 1 + varint_len(remaining) + remaining;
     if remaining > VARINT_MAX || size > max_packet_bytes as usize {
@@ -273,7 +273,7 @@ pub(crate) fn check_size(remaining: usize, max_packet_bytes: u32) -> Result<(), 
     Ok(())
 }
 
-/// Whether a text cannot be a topic name, since it has wildcard characters.
+/// Returns whether a text cannot be a topic name, since it has wildcard characters.
 pub(crate) fn has_wildcard(topic: impl AsRef<[u8]>) -> bool {
     // The two differ in one bit.
     const BOTH: u64 = LOW * (b'+' | b'#') as u64;

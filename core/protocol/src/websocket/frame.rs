@@ -3,13 +3,13 @@ use bytes::{BufMut, BytesMut};
 
 /// In the second byte of a header: a mask follows.
 const MASKED: u8 = 0x80;
-/// In place of the length, which follows in so many bits.
+/// Length codes that announce a length field of so many bits.
 const LENGTH_16: u8 = 0x7E;
 const LENGTH_64: u8 = 0x7F;
 /// The longest payload of a control frame.
 const MOST_CONTROL_BYTES: usize = 125;
 
-/// What a frame is. Text is not among it.
+/// The opcode of a frame. Text frames are not supported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// More of a message.
@@ -24,30 +24,31 @@ pub enum Kind {
     Pong,
 }
 
-/// Who sends a frame. A client masks what it sends, and a server does not (section 5.1).
+/// The sender of a frame. A client masks its frames, and a server does not (section 5.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// Who opened the connection.
+    /// The endpoint that opened the connection.
     Client,
-    /// Who accepted it.
+    /// The endpoint that accepted the connection.
     Server,
 }
 
 /// The header of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// What it is.
+    /// Kind of the frame.
     pub kind: Kind,
     /// The message ends with it.
     pub is_last: bool,
     /// Bytes of payload behind it.
     pub payload: u64,
-    /// What the payload is masked with, if a client sends it.
+    /// Masking key of the payload, if a client sends it.
     pub mask: Option<[u8; 4]>,
 }
 
 impl Header {
-    /// The header at the begin of `bytes`, which `sender` has sent, and how long it is; `None` if there is not all of it yet.
+    /// Parses the header at the beginning of `bytes`, which `sender` has sent. Also returns its length; `None` if it is not
+    /// complete yet.
     ///
     /// # Errors
     /// It is no frame that may stand here; what it is instead.

@@ -1,33 +1,33 @@
-//! What arrives, as a stream of bytes.
+//! Received WebSocket frames as a stream of bytes.
 use super::frame::{Header, Kind, Side, apply};
 use bytes::{Buf, BytesMut};
 
-/// Why the other side closes the WebSocket.
+/// The reason why the peer closes the WebSocket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Close {
     /// The code (section 7.4); `None` if there is none.
     pub code: Option<u16>,
-    /// What it says about it, in UTF-8 if it keeps to the rules.
+    /// Reason text, in UTF-8 if the peer follows the specification.
     pub reason: Vec<u8>,
 }
 
-/// The frames of one side, whose bytes stand in a buffer of the caller's until they are [taken](Self::take).
+/// Frames from one peer. The caller's buffer holds their bytes until they are [taken](Self::take).
 #[derive(Debug)]
 pub struct Incoming {
     sender: Side,
     /// How much is still to come of a binary frame.
     payload: u64,
-    /// What the next byte of it is masked with, and those behind it.
+    /// Masking key, rotated to the next byte of the frame.
     mask: Option<[u8; 4]>,
     /// A message has begun and not ended.
     in_message: bool,
     close: Option<Close>,
-    /// What the last ping had.
+    /// Payload of the last ping.
     pong: Option<Vec<u8>>,
 }
 
 impl Incoming {
-    /// Those of this side.
+    /// Creates a reader for frames of this side.
     pub fn new(sender: Side) -> Self {
         Self {
             sender,
@@ -39,8 +39,8 @@ impl Incoming {
         }
     }
 
-    /// Takes headers and control frames from the begin of `input`, up to payload or to the end. Whether it got so far; otherwise
-    /// more has to be read.
+    /// Decodes headers and control frames from the beginning of `input`, up to payload or to the end. Returns whether it got
+    /// that far; otherwise more bytes must be read.
     ///
     /// # Errors
     /// Something breaks the rules; what it is.
@@ -81,7 +81,7 @@ impl Incoming {
 
     fn control(&mut self, kind: Kind, payload: Vec<u8>) {
         match kind {
-            // Only the last one needs an answer (section 5.5.3), so that pings take no memory.
+            // Only the last ping needs an answer (section 5.5.3), so that pings take no memory.
             Kind::Ping => self.pong = Some(payload),
             Kind::Close => {
                 let code = payload.first_chunk().copied().map(u16::from_be_bytes);
@@ -107,17 +107,17 @@ impl Incoming {
         taken
     }
 
-    /// Why the other side closes, once it does.
+    /// Returns why the peer closes the WebSocket, once it does.
     pub fn close(&self) -> Option<&Close> {
         self.close.as_ref()
     }
 
-    /// Whether a ping waits for its answer.
+    /// Returns whether a ping waits for its answer.
     pub fn has_ping(&self) -> bool {
         self.pong.is_some()
     }
 
-    /// The payload of the answer to a ping; each is given once.
+    /// Takes the payload of the answer to a ping; each is returned once.
     pub fn take_pong(&mut self) -> Option<Vec<u8>> {
         self.pong.take()
     }
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What comes out when the bytes come in pieces of this size and are taken in pieces of that.
+    /// Returns the output for input in pieces of `piece` bytes, taken in pieces of `most` bytes.
     fn read(bytes: &[u8], sender: Side, piece: usize, most: usize) -> (Vec<u8>, Incoming) {
         let mut incoming = Incoming::new(sender);
         let mut input = BytesMut::new();
@@ -191,7 +191,7 @@ mod tests {
         }
     }
 
-    /// What comes out of any bytes, and what is wrong with them.
+    /// Returns the output for arbitrary bytes, and the error in them.
     fn drain(bytes: &[u8], sender: Side, piece: usize) -> (Vec<u8>, Option<&'static str>) {
         let mut incoming = Incoming::new(sender);
         let mut input = BytesMut::new();
@@ -214,7 +214,7 @@ mod tests {
         (out, None)
     }
 
-    /// Bytes of which many are frames.
+    /// Arbitrary bytes that often form frames.
     fn frames() -> impl Strategy<Value = Vec<u8>> {
         let first =
             prop::sample::select(vec![0x82, 0x02, 0x00, 0x80, 0x88, 0x89, 0x8A, 0x81, 0xC2]);

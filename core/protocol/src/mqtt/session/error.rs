@@ -1,8 +1,8 @@
-//! Why a connection is over.
+//! Reasons for the end of a connection.
 use super::super::alias::AliasError;
 use super::super::{ConnAck, DecodeError, Disconnect, EncodeError, ReasonCode};
 
-/// Why a connection is over.
+/// The reason for the end of a connection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
@@ -20,10 +20,10 @@ pub enum SessionError {
     /// The broker ended the connection.
     #[error("the broker closed the connection: {}{}", .0.reason, text(.0.reason_string.as_ref()))]
     Disconnected(Disconnect),
-    /// The broker sent what is not acceptable.
+    /// The broker sent an invalid packet.
     #[error("the broker sent an unacceptable packet: {0}")]
     Decode(#[from] DecodeError),
-    /// The broker used a topic alias that it may not use.
+    /// The broker used an invalid topic alias.
     #[error("the broker sent an unacceptable packet: {0}")]
     Alias(#[from] AliasError),
     /// The broker sent a packet that has no place here.
@@ -36,10 +36,10 @@ pub enum SessionError {
     /// [new one](super::Session::renew).
     #[error("the broker has a session of an earlier client with this client id")]
     UnknownSession,
-    /// The broker answers, but did not acknowledge a PUBLISH for so long that nobody waits for it any more.
+    /// The broker answers, but has not acknowledged a PUBLISH long after its deadline.
     #[error("the broker does not acknowledge a request")]
     Unacknowledged,
-    /// What must be sent to set the session up cannot be sent to this broker.
+    /// A packet that sets the session up cannot be encoded for this broker.
     #[error("the session cannot be set up: {0}")]
     Encode(#[from] EncodeError),
     /// A PINGREQ was not answered in time.
@@ -54,7 +54,7 @@ fn text(reason_string: Option<&String>) -> String {
 }
 
 impl SessionError {
-    /// The reason code to tell the broker, if it should be told.
+    /// Returns the reason code for the DISCONNECT, or `None` if the broker gets none.
     pub fn reason(&self) -> Option<ReasonCode> {
         match self {
             Self::Refused(_) | Self::Disconnected(_) | Self::PeerDead => None,

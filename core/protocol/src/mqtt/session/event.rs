@@ -1,39 +1,40 @@
-//! What a session tells its owner.
+//! Events that a session reports to its owner.
 use super::super::{Publish, ReasonCode};
 use std::sync::Arc;
 
-/// What happened. Whoever drives a session acts on each of these, therefore a new one breaks the build.
+/// An event of a session. The owner must handle every variant, so a new variant breaks the build.
 #[derive(Debug)]
 pub enum Event<T> {
-    /// The session is new: what was subscribed, sent or on its way in the old one is gone. Follows the
+    /// The session is new: subscriptions, sent PUBLISHes and pending messages of the old one are gone. Follows the
     /// [`Lost`](Self::Lost) events.
     SessionLost,
     /// A PUBLISH of the lost session was not acknowledged and is not sent again. These come in the order of sending.
     Lost {
-        /// What its sender gave.
+        /// Tag from the sender.
         tag: T,
         /// Whether it may have reached the broker.
         maybe_delivered: bool,
-        /// What it was, unless it may have reached the broker: nobody else need keep it in order to send it in the new session.
+        /// The PUBLISH itself, unless it may have reached the broker. The session returns it, so that its sender needs
+        /// no copy to send it in the new session.
         publish: Option<Publish>,
-        /// What its sender said of it: it may arrive late without doing harm.
+        /// Statement of the sender that late delivery does no harm.
         is_harmless: bool,
     },
     /// A PUBLISH was not acknowledged and cannot be sent again: the broker now takes only smaller packets.
     TooLarge {
-        /// What its sender gave.
+        /// Tag from the sender.
         tag: T,
         /// Whether it may have reached the broker.
         maybe_delivered: bool,
     },
-    /// A PUBLISH whose deadline has passed, or which was withdrawn, did not reach the broker and is not sent again.
+    /// A PUBLISH that expired or was withdrawn did not reach the broker and is not sent again.
     Dropped {
-        /// What its sender gave.
+        /// Tag from the sender.
         tag: T,
     },
-    /// The session is there with its subscriptions: PUBLISHes can be sent.
+    /// The session and its subscriptions are established: PUBLISHes can be sent.
     Ready {
-        /// It is the one from before the connection was lost.
+        /// Whether the session from before the connection loss continues.
         resumed: bool,
     },
     /// The broker has accepted newer authentication data.
@@ -43,18 +44,18 @@ pub enum Event<T> {
     Message {
         /// The message.
         publish: Publish,
-        /// Its topic, if a topic alias stands for it.
+        /// Topic of the PUBLISH, if it uses a topic alias.
         alias_topic: Option<Arc<str>>,
     },
     /// The broker acknowledged, or refused, a PUBLISH.
     Acknowledged {
-        /// What its sender gave.
+        /// Tag from the sender.
         tag: T,
         /// How it went.
         reason: ReasonCode,
         /// Text for people.
         reason_string: Option<Box<str>>,
-        /// It was sent on an earlier connection as well, and may have been taken there, whatever the reason says.
+        /// Whether it was also sent on an earlier connection, where the broker may have taken it despite the reason.
         resent: bool,
     },
 }

@@ -1,4 +1,5 @@
-//! A session whose owner serves others: it acknowledges a message when it is done with it, and takes no more before it ends.
+//! A session that ends gracefully: its owner serves requests, acknowledges each message once handled, and takes no new
+//! ones before the session ends.
 use super::super::{EncodeError, PacketId, PubAck, ReasonCode, UnsubAck, Unsubscribe};
 use super::{Session, SessionError};
 
@@ -11,8 +12,8 @@ pub(super) enum Leaving {
 }
 
 impl<T: Copy> Session<T> {
-    /// The same, but messages are not acknowledged by themselves: the owner does so with
-    /// [`acknowledge`](Self::acknowledge), in the order in which they came [MQTT-4.6.0-2].
+    /// Returns the same session, whose owner acknowledges the messages with [`acknowledge`](Self::acknowledge), in the order of
+    /// their arrival [MQTT-4.6.0-2].
     ///
     /// A broker that exceeds the Receive Maximum is tolerated: brokers do so in bursts, and a disconnection would lose requests of
     /// clients that have done nothing wrong. The owner bounds the memory of what waits. More messages than there are packet
@@ -43,7 +44,7 @@ impl<T: Copy> Session<T> {
         puback.encode(self.peer.max_packet_bytes, self.outbox.pending())
     }
 
-    /// Asks for no more messages, until the next connection. Those that are under way still come.
+    /// Unsubscribes until the next connection. Messages on their way still arrive.
     ///
     /// # Errors
     /// No packet identifier is free, or the broker takes no packet of this size.
@@ -65,12 +66,12 @@ impl<T: Copy> Session<T> {
         Ok(())
     }
 
-    /// Whether the broker has said that no more messages come.
+    /// Returns whether the broker has confirmed that no more messages come.
     pub fn is_left(&self) -> bool {
         self.leaving == Leaving::Done
     }
 
-    /// Whether this is the answer to [`leave`](Self::leave).
+    /// Returns whether this UNSUBACK answers [`leave`](Self::leave).
     pub(super) fn has_left(&mut self, unsuback: &UnsubAck) -> bool {
         let is_it = self.leaving == Leaving::Asked(unsuback.packet_id);
         if is_it {

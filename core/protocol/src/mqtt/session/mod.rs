@@ -1,11 +1,14 @@
-//! A client's MQTT session as a state machine: bytes, publishes and times go in; bytes, events and wake-up times come
-//! out.
+//! A client's MQTT session as a state machine. The inputs are bytes, publishes and times; the outputs are bytes, events
+//! and wake-up times.
 //!
-//! The owner of a [`Session`] has a transport and a clock. It calls [`connect`](Session::connect) when a transport is
-//! there, writes what [`take_output`](Session::take_output) gives, passes what it reads to
-//! [`receive`](Session::receive), calls [`poll`](Session::poll) at [`wake_at_ms`](Session::wake_at_ms), and
-//! [`connection_lost`](Session::connection_lost) when the transport is gone or a call returned an error. All times are
-//! milliseconds on one clock that never jumps.
+//! The owner of a [`Session`] has a transport and a clock. It makes these calls:
+//! - [`connect`](Session::connect) when a transport is there;
+//! - [`take_output`](Session::take_output) for the bytes to write;
+//! - [`receive`](Session::receive) with the bytes that it reads;
+//! - [`poll`](Session::poll) at [`wake_at_ms`](Session::wake_at_ms);
+//! - [`connection_lost`](Session::connection_lost) when the transport is gone or a call returned an error.
+//!
+//! All times are milliseconds on one clock that never jumps.
 mod error;
 mod event;
 mod leaving;
@@ -32,12 +35,12 @@ use bytes::{Bytes, BytesMut};
 use leaving::Leaving;
 use unacknowledged::Unacknowledged;
 
-/// What a session is to be.
+/// The configuration of a session.
 #[derive(Debug, Clone)]
 pub struct SessionConfig {
     /// Sent on the first connection; later ones differ in that they continue the session.
     pub connect: Connect,
-    /// Made anew whenever the session is new.
+    /// Subscriptions, computed for each new session.
     pub subscriptions: Subscriptions,
     /// Milliseconds within which a PINGREQ must be answered.
     pub ping_timeout_ms: u64,
@@ -51,7 +54,7 @@ enum Phase {
     Recognizing(PacketId),
     Subscribing {
         id: PacketId,
-        /// The session is the known one nevertheless.
+        /// Whether the session nevertheless is the known one.
         resumed: bool,
     },
     Ready,
@@ -59,20 +62,20 @@ enum Phase {
 
 /// No more PUBLISHes are unacknowledged at a time, so that a packet identifier is left for a SUBSCRIBE or UNSUBSCRIBE.
 const MOST_PUBLISHES: usize = 65_534;
-/// What a broker may send before it has accepted the connection, in bytes: four strings of the largest size.
+/// Maximum size in bytes of a packet before the CONNACK: four strings of the largest size.
 const MAX_BYTES_BEFORE_CONNACK: u32 = 256 * 1024;
 const NEVER: u64 = u64::MAX;
 
 /// How many unanswered CONNECTs count at most, so that two clients with one client id do not fight for long.
 const MAX_UNANSWERED: u32 = 3;
-/// A CONNECT that was not answered counts for so long after the last one: nothing is under way for longer.
+/// Time in milliseconds for which unanswered CONNECTs count after the last one: no CONNECT is on its way for longer.
 const UNANSWERED_MS: u64 = 600_000;
 
-/// Whether others had the client id before.
+/// Whether another session used the client id before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Followed {
     Nobody,
-    /// This session has not been connected yet.
+    /// Another session used the client id, and this one has not been connected yet.
     Somebody,
     Until {
         ms: u64,
@@ -88,11 +91,11 @@ pub struct Session<T> {
     client_id: String,
     phase: Phase,
     authentication: Authentication,
-    /// The broker has, or had, a session of this object's.
+    /// Whether the broker has, or had, a session of this object.
     known: bool,
-    /// How many sessions there were with this one.
+    /// Number of sessions so far, including this one.
     number: u64,
-    /// In that session the subscriptions are made.
+    /// Whether the subscriptions are made in that session.
     subscribed: bool,
     /// The next session on the broker may be another one than the known one.
     unsure: bool,
@@ -100,7 +103,7 @@ pub struct Session<T> {
     renews: bool,
     /// The last CONNECT asked for a new session.
     asked_clean: bool,
-    /// This connection was ready for PUBLISHes.
+    /// Whether this connection was ready for PUBLISHes.
     was_ready: bool,
     /// No PUBLISH is overdue before.
     overdue_ms: u64,
@@ -109,16 +112,16 @@ pub struct Session<T> {
     unanswered: u32,
     /// When the last CONNECT was sent.
     connect_ms: u64,
-    /// Until when a CONNECT of somebody who had this client id before may still be under way.
+    /// Whether a CONNECT of an earlier session with this client id may still be on its way, and until when.
     followed: Followed,
-    /// What the broker said to each subscription.
+    /// Reason code that the broker returned for each subscription.
     granted: Vec<ReasonCode>,
     ids: PacketIds,
     window: Window<Unacknowledged<T>>,
     outbox: Outbox,
     /// PUBACKs in the output that was not taken yet.
     untaken_pubacks: u16,
-    /// Who acknowledges what arrives, if it is the owner: how much of it is not acknowledged.
+    /// Number of messages that the owner has not acknowledged; `None` if the session acknowledges them itself.
     unanswered_messages: Option<u16>,
     leaving: Leaving,
     peer: Limits,
@@ -130,7 +133,7 @@ pub struct Session<T> {
 }
 
 impl<T: Copy> Session<T> {
-    /// A session that has not been connected yet.
+    /// Creates a session that has not been connected yet.
     pub fn new(config: SessionConfig) -> Self {
         Self {
             client_id: config.connect.client_id.clone(),
@@ -164,36 +167,36 @@ impl<T: Copy> Session<T> {
         }
     }
 
-    /// The same, but others may have had this client id before, such as a former process. A CONNECT of
-    /// theirs may arrive late as well, and begin another session in the place of this one: for ten minutes from the first
-    /// connection on, each reconnect asks whether the session is still this one [MQTT-3.1.2-4].
+    /// Returns the same session, for a client id that may have been used before, such as by a former process. A CONNECT of the
+    /// earlier user may arrive late and begin another session in place of this one. For ten minutes from the first connection
+    /// on, each reconnect therefore asks whether the session is still this one [MQTT-3.1.2-4].
     #[must_use]
     pub fn after_others(mut self) -> Self {
         self.followed = Followed::Somebody;
         self
     }
 
-    /// The client id; the one that the broker assigned, if it did.
+    /// Returns the client id; the assigned one if the broker assigned it.
     pub fn client_id(&self) -> &str {
         &self.client_id
     }
-    /// Tells this session from those before it, which were lost: it rises with each of them.
+    /// Returns the number of this session. It increases with each lost session.
     pub fn number(&self) -> u64 {
         self.number
     }
-    /// What the broker allows; as of the last connection.
+    /// Returns the limits that the broker set on the last connection.
     pub fn peer_limits(&self) -> Limits {
         self.peer
     }
-    /// What the broker answered to each subscription.
+    /// Returns the reason code that the broker returned for each subscription.
     pub fn granted(&self) -> &[ReasonCode] {
         &self.granted
     }
-    /// Whether PUBLISHes can be sent, room in the window provided.
+    /// Returns whether PUBLISHes can be sent, provided that the window has room.
     pub fn is_ready(&self) -> bool {
         self.phase == Phase::Ready
     }
-    /// How many more PUBLISHes can be sent now.
+    /// Returns how many more PUBLISHes can be sent now.
     pub fn room(&self) -> usize {
         if self.is_ready() {
             let most = MOST_PUBLISHES.saturating_sub(self.window.len());
@@ -214,7 +217,7 @@ impl<T: Copy> Session<T> {
     pub fn unsent_bytes(&self) -> usize {
         self.outbox.unsent_bytes()
     }
-    /// The largest packet that is accepted now, in bytes: not much before the broker has accepted the connection.
+    /// Returns the maximum size in bytes of a received packet. It is small until the broker has accepted the connection.
     pub fn max_packet_bytes(&self) -> u32 {
         let most = self.config.connect.limits.max_packet_bytes;
         match self.phase {
@@ -222,12 +225,13 @@ impl<T: Copy> Session<T> {
             _ => most,
         }
     }
-    /// How many PUBLISHes were sent again so far.
+    /// Returns the number of PUBLISHes that were sent again so far.
     pub fn resent(&self) -> u64 {
         self.resent
     }
 
-    /// What the next CONNECT shows the broker: user name, password, and method and data of an enhanced authentication.
+    /// Sets the credentials of the next CONNECT: user name, password, and method and data of an enhanced
+    /// authentication.
     pub fn set_credentials(
         &mut self,
         user_name: Option<String>,
@@ -240,9 +244,9 @@ impl<T: Copy> Session<T> {
         connect.authentication = authentication;
     }
 
-    /// There is newer data for the enhanced authentication: sends it over the live connection, if it differs from what
-    /// was sent last, as soon as the authentication before it is done. Without a connection it does nothing, because
-    /// each CONNECT has [its own](Self::set_credentials).
+    /// Sends newer data for the enhanced authentication over the live connection, if it differs from the last data. It is sent
+    /// as soon as the previous authentication is complete. Without a connection it does nothing: each CONNECT has its own data,
+    /// see [`set_credentials`](Self::set_credentials).
     ///
     /// # Errors
     /// The data is too large for MQTT or for this broker. The connection stays as it is.
@@ -258,12 +262,12 @@ impl<T: Copy> Session<T> {
         }
     }
 
-    /// Has the next connection begin a new session, whatever the broker still has of this one.
+    /// Makes the next connection begin a new session, whatever the broker still has of this one.
     pub fn renew(&mut self) {
         self.renews = true;
     }
 
-    /// A transport is there: sends CONNECT.
+    /// Begins a connection over a new transport: sends CONNECT.
     pub fn connect(&mut self, now_ms: u64) -> Result<(), SessionError> {
         self.forget_unanswered(now_ms);
         if self.followed == Followed::Somebody {
@@ -285,7 +289,7 @@ impl<T: Copy> Session<T> {
         Ok(())
     }
 
-    /// The transport is gone. PUBLISHes that are not acknowledged wait for the next connection.
+    /// Records the loss of the transport. Unacknowledged PUBLISHes wait for the next connection.
     pub fn connection_lost(&mut self) {
         if std::mem::take(&mut self.was_ready) {
             for entry in self.window.sent_mut() {
@@ -307,9 +311,9 @@ impl<T: Copy> Session<T> {
         self.phase = Phase::Offline;
     }
 
-    /// Whether the broker's word that another connection took the session over may be about a CONNECT of this session's
-    /// own, one that was not answered and came late. Each such CONNECT is an excuse for one takeover, so that another
-    /// client which really took the session over is left in peace.
+    /// Returns whether a takeover that the broker reports may come from one of this session's own CONNECTs, unanswered
+    /// and delivered late. Each such CONNECT explains only one takeover, so that the session does not fight a client
+    /// that really took it over.
     pub fn excuses_takeover(&mut self, now_ms: u64) -> bool {
         self.forget_unanswered(now_ms);
         let excuses = self.unanswered > 0;
@@ -327,8 +331,8 @@ impl<T: Copy> Session<T> {
         }
     }
 
-    /// A DISCONNECT, to be written behind the output that was taken; empty if not even a CONNECT was sent. A
-    /// `session_expiry_s` replaces the one of the CONNECT.
+    /// Returns a DISCONNECT to write behind the output that was taken; empty if not even a CONNECT was sent. `session_expiry_s`
+    /// replaces the interval of the CONNECT.
     pub fn disconnect(&self, reason: ReasonCode, session_expiry_s: Option<u32>) -> BytesMut {
         let mut out = BytesMut::new();
         if self.phase == Phase::Offline {
@@ -343,7 +347,7 @@ impl<T: Copy> Session<T> {
         out
     }
 
-    /// Everything that is to be written now, as one piece; empty if there is nothing. What was taken before must have been
+    /// Takes all bytes to write now, in one piece; empty if there are none. The previous output must have been
     /// [written](Self::written) completely.
     pub fn take_output(&mut self, now_ms: u64) -> Bytes {
         if self.outbox.is_empty() {
@@ -356,23 +360,23 @@ impl<T: Copy> Session<T> {
         self.keep_alive.handed_out(output.len(), awaits, now_ms);
         output
     }
-    /// The transport took so many more bytes of the output; `waited` says that it had not taken them at once.
+    /// Records that the transport took `bytes` more of the output; `waited` is true if it did not take them at once.
     pub fn written(&mut self, bytes: usize, waited: bool, now_ms: u64) {
         self.outbox.written(bytes);
         self.keep_alive.written(bytes, waited, now_ms);
     }
-    /// Whether [`take_output`](Self::take_output) has something to give.
+    /// Returns whether [`take_output`](Self::take_output) returns any bytes.
     pub fn has_output(&self) -> bool {
         !self.outbox.is_empty()
     }
 
-    /// Whether [`take_output`](Self::take_output) has nothing to give but PUBACKs that the session made by itself, or nothing.
+    /// Returns whether [`take_output`](Self::take_output) returns nothing, or only PUBACKs that the session made by itself.
     pub fn only_acknowledges(&self) -> bool {
         self.outbox.pending_bytes() == PubAck::SUCCESS_BYTES * usize::from(self.untaken_pubacks)
     }
 
-    /// When [`poll`](Self::poll) is to be called; never while there is no transport. `awaits` says whether a message is
-    /// awaited that answers what was published.
+    /// Returns the time for the next [`poll`](Self::poll); `None` if nothing is due, as while there is no transport.
+    /// `awaits` is true if a message that answers a PUBLISH is pending.
     pub fn wake_at_ms(&self, awaits: bool) -> Option<u64> {
         if self.phase == Phase::Offline {
             return None;
@@ -383,7 +387,7 @@ impl<T: Copy> Session<T> {
         Some(keep_alive.unwrap_or(NEVER).min(self.overdue_ms)).filter(|at_ms| *at_ms != NEVER)
     }
 
-    /// Time has passed. `awaits` as for [`wake_at_ms`](Self::wake_at_ms).
+    /// Handles the passing of time. `awaits` is the same as for [`wake_at_ms`](Self::wake_at_ms).
     pub fn poll(&mut self, awaits: bool, now_ms: u64) -> Result<(), SessionError> {
         if self.phase == Phase::Offline {
             return Ok(());
@@ -464,7 +468,7 @@ impl<T: Copy> Session<T> {
         }
     }
 
-    /// Takes up to `budget` packets from `stream`, into which bytes came just now; whether there may be more of them.
+    /// Decodes up to `budget` packets from `stream` after bytes arrived; returns whether more may be left.
     pub fn receive(
         &mut self,
         stream: &mut BytesMut,

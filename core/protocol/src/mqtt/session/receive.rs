@@ -1,4 +1,4 @@
-//! What a session makes of each packet of the broker.
+//! Handling of each packet that a session receives from the broker.
 use super::super::alias::InboundAliases;
 use super::super::{
     Auth, ConnAck, Packet, PacketId, PacketIds, PubAck, Publish, QoS, ReasonCode, SubAck,
@@ -98,7 +98,7 @@ impl<T: Copy> Session<T> {
             self.ready(true, now_ms, handle);
             return Ok(());
         }
-        // Without its subscriptions, a session that is there may be one that an unanswered CONNECT began.
+        // A session without its subscriptions may be one that an unanswered CONNECT began.
         if known && (!connack.session_present || unsure) {
             self.session_lost(handle);
         }
@@ -141,7 +141,7 @@ impl<T: Copy> Session<T> {
         self.subscribe(resumed)
     }
 
-    /// The session is another one than before.
+    /// Handles the loss of the previous session.
     fn session_lost(&mut self, handle: &mut impl FnMut(Event<T>)) {
         for (_, entry) in self.window.drain() {
             let publish = if entry.maybe_delivered {

@@ -1,25 +1,27 @@
 //! PUBLISHes that are sent again on a new connection (MQTT 5, section 4.4).
 //!
-//! What was sent and not acknowledged must be sent again in the same session, [MQTT-4.4.0-1], also if its sender has long given
-//! up. If the first delivery never happened, the second one carries it out late: a SET of an hour ago would overwrite newer
-//! values. MQTT offers nothing to take it back with:
-//! - A Message Expiry of 0 is not in the specification's mind as "too late already"; Mosquitto, for one, takes it for "never".
-//! - Another message under the same packet identifier is not the PUBLISH that must be sent again. A broker that compares them
-//!   may end the session, one that has the first message queues both.
-//! - Not to send it leaves its packet identifier and its place in the broker's Receive Maximum taken for ever.
+//! The same session must send unacknowledged PUBLISHes again, [MQTT-4.4.0-1], even long after their senders gave up. If
+//! the first delivery never happened, the second one takes effect late: a SET of an hour ago would overwrite newer
+//! values. MQTT has no way to take a PUBLISH back:
+//! - A Message Expiry of 0 does not mean "already expired" in the specification. Mosquitto, for example, treats it as
+//!   "never".
+//! - Another message under the same packet identifier is not the PUBLISH that must be sent again. A broker that
+//!   compares them may end the session; a broker that has the first message queues both.
+//! - If it is not sent, its packet identifier and its slot in the broker's Receive Maximum are never released.
 //!
-//! What does help is to end the session, because a new one has nothing to send again. So
-//! - what no transport ever got all of is dropped when nobody wants it any more, and never sent;
-//! - if something else that nobody wants would have to be sent again, and may do harm, the next connection begins a new session
-//!   ([`would_do_harm`](Session::would_do_harm), [`renew`](Session::renew)), unless that costs others in flight their answers;
-//! - only then, beside others whose senders still wait, it is sent again, with the shortest Message Expiry, one second.
+//! A new session has nothing to send again. Therefore:
+//! - An unwanted PUBLISH that no transport took completely is dropped and never sent.
+//! - If another unwanted PUBLISH would have to be sent again and may do harm, the next connection begins a new session
+//!   ([`would_do_harm`](Session::would_do_harm), [`renew`](Session::renew)). The exception is a session in which other
+//!   PUBLISHes in flight would lose their answers.
+//! - In that exception, it is sent again with the shortest Message Expiry, one second.
 use super::super::alias::OutboundAliases;
 use super::super::{EncodeError, Limits, Packet, Publish, PublishHeader, decode};
 use super::{Event, Session, Unacknowledged};
 use bytes::{Bytes, BytesMut};
 
 impl<T: Copy> Session<T> {
-    /// Sends again what the last connection left unacknowledged, as far as there is room.
+    /// Sends unacknowledged PUBLISHes of the last connection again, as far as the window has room.
     pub(super) fn resend(&mut self, now_ms: u64, handle: &mut impl FnMut(Event<T>)) {
         while let Some((id, entry)) = self.window.next_resend() {
             if !entry.maybe_delivered && entry.is_unwanted(now_ms) {
@@ -58,7 +60,7 @@ impl<T: Copy> Session<T> {
     }
 }
 
-/// A PUBLISH that this session encoded.
+/// Decodes a PUBLISH that this session encoded.
 pub(super) fn publish_of(packet: &[u8]) -> Option<Publish> {
     match decode(&mut BytesMut::from(packet), Limits::MAX_PACKET_BYTES) {
         Ok(Some(Packet::Publish(publish))) => Some(publish),
@@ -66,8 +68,8 @@ pub(super) fn publish_of(packet: &[u8]) -> Option<Publish> {
     }
 }
 
-/// Encodes a PUBLISH again: with DUP if it may have arrived, with its topic in full, and with the Message Expiry that is
-/// left, because nobody waits for what happens after that.
+/// Encodes a PUBLISH again, with its topic in full and with DUP if it may have arrived. Its Message Expiry is the time
+/// that is left, because its sender does not wait longer.
 fn encode_again<T>(
     packet: &Bytes,
     entry: &Unacknowledged<T>,
@@ -108,7 +110,7 @@ fn encode_again<T>(
     })
 }
 
-/// The Message Expiry of something that is wanted until `deadline_ms`: whole seconds, rounded up, at least 1.
+/// Returns the Message Expiry for a deadline: whole seconds, rounded up, at least 1.
 pub fn seconds_left(deadline_ms: u64, now_ms: u64) -> u32 {
     let seconds = deadline_ms.saturating_sub(now_ms).div_ceil(1000);
     u32::try_from(seconds.max(1)).unwrap_or(u32::MAX)

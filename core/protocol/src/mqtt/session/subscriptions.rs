@@ -1,4 +1,4 @@
-//! What a session subscribes.
+//! The subscriptions of a session.
 use super::super::Subscription;
 use std::fmt;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ pub struct Subscriptions(Arc<Of>);
 type Of = dyn Fn(&str) -> Vec<Subscription> + Send + Sync;
 
 impl Subscriptions {
-    /// What is called for them.
+    /// Creates the subscriptions from a function that computes them for a client id.
     pub fn new(of: impl Fn(&str) -> Vec<Subscription> + Send + Sync + 'static) -> Self {
         Self(Arc::new(of))
     }
 
-    /// Those of this client id.
+    /// Returns the subscriptions for this client id.
     pub(super) fn of(&self, client_id: &str) -> Vec<Subscription> {
         (self.0)(client_id)
     }

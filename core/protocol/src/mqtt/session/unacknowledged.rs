@@ -1,16 +1,16 @@
-//! PUBLISHes that are not acknowledged: which of them somebody still wants, and for how long that may be so.
+//! PUBLISHes without an acknowledgement: which of them their senders still want, and for how long.
 use super::super::PacketId;
 use super::super::outbox::Place;
 use super::{NEVER, Session, SessionError};
 
-/// What a PUBLISH is to its sender.
+/// The sender's terms for a PUBLISH.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms<T> {
-    /// What names it.
+    /// Name of the PUBLISH for its sender.
     pub tag: T,
-    /// When nobody wants it any more, in milliseconds.
+    /// Time in milliseconds from which its sender no longer wants it.
     pub deadline_ms: u64,
-    /// It may arrive late without doing harm.
+    /// Whether late delivery does no harm.
     pub is_harmless: bool,
 }
 
@@ -19,9 +19,9 @@ pub struct Terms<T> {
 pub(super) struct Unacknowledged<T> {
     pub(super) terms: Terms<T>,
     pub(super) place: Place,
-    /// Its sender does not want it any more, whatever its deadline.
+    /// Whether its sender has withdrawn it, whatever its deadline.
     pub(super) is_unwanted: bool,
-    /// It defines this topic alias.
+    /// Topic alias that it defines.
     pub(super) defines: Option<u16>,
     /// Without an acknowledgement until then the broker counts as broken.
     pub(super) overdue_ms: u64,
@@ -36,16 +36,16 @@ impl<T> Unacknowledged<T> {
 }
 
 impl<T: Copy> Session<T> {
-    /// Whether continuing the session would have the broker get what may do harm now: a PUBLISH that nobody wants any more, but
-    /// that must be sent again because it was sent and not acknowledged.
+    /// Returns whether resuming the session could do harm: it would send a PUBLISH again that its sender no longer
+    /// wants, because it was sent and not acknowledged.
     pub fn would_do_harm(&self, now_ms: u64) -> bool {
         self.window.iter().any(|(_, entry)| {
             entry.maybe_delivered && !entry.terms.is_harmless && entry.is_unwanted(now_ms)
         })
     }
 
-    /// A broker that answers, but does not acknowledge a PUBLISH long after nobody waits for it any more, would strangle the
-    /// connection: the place in the window never becomes free.
+    /// Fails if the broker answers, but has not acknowledged a PUBLISH long after its deadline. Such a broker blocks
+    /// the connection, because the slot in the window is never released.
     pub(super) fn check_overdue(&mut self, now_ms: u64) -> Result<(), SessionError> {
         const AGAIN_MS: u64 = 1_000;
         self.overdue_ms = NEVER;
@@ -53,7 +53,7 @@ impl<T: Copy> Session<T> {
             return Ok(());
         }
         let Some(drained_ms) = self.keep_alive.drained_ms() else {
-            // It may not have left yet.
+            // The PUBLISH may not have left yet.
             self.overdue_ms = now_ms.saturating_add(AGAIN_MS);
             return Ok(());
         };
@@ -68,16 +68,16 @@ impl<T: Copy> Session<T> {
         Ok(())
     }
 
-    /// When a PUBLISH that is sent now is overdue.
+    /// Returns when a PUBLISH that is sent now is overdue.
     pub(super) fn overdue_at(&mut self, deadline_ms: u64) -> u64 {
         let at_ms = deadline_ms.saturating_add(self.config.ping_timeout_ms);
         self.overdue_ms = self.overdue_ms.min(at_ms);
         at_ms
     }
 
-    /// The sender does not want a PUBLISH any more. Whether it certainly is not sent, and ends here: if none of it was taken
-    /// from the output. One that was, and is not acknowledged, is treated on the next connection like one whose deadline has
-    /// passed.
+    /// Withdraws a PUBLISH that its sender no longer wants. Returns true if it is certainly not sent and ends here,
+    /// because the transport took none of it. A PUBLISH that was sent and not acknowledged is treated on the next
+    /// connection like an expired one.
     pub fn withdraw(&mut self, id: PacketId, tag: T) -> bool
     where
         T: PartialEq,
