@@ -150,10 +150,10 @@ impl Admin {
         }
         to.flush().await.map_err(failed)?;
         to.sync_all().await.map_err(failed)?;
-        // Unlike a renaming, it does not replace what somebody else has put there meanwhile.
+        // Unlike a rename, a hard link does not replace a file that another process has created there meanwhile.
         let linked = tokio::fs::hard_link(&partial.0, file).await;
         linked.map_err(failed)?;
-        // Its name is to be there after a power failure as well.
+        // The name has to survive a power failure as well.
         let named = File::open(folder(file)).await.map_err(failed)?;
         named.sync_all().await.map_err(failed)?;
         Ok(bytes)

@@ -132,7 +132,7 @@ pub(crate) fn explain(error: &clap::Error) -> Exit {
     Exit::Usage
 }
 
-/// The paragraphs in which clap says what is wrong, and its tips, without the usage that follows them.
+/// The error and the tips of clap, without the usage that follows them.
 fn one_line(text: &str) -> String {
     text.trim_start_matches("error: ")
         .split("\n\n")

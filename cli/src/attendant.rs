@@ -1,11 +1,11 @@
-//! The process between `statestore lock` and its command, which ends all that the command has started.
+//! The process between `statestore lock` and its command, which ends every process that the command has started.
 //!
-//! It outlives `statestore`, which may be killed at any time, also with its whole process group. So it is a process of its own,
-//! in a process group of its own, and does nothing but wait. The command stays in the group in which `statestore` was started:
-//! to the terminal and the shell they are one job.
+//! `statestore` may be killed at any time, also with its whole process group. The attendant outlives it: it is a separate process
+//! in a process group of its own. It only waits. The command stays in the group in which `statestore` was started: to the
+//! terminal and the shell they are one job.
 //!
-//! It also ends the command when `statestore` does not say in time that it still has the lock: who is stopped by a signal or a
-//! debugger, or hangs, cannot say that the lock is lost.
+//! The attendant also ends the command when `statestore` does not confirm in time that it still holds the lock. A `statestore`
+//! that hangs, or that a signal or a debugger has stopped, cannot report a lost lock.
 use crate::{
     exit::Exit,
     failure::Failure,
@@ -36,9 +36,9 @@ pub(crate) const PASS_ON: Signal = Signal::TERM;
 pub(crate) const CONTINUE: Signal = Signal::CONT;
 /// Asks everything that the command has started to end.
 pub(crate) const END: Signal = Signal::USR1;
-/// Kills everything that the command has started, and says so.
+/// Kills everything that the command has started, and prints a message.
 pub(crate) const KILL: Signal = Signal::USR2;
-/// `statestore` has the lock for [at least so long](assured). Where nobody listens for it yet, it does nothing.
+/// `statestore` holds the lock for [at least this long](assured). A process that does not listen for the signal yet ignores it.
 pub(crate) const ASSURE: Signal = Signal::URG;
 /// `statestore` is gone.
 #[cfg(target_os = "linux")]
@@ -72,7 +72,8 @@ pub(crate) fn assured_every(lease: Duration) -> Duration {
     lease / 20
 }
 
-/// How long after the last word of it the lock counts as lost: so that `statestore`, as long as it runs, is the first to say so.
+/// How long after the last confirmation the lock counts as lost. `statestore` itself, as long as it runs, reports the loss
+/// earlier.
 fn patience(lease: Duration) -> Duration {
     assured(lease) + 2 * assured_every(lease)
 }
@@ -88,7 +89,7 @@ impl Attendant {
         // Every Linux that Rust supports can.
         let _ = rustix::process::set_parent_process_death_signal(Some(ORPHANED));
         if getppid() != Pid::from_raw(self.parent) {
-            // It was killed before the kernel was asked, and nothing has begun.
+            // `statestore` was killed before the request reached the kernel. The command has not started yet.
             return Ok(Exit::NoAnswer);
         }
         let child = match start(&self.command, ignored) {
@@ -97,7 +98,7 @@ impl Attendant {
         };
         // From now on, what is sent to the group does not reach this process.
         let _ = setpgid(None, None);
-        // So it is one of those in the background, which a terminal may stop when they write to it.
+        // The process is now in a background group, and a terminal may stop such a process when it writes to the terminal.
         let _ = ignore(Signal::TTOU);
         let grace = Duration::from_millis(self.grace_ms);
         let patience = patience(Duration::from_millis(self.lease_ms));
@@ -105,14 +106,14 @@ impl Attendant {
     }
 }
 
-/// Waits until nothing of the command is left.
+/// Waits until all processes of the command have ended.
 async fn attend(child: Pid, grace: Duration, patience: Duration, orders: &mut Orders) -> Exit {
     let mut running = Some(child);
     let mut exit = Exit::NoAnswer;
     // When the lock counts as lost; never once the command is made to end.
     let mut lost_at = Instant::now().checked_add(patience);
     let mut is_lost = false;
-    // When everything that is still there is killed, and whether somebody is to hear of it.
+    // When every remaining process is killed, and whether that is done without a message.
     let mut kill_at = None;
     let mut is_secret = false;
     loop {
@@ -135,14 +136,14 @@ async fn attend(child: Pid, grace: Duration, patience: Duration, orders: &mut Or
             message::complain("what the command has started did not end in time; killing it");
         }
         if is_killing && !family::signal(running, Signal::KILL) {
-            // What is left belongs to other users.
+            // The remaining processes belong to other users.
             return exit;
         }
         tokio::select! {
             order = orders.recv() => match order {
                 Order::Look => {}
                 Order::PassOn => if let Some(child) = running {
-                    // It has not been waited for, so its number is its own.
+                    // The child has not been waited for, so its process id is still its own.
                     let _ = kill_process(child, Signal::TERM);
                 }
                 Order::Continue => _ = family::signal(running, Signal::CONT),
@@ -173,7 +174,7 @@ async fn attend(child: Pid, grace: Duration, patience: Duration, orders: &mut Or
     }
 }
 
-/// What is stopped hears of it too.
+/// Asks all processes to end. Stopped processes are continued, so that they receive the signal too.
 fn ask_to_end(running: Option<Pid>) {
     family::signal(running, Signal::TERM);
     family::signal(running, Signal::CONT);
@@ -220,17 +221,17 @@ fn end_with_this_process(command: &mut Command) {
     let parent = getpid();
     let ask = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // It may have been killed before the kernel was asked.
+        // The parent may have been killed before the request reached the kernel.
         match getppid() {
             Some(id) if id == parent => Ok(()),
             _ => Err(io::ErrorKind::Interrupted.into()),
         }
     };
-    // SAFETY: between fork and exec, the closure makes system calls and nothing else; it takes no lock and no memory.
+    // SAFETY: between fork and exec, the closure only makes system calls; it takes no lock and allocates no memory.
     unsafe { command.pre_exec(ask) };
 }
 
-/// What a signal asks for.
+/// Request that a signal carries.
 #[derive(Debug, Clone, Copy)]
 enum Order {
     /// Some child has changed.
@@ -241,7 +242,7 @@ enum Order {
     Assure,
     End,
     Kill,
-    /// Nobody asks any more.
+    /// `statestore` has ended.
     Orphaned,
 }
 

@@ -19,13 +19,13 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects, or says why not.
+    /// Connects to the store.
     pub(crate) async fn open(global: &Global) -> Result<Self, Failure> {
         let mut settings = settings(global)
             .map_err(|error| failure(&error))?
             .connect_timeout(global.timeout)
             .request_timeout(global.timeout)
-            // long enough to get an answer through a lost connection, and nothing stays behind
+            // long enough to receive a response after a lost connection; the session does not remain afterwards
             .session_expiry(global.timeout);
         if global.allow_plaintext_credentials {
             settings = settings.allow_plaintext_credentials(true);
@@ -40,7 +40,7 @@ impl Connection {
         Ok(Self { client })
     }
 
-    /// Takes leave of the broker. The work is done, so nothing can fail any more, and nobody waits for long.
+    /// Disconnects from the broker. The work is done, so a failure has no effect, and the wait is short.
     pub(crate) async fn close(&self) {
         let _ = tokio::time::timeout(LEAVE_TIMEOUT, self.client.close()).await;
     }
@@ -71,7 +71,7 @@ impl Clients {
     }
 }
 
-/// Where the store is and who asks.
+/// Returns the settings of the connection: the address of the store and the identity of the client.
 fn settings(global: &Global) -> Result<Settings, Error> {
     if global.env {
         // The client id of the pod belongs to its application, which would lose its session to a second user.
@@ -104,11 +104,11 @@ fn settings(global: &Global) -> Result<Settings, Error> {
     }
 }
 
-/// The value of the variable that names the store, for a command that this program runs: without a password, which is nobody
-/// else's. `None` if there is none.
+/// Returns the value of the variable that names the store, for a command that this program runs. The password is removed, because
+/// it is not meant for other programs. `None` if the variable is not set.
 pub(crate) fn url_to_pass_on() -> Option<String> {
     let url = env::var_os(URL_VARIABLE)?;
-    // What is not UTF-8 is no URL then either.
+    // Text that is not UTF-8 is no URL after the conversion either.
     Some(without_password(url.to_string_lossy().into_owned()))
 }
 
@@ -171,7 +171,7 @@ pub(crate) fn exit(kind: ErrorKind) -> Exit {
     }
 }
 
-/// What to do about it, where the error itself does not say.
+/// Returns advice for an error whose message has none.
 fn advice(kind: ErrorKind) -> Option<&'static str> {
     Some(match kind {
         ErrorKind::InvalidSettings => {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 pub(crate) enum Exit {
     /// Done.
     Done,
-    /// Absent, condition not met, value mismatch, or held by somebody else: an answer, not an error.
+    /// Absent, condition not met, value mismatch, or held by another client: a result, not an error.
     Negative,
     /// The arguments, or a local file, cannot be used.
     Usage,
@@ -16,7 +16,7 @@ pub(crate) enum Exit {
     Refused,
     /// Ctrl-C: 128 + SIGINT, as a shell reports it.
     Interrupted,
-    /// What a command that was run says.
+    /// Exit code of a command that this program ran.
     Command(u8),
 }
 

@@ -5,14 +5,14 @@ use std::{io, path::Path};
 /// The end of a subcommand that could not do its work.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// One line that says what to do, and the exit code.
+    /// An error message of one line, with the remedy, and the exit code.
     Message {
         /// The exit code.
         exit: Exit,
         /// The line.
         text: String,
     },
-    /// Whoever read standard output has stopped reading: the work is over, and nobody needs to be told.
+    /// The reader of standard output has closed it: the program ends without a message.
     OutputClosed,
 }
 
@@ -48,7 +48,7 @@ impl Failure {
         Self::usage(format!("cannot write standard output: {error}"))
     }
 
-    /// Tells the user and gives the exit code.
+    /// Prints the failure and returns the exit code.
     pub(crate) fn report(&self) -> Exit {
         match self {
             Self::Message { exit, text } => {

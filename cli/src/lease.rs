@@ -70,7 +70,7 @@ Examples:
   statestore lease release nightly --holder node-7
   statestore lease holder nightly                                exit code 1 if nobody has it";
 
-/// What is printed of a step, and the exit code.
+/// The printed result of a step, and the exit code.
 struct Report<'a> {
     exit: Exit,
     result: &'static str,
@@ -159,8 +159,8 @@ async fn held_by_another(
     report.print(name, global).await
 }
 
-/// Renews what is held. The protocol can only renew or take, so a lease that ends between the look and the renewal is
-/// taken anew; its new version is a new token in any case.
+/// Renews a held lease. The protocol can only renew or take. A lease that ends between the look and the renewal is taken again;
+/// its new version is a new token in any case.
 async fn renew(
     lease: &Handle,
     name: &[u8],

@@ -81,7 +81,7 @@ async fn answer(Arguments { verb, global }: Arguments) -> Result<Exit, Failure> 
     exit
 }
 
-/// Ends the work when a signal says so.
+/// Ends the work when a signal arrives.
 async fn until_told(
     work: impl Future<Output = Result<Exit, Failure>>,
     told: impl FnOnce(Ending) -> Exit,

@@ -112,7 +112,8 @@ impl Lock {
         let loss = give_back(guard, &name, global.timeout).await;
         connection.close().await;
         match loss {
-            // It worked without the lock, at least for a part of the time. A failure of its own counts for more.
+            // The command ran without the lock, at least for a part of the time. A failure of the command itself takes
+            // precedence.
             Some(loss) if exit == Exit::Command(0) => {
                 message::complain(&loss);
                 Ok(Exit::NoAnswer)
@@ -158,7 +159,7 @@ async fn give_back(guard: Guard, name: &[u8], timeout: Duration) -> Option<Strin
     let loss = guard.loss();
     let until = guard.valid_until();
     match tokio::time::timeout(timeout, guard.release()).await {
-        // What is found gone before it can have ended by itself was taken away.
+        // A lock that is gone before its lease can have ended was taken away.
         Ok(Ok(Release::NotHeld)) if loss.is_none() && Instant::now() < until => {
             return Some("the lock is lost: it was taken away".to_owned());
         }

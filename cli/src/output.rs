@@ -4,7 +4,7 @@ use crate::{escape::displayed, failure::Failure};
 use std::io::{self, IsTerminal as _};
 use tokio::io::{AsyncWriteExt as _, BufWriter, Stdout};
 
-/// Prints what came of a request. Who does not read it has the exit code, which says it as well.
+/// Prints the result of a request. A closed standard output is no failure, because the exit code reports the result as well.
 pub(crate) async fn tell(line: &[u8]) -> Result<(), Failure> {
     match Output::stdout().print(line).await {
         Err(Failure::OutputClosed) => Ok(()),

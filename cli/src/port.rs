@@ -43,7 +43,7 @@ pub(crate) struct Answer {
 }
 
 impl Port {
-    /// One that needs no token.
+    /// Creates a port that needs no token.
     pub(crate) fn open(url: Uri) -> Self {
         Self {
             url,
@@ -165,7 +165,7 @@ impl Port {
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await
             .map_err(failed)?;
-        // It ends with the answer; whoever reads that is told of its failures.
+        // The task ends with the response; reading the response returns its failures.
         tokio::spawn(connection);
         let (head, body) = sender
             .send_request(request)
@@ -184,7 +184,7 @@ impl Port {
 }
 
 impl Answer {
-    /// This answer, or what the server said in the place of it.
+    /// Returns this response if it is a success, otherwise a failure with the text of the server.
     pub(crate) async fn succeeded(self, timeout: Duration) -> Result<Self, Failure> {
         if self.status.is_success() {
             return Ok(self);

@@ -53,7 +53,7 @@ Members of an operation:
   fence          fencing token
   key_encoding, encoding   "base64": the key, the value is written so"#;
 
-/// One line of the input.
+/// A line of the input.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Operation {
@@ -204,7 +204,7 @@ impl Transact {
     }
 }
 
-/// One line for each operation: the version of its change, or nothing if there was nothing to delete.
+/// Prints a line for each operation: the version of its change, or an empty one if there was no key to delete.
 async fn print_versions(
     global: &Global,
     keys: &[Vec<u8>],

@@ -33,7 +33,7 @@ impl ValueSource {
     }
 }
 
-/// Whether a path stands for standard input or output.
+/// Whether a path means standard input or output.
 pub(crate) fn is_standard(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
@@ -57,7 +57,7 @@ pub(crate) async fn read(path: Option<&Path>, what: &str) -> Result<Bytes, Failu
 
 async fn read_bounded(source: impl AsyncRead + Unpin, what: &str) -> Result<Bytes, Failure> {
     let mut value = Vec::new();
-    // one byte more than allowed tells "too large" from "just fits"
+    // one byte more than allowed distinguishes "too large" from "just fits"
     let mut bounded = source.take(MAX_VALUE_BYTES as u64 + 1);
     bounded
         .read_to_end(&mut value)

@@ -103,7 +103,7 @@ impl Arguments {
         }
     }
 
-    /// Its permissions.
+    /// The permissions of the socket.
     pub(crate) fn socket_mode(&self) -> u32 {
         self.socket_mode
     }
@@ -113,7 +113,7 @@ impl Arguments {
         self.url.as_deref().filter(|url| !url.is_empty())
     }
 
-    /// What is logged.
+    /// The log level.
     pub(crate) fn log_level(&self) -> LevelFilter {
         self.log
     }

@@ -4,7 +4,8 @@ use std::marker::PhantomData;
 use tonic::codec::BufferSettings;
 use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
 
-/// What most messages fit into, in bytes. Without this, each call gets 16 KiB twice over, which cost more than what it does with them.
+/// Size in bytes that most messages fit into. Without this, each call allocates 16 KiB twice, which costs more than the work on
+/// it.
 const USUAL: usize = 512;
 
 /// After how many bytes an answer of several messages leaves in parts; ours are of one.

@@ -1,11 +1,11 @@
-//! A connection of daprd, with as few wake-ups on both sides as there can be.
+//! A connection of daprd, with few wake-ups on both sides.
 //!
-//! A Unix domain socket says that it takes more whenever the other side has read something. Who asks to be told is woken after
-//! each answer, for nothing. So it is asked only after the socket took nothing more.
+//! A Unix domain socket reports that it is writable whenever the other side has read something. A task that waits for it is woken
+//! after each answer, without need. So the connection waits only after a write that the socket did not accept.
 //!
-//! daprd sends a PING after an answer, and the next one when that is acknowledged, to learn how fast the connection is. Between short
-//! answers there is nothing to learn, and to send, read, acknowledge and read again costs a good part of a call. So acknowledgements
-//! between them are held back for a moment.
+//! daprd sends a PING after an answer, and the next PING after its acknowledgement, to measure the connection. Between short
+//! answers there is nothing to measure, and sending, reading and acknowledging PINGs costs a good part of a call. So
+//! acknowledgements between short answers are held back for a moment.
 use crate::frames::{Frames, is_acknowledgement};
 use std::io::{self, IoSlice, Write as _};
 use std::net::Shutdown;
@@ -31,23 +31,23 @@ const MOST_HELD: usize = 128;
 #[derive(Debug)]
 pub(crate) struct Connection {
     socket: UnixStream,
-    /// The same socket, of which is told only when there is something to read. What tokio has for an end of a pipe is good for
-    /// whatever can be read and waited for.
+    /// The same socket, which wakes the task only when it is readable. The receiving end of a pipe in tokio works for any
+    /// descriptor that can be read and polled.
     input: pipe::Receiver,
-    /// The same socket, while it takes nothing, of which is told only when it takes more.
+    /// The same socket while it is full, which wakes the task only when it is writable.
     full: Option<pipe::Sender>,
-    /// Of what was written.
+    /// The frames of the written bytes.
     frames: Frames,
     /// Acknowledgements to be written between two frames.
     held: Vec<u8>,
     /// When they are to be written.
     due: Pin<Box<Sleep>>,
-    /// A part of them was written: nothing else is, before the rest is.
+    /// Whether a part of the held acknowledgements was written: the rest has to be written before anything else.
     is_begun: bool,
 }
 
 impl Connection {
-    /// Of a socket that does not block.
+    /// Creates a connection of a socket that does not block.
     pub(crate) fn new(socket: UnixStream) -> io::Result<Self> {
         Ok(Self {
             input: pipe::Receiver::from_owned_fd_unchecked(socket.try_clone()?.into())?,
@@ -71,7 +71,7 @@ impl Connection {
     fn hold(&mut self, context: &mut Context<'_>, bytes: &[u8]) {
         if self.held.is_empty() {
             self.due.as_mut().reset(Instant::now() + HELD);
-            // So that this task is woken; whether it is time is asked when it is.
+            // Registers the wake-up of this task; the due time is checked when it wakes.
             let _ = self.due.as_mut().poll(context);
         }
         self.held.extend_from_slice(bytes);
@@ -226,7 +226,7 @@ mod tests {
         connection.flush().await.unwrap();
     }
 
-    /// Expects exactly these bytes, and no more for now.
+    /// Expects exactly these bytes, and no further bytes for now.
     async fn expect(far: &mut tokio::net::UnixStream, expected: &[u8]) {
         let mut bytes = vec![0; expected.len()];
         far.read_exact(&mut bytes).await.unwrap();
@@ -243,7 +243,7 @@ mod tests {
         write(&mut connection, PING).await;
         write(&mut connection, &frame(1)).await;
         expect(&mut far, &[frame(SHORT), frame(1)].concat()).await;
-        // Whoever serves the connection waits for the next call.
+        // The server of the connection waits for the next call.
         tokio::select! {
             read = connection.read_u8() => panic!("{read:?}"),
             () = expect(&mut far, PING) => {}
@@ -267,7 +267,7 @@ mod tests {
         write(&mut connection, PING).await;
         expect(&mut far, &[&frame(SHORT + 1), PING].concat()).await;
         assert_eq!(begun.elapsed(), Duration::ZERO);
-        // What was long is so no more.
+        // The last frame is short again.
         write(&mut connection, PING).await;
         assert!(far.try_read(&mut [0]).is_err(), "it does not wait");
     }
@@ -281,7 +281,7 @@ mod tests {
         write(&mut connection, PING).await;
         write(&mut connection, header).await;
         tokio::time::advance(HELD * 2).await;
-        // What is held is due, and this is no place for it.
+        // The held acknowledgement is due, but a frame is only half written.
         write(&mut connection, rest).await;
         expect(&mut far, &[&long, PING].concat()).await;
     }
@@ -335,7 +335,7 @@ mod tests {
         }
         assert!(rest.is_empty());
         assert_eq!(lengths, (0..FRAMES).map(|it| it * 100).collect::<Vec<_>>());
-        // Of those between the first, short ones, some may still wait at the end.
+        // Of the acknowledgements between the first, short frames, some may still wait at the end.
         assert!(
             acknowledgements >= FRAMES - SHORT / 100 - 1,
             "{acknowledgements}"

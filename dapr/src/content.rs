@@ -1,8 +1,8 @@
-//! Content types, for components that are to keep them.
+//! Content types, for components that keep them.
 //!
-//! The state store has no place for them. A component with `keepContentType` puts a value that has one into an envelope: a mark, the
-//! length of the content type in one byte, the content type, the value. A value without one stays as it is, unless it begins with
-//! the mark itself.
+//! The state store has no field for them. A component with `keepContentType` puts a value that has a content type into an
+//! envelope: a mark, the length of the content type in one byte, the content type, the value. A value without a content type
+//! stays as it is, unless it begins with the mark itself.
 use bytes::Bytes;
 use std::collections::HashMap;
 use tonic::Status;
@@ -12,7 +12,7 @@ const MARK: &[u8] = b"\0statestore-dapr\x01";
 /// Where the older clients of daprd say it.
 const METADATA: &str = "contentType";
 
-/// What is stored for a value.
+/// Returns the stored form of a value.
 pub(crate) fn wrapped(
     value: Bytes,
     content_type: &str,

@@ -1,7 +1,7 @@
 //! Connections of daprd, and the calls on them: HTTP/2 of hyper, and gRPC of tonic.
 //!
-//! A call passes nothing on its way that it does not need. The server that tonic has puts a router, boxes and a clock around each one; and
-//! an answer has no date, which nobody reads and daprd would keep.
+//! A call passes only the layers that it needs. The server of tonic wraps each call in a router, boxes and a timer. An answer has
+//! no `date` header, which daprd would store without using it.
 use crate::connection::Connection;
 use crate::peer::Peer;
 use crate::proto::DESCRIPTORS;
@@ -44,13 +44,14 @@ const CALL_WINDOW: u32 = 1 << 20;
 /// The method behind Dapr's query API.
 const QUERY: &str = "/dapr.proto.components.v1.QueriableStateStore/Query";
 
-/// After how much time accepting is tried again, as when there are no more files to be had.
+/// Pause before accepting is tried again, for example when the process has too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long calls that run at the end may take.
 const LAST_CALLS: Duration = Duration::from_secs(10);
 
-/// How long their answers may take to leave, and connections to end. Only who does not read what it gets needs that long.
+/// Time limit for sending the last answers and ending the connections. Only a peer that does not read its answers needs that
+/// long.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
 /// The services of the socket.
@@ -58,7 +59,7 @@ const LAST_ANSWERS: Duration = Duration::from_secs(2);
 pub(crate) struct Services<C: StateStore + TransactionalStateStore> {
     state: StateStoreServer<C>,
     transactions: TransactionalStateStoreServer<C>,
-    /// Those that are called now and then.
+    /// The services that are rarely called.
     others: Routes,
     /// Each call has a receiver.
     calls: Arc<watch::Sender<()>>,
@@ -126,7 +127,7 @@ where
     }
 }
 
-/// A call, which runs until its answer has been taken or nobody wants it any more.
+/// A call, which runs until its answer has been taken or the peer has cancelled it.
 pub(crate) struct Running {
     call: BoxFuture<Response<Body>, Infallible>,
     method: Option<PathAndQuery>,
@@ -164,7 +165,7 @@ fn explain_unimplemented(headers: &mut HeaderMap, method: Option<&PathAndQuery>)
     }
 }
 
-/// What a call is answered with.
+/// The answer to a call.
 pub(crate) struct Answer {
     body: Body,
     _runs: Option<watch::Receiver<()>>,
@@ -200,8 +201,8 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Tasks {
     }
 }
 
-/// Serves connections until `told` ends. Those that are there then begin no more calls, and end when they have none, which is
-/// waited for, as long as calls and answers may take.
+/// Serves connections until `told` completes. Open connections then accept no further calls and end after their last one. Waits
+/// for that, within the time limits for calls and answers.
 pub(crate) async fn serve<C>(
     listener: UnixListener,
     services: Services<C>,

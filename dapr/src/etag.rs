@@ -13,7 +13,7 @@ use tonic::Status;
 pub(crate) enum Precondition {
     /// Whatever is there.
     None,
-    /// If nothing is there.
+    /// If the key is absent.
     Absent,
     /// If this version is there.
     Version(Version),
@@ -38,7 +38,8 @@ pub(crate) fn of_set(
     }
 }
 
-/// When a deletion applies. The first write of a key cannot be a deletion: without an `ETag` there is nothing to compare.
+/// Returns the condition of a deletion. The first write of a key cannot be a deletion: without an `ETag` there is no version to
+/// compare.
 pub(crate) fn of_delete(
     etag: Option<&Etag>,
     options: Option<StateOptions>,
@@ -47,7 +48,7 @@ pub(crate) fn of_delete(
     Ok(given.map_or(Precondition::None, Precondition::Version))
 }
 
-/// What is asked for; refuses a consistency that Dapr does not have. Only reads have a choice: every write is a strong one.
+/// Returns the requested consistency; rejects a value that Dapr does not define. Only reads have a choice: every write is strong.
 pub(crate) fn consistency(consistency: i32) -> Result<StateConsistency, Status> {
     StateConsistency::try_from(consistency).map_err(|_| {
         Status::invalid_argument(format!("there is no consistency number {consistency}"))

@@ -42,7 +42,7 @@ pub(crate) fn expires_in(metadata: &HashMap<String, String>) -> Result<Option<Du
     }
 }
 
-/// The metadata of an answer whose value ends after this time.
+/// Returns the metadata of an answer whose value expires after this time.
 pub(crate) fn told(expires_in: Expiry) -> HashMap<String, String> {
     let at = match expires_in {
         Expiry::After(time) => SystemTime::now().checked_add(time),
@@ -54,7 +54,7 @@ pub(crate) fn told(expires_in: Expiry) -> HashMap<String, String> {
         .collect()
 }
 
-/// None for a time that four digits of a year cannot say.
+/// Returns the time as RFC 3339 text, or `None` if its year does not fit into four digits.
 fn written(at: SystemTime) -> Option<String> {
     let mut text = String::new();
     write!(text, "{}", humantime::format_rfc3339_millis(at)).ok()?;

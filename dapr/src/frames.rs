@@ -6,7 +6,7 @@ const HEADER: usize = 9;
 /// How a frame begins that acknowledges a PING: eight bytes follow, of the type 6, with the flag ACK, on no stream.
 const ACKNOWLEDGEMENT: [u8; HEADER] = [0, 0, 8, 6, 1, 0, 0, 0, 0];
 
-/// Whether this is the acknowledgement of one PING and nothing else.
+/// Whether the bytes are the acknowledgement of a single PING.
 pub(crate) fn is_acknowledgement(bytes: &[u8]) -> bool {
     bytes.len() == HEADER + 8 && bytes.starts_with(&ACKNOWLEDGEMENT)
 }
@@ -57,7 +57,7 @@ impl Frames {
         self.longest
     }
 
-    /// What began so far is not lately any more.
+    /// Forgets the lengths of the frames that have begun so far.
     pub(crate) fn forget(&mut self) {
         self.longest = 0;
     }
@@ -70,7 +70,7 @@ mod tests {
     fn frame(len: usize) -> Vec<u8> {
         let [_, high, middle, low] = u32::try_from(len).unwrap().to_be_bytes();
         let header = [high, middle, low, 0, 0, 0, 0, 0, 1];
-        // What looks like a header inside a frame is none.
+        // The content of a frame looks like a header, but is none.
         let rest = ACKNOWLEDGEMENT.iter().copied().cycle().take(len);
         header.into_iter().chain(rest).collect()
     }

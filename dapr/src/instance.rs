@@ -1,4 +1,4 @@
-//! One component: its connection to a store, and the calls on single keys.
+//! A component: its connection to a store, and the calls on single keys.
 use crate::content;
 use crate::etag::{self, Precondition};
 use crate::expiry;
@@ -65,13 +65,13 @@ impl Deref for Call {
     }
 }
 
-/// What a SET of daprd is to the store.
+/// The SET request to the store for a SET of daprd.
 #[derive(Debug)]
 pub(crate) struct Set {
     pub(crate) key: String,
     pub(crate) value: Bytes,
     pub(crate) options: SetOptions,
-    /// What it means if its condition is not met.
+    /// Error text if the condition is not met.
     pub(crate) if_not: &'static str,
 }
 
@@ -92,7 +92,7 @@ impl Instance {
         self.client.close().await;
     }
 
-    /// Takes leave of the store when its calls have ended, of which none can begin any more.
+    /// Waits until the running calls have ended, then disconnects from the store. New calls can no longer begin.
     pub(crate) async fn close_when_idle(&self) {
         let _ = tokio::time::timeout(IDLE, self.calls.closed()).await;
         self.close().await;
@@ -123,7 +123,7 @@ impl Instance {
         self.ping()
     }
 
-    /// What the store can do. It is asked once for each connection.
+    /// Returns the capabilities of the store, requested once for each connection.
     pub(crate) async fn capabilities(&self) -> Result<Capabilities, Status> {
         let capabilities = self.client.capabilities().await;
         capabilities.map_err(|error| failed(&error))
@@ -203,14 +203,14 @@ impl Instance {
         }
     }
 
-    /// Whether a write was refused for a fence that other writes of components leave behind: on a store that cannot compare
-    /// versions. Elsewhere the fence is that of somebody who wants to keep others out.
+    /// Whether a write was rejected because of a fence that other writes of components leave behind, on a store that cannot
+    /// compare versions. On other stores the fence belongs to another client that uses it on purpose.
     async fn may_pass_fence(&self, error: &Error) -> Result<bool, Status> {
         let is_fenced = error.kind() == ErrorKind::FencingTokenRequired;
         Ok(is_fenced && !self.capabilities().await?.conditions)
     }
 
-    /// Does all of a transaction or nothing, on a store without transactions through intents.
+    /// Executes a transaction atomically, on a store that needs no intents for transactions.
     pub(crate) async fn transact_in_store(
         &self,
         transaction: &Transaction,
@@ -222,7 +222,7 @@ impl Instance {
         outcome.map_err(|error| failed(&error))
     }
 
-    /// What a SET is to the store.
+    /// Translates a SET into a request to the store.
     pub(crate) fn to_store(&self, request: SetRequest) -> Result<Set, Status> {
         check_key(&request.key)?;
         let (condition, if_not) = match etag::of_set(request.etag.as_ref(), request.options)? {
@@ -249,7 +249,7 @@ impl Instance {
     }
 }
 
-/// What a deletion is to the store.
+/// Translates a deletion into options of the store.
 pub(crate) fn deletion(request: &DeleteRequest) -> Result<DelOptions, Status> {
     check_key(&request.key)?;
     let version = match etag::of_delete(request.etag.as_ref(), request.options)? {

@@ -55,10 +55,10 @@ struct Known {
 }
 
 impl Instances {
-    /// Creates an empty set. The URL is the store of components whose metadata names none.
+    /// Creates an empty set. The URL is the store of components whose metadata has no URL.
     ///
     /// # Errors
-    /// A sentence that says what is wrong with the URL.
+    /// The reason why the URL is invalid.
     pub(crate) fn new(default_url: Option<&str>) -> Result<Self, String> {
         Spec::read(&HashMap::new(), default_url)?;
         Ok(Self {
@@ -104,7 +104,7 @@ impl Instances {
             (known.insert(id, component), is_first)
         };
         if let Some(former) = former {
-            // Its calls are to end.
+            // The former instance closes after its last call.
             tokio::spawn(async move { former.instance.close_when_idle().await });
         }
         if is_first {
@@ -207,7 +207,7 @@ struct Entrance<'a> {
 impl Drop for Entrance<'_> {
     fn drop(&mut self) {
         let mut connecting = self.instances.connecting();
-        // This one, and the one in the map.
+        // This reference, and the one in the map.
         if Arc::strong_count(&self.lock) == 2 {
             connecting.remove(&self.id);
         }

@@ -1,5 +1,5 @@
-//! `statestore-dapr`: a state component for Dapr over the state store. The program is all there is to use; its [`command`] line is
-//! public for what is made of it, such as the manual, and [`proto`] with its [`codec`] for its tests.
+//! `statestore-dapr`: a state component for Dapr over the state store. The crate is a program. Its [`command`] line is public for
+//! generated files such as the manual, and [`proto`] with its [`codec`] for its tests.
 #![forbid(unsafe_code)]
 
 mod arguments;

@@ -40,7 +40,7 @@ where
     }
 }
 
-/// Whether nobody wants colours (<https://no-color.org>).
+/// Whether the user has turned colours off (<https://no-color.org>).
 fn is_plain_wanted() -> bool {
     std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }

@@ -18,7 +18,7 @@ pub(crate) enum Peer {
         /// Start time.
         started: u64,
     },
-    /// Any process of a user that cannot be told from others, as in another PID namespace.
+    /// Any process of a user, if processes cannot be distinguished, as in another PID namespace.
     Unidentified {
         /// User id.
         user: u32,

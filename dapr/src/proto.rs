@@ -9,5 +9,5 @@
 
 tonic::include_proto!("dapr.proto.components.v1");
 
-/// What the services are made of, for those who ask by reflection.
+/// Descriptors of the services, for clients that use reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/components.bin"));

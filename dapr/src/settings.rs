@@ -1,4 +1,4 @@
-//! What a component's metadata says: where its store is, who asks, and how.
+//! The metadata of a component: the address of its store, the credentials, and the options.
 //!
 //! No error shows a value, because any of them may be a secret.
 use statestore::Settings;
@@ -142,7 +142,7 @@ const SETTINGS: [(&str, Apply); 29] = [
 /// Other words for settings: those of the vendor's older component, and those of URLs.
 const ALIASES: [(&str, &str); 2] = [("satTokenPath", "satAuthFile"), ("satFile", "satAuthFile")];
 
-/// What a component is to be.
+/// The configuration of a component.
 #[derive(Debug, Clone)]
 pub(crate) struct Spec {
     /// How to reach its store.
@@ -290,7 +290,7 @@ fn unknown(name: &str) -> String {
     }
 }
 
-/// What daprd takes for true and false in its own settings.
+/// Parses the forms of true and false that daprd accepts in its own settings.
 fn boolean(text: &str) -> Result<bool, &'static str> {
     match text.trim().to_ascii_lowercase().as_str() {
         "true" | "t" | "yes" | "y" | "on" | "1" => Ok(true),

@@ -59,7 +59,7 @@ pub(crate) fn listen(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile
     let lock = folder.lock();
     let address = SockAddr::unix(path).map_err(failed)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(failed)?;
-    // The file begins with no more permissions than these.
+    // The file starts with at most these permissions.
     fchmod(&socket, Mode::from_raw_mode(mode)).map_err(|error| failed(error.into()))?;
     if let Err(error) = socket.bind(&address) {
         if error.kind() != io::ErrorKind::AddrInUse {
@@ -100,7 +100,7 @@ fn open_with_mode(folder: &Folder, name: &OsStr, mode: u32) -> io::Result<OwnedF
     Ok(file)
 }
 
-/// Removes the socket of a process that has ended, and nothing else.
+/// Removes a socket file whose process has ended; other files stay.
 fn remove_stale(path: &Path, folder: &Folder, name: &OsStr) -> Result<(), String> {
     let shown = path.display();
     let status = folder

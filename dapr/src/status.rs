@@ -16,7 +16,7 @@ pub(crate) fn invalid_etag(description: &str) -> Status {
     etag_error(Code::InvalidArgument, description)
 }
 
-/// daprd expects exactly this one detail, and tells the two kinds apart by the code.
+/// Creates an `ETag` error. daprd expects exactly this one detail, and distinguishes the two kinds by the code.
 fn etag_error(code: Code, description: &str) -> Status {
     let details = ErrorDetails::with_bad_request_violation(ETAG, description);
     Status::with_error_details(code, description, details)

@@ -13,9 +13,10 @@ const TRANSACTIONAL: &str = "TRANSACTIONAL";
 const EXPIRY: &str = "TTL";
 
 impl Instance {
-    /// What daprd may use.
+    /// Returns the features that daprd may use.
     pub(crate) async fn features(&self) -> Result<Vec<String>, Status> {
-        // What some stores cannot do is made of what all can. That there is one is to be known nevertheless.
+        // Features that a store lacks are built from those that every store has. The request only checks that the store is
+        // reachable.
         self.capabilities().await?;
         Ok([ETAG, TRANSACTIONAL, EXPIRY].map(str::to_owned).into())
     }
@@ -26,7 +27,7 @@ impl Instance {
         Ok(transactions.unwrap_or(MOST_OPERATIONS as u64))
     }
 
-    /// Does everything or nothing.
+    /// Executes all operations of a transaction or none.
     pub(crate) async fn transact(&self, request: TransactionalStateRequest) -> Result<(), Status> {
         let most = self.most_operations().await?;
         let operations = request.operations;

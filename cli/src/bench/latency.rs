@@ -8,7 +8,7 @@ use std::time::Duration;
 pub(crate) struct Latencies(Histogram<u64>);
 
 impl Latencies {
-    /// An empty one that tells latencies up to `longest` apart; longer ones count as `longest`.
+    /// Creates an empty histogram that distinguishes latencies up to `longest`; longer ones count as `longest`.
     pub(crate) fn up_to(longest: Duration) -> Self {
         let longest = nanoseconds(longest).max(2);
         Self(
@@ -32,7 +32,7 @@ impl Latencies {
         self.0.len()
     }
 
-    /// What a report shows of it; `None` if nothing was counted.
+    /// Returns the figures for a report, or `None` if no latency was counted.
     pub(crate) fn summary(&self) -> Option<Summary> {
         (!self.0.is_empty()).then(|| Summary {
             count: self.0.len(),

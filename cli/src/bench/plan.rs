@@ -1,4 +1,4 @@
-//! What the load is: the same for every worker.
+//! The load, which is the same for every worker.
 use super::{
     keys::Keys,
     mix::{Mix, Verb},
@@ -27,10 +27,10 @@ pub(crate) struct Plan {
     pub(crate) progress: Progress,
 }
 
-/// One part of the run.
+/// A phase of the run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Phase {
-    /// One verb on each key once.
+    /// A single verb, on each key once.
     Each(Verb),
     /// Random verbs on random keys.
     Random(Mix, Limit),

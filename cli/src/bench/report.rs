@@ -1,4 +1,4 @@
-//! What the benchmark prints.
+//! The output of the benchmark.
 use super::{latency::Summary, mix::Verb, tally::Tally};
 use serde::Serialize;
 use std::{collections::BTreeMap, fmt};
@@ -10,14 +10,14 @@ pub(crate) struct Report {
     /// Each key set once, if that was needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fill: Option<PhaseReport>,
-    /// What was to be measured.
+    /// The measured phase.
     pub(crate) load: PhaseReport,
     /// Each key deleted, unless they were to be kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) clean_up: Option<PhaseReport>,
 }
 
-/// What was asked for.
+/// The options of the run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Settings {
     pub(crate) connections: u32,
@@ -29,7 +29,7 @@ pub(crate) struct Settings {
     pub(crate) seed: u64,
 }
 
-/// One phase.
+/// The results of a phase.
 #[derive(Debug, Serialize)]
 pub(crate) struct PhaseReport {
     /// Operations that succeeded.

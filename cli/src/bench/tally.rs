@@ -1,4 +1,4 @@
-//! What a load counts.
+//! The counters of a load.
 use super::{latency::Latencies, mix::Verb};
 use crate::exit::Exit;
 use std::{collections::BTreeMap, time::Duration};
@@ -21,7 +21,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Nothing yet; latencies are told apart up to `longest`.
+    /// Creates empty counters that distinguish latencies up to `longest`.
     pub(crate) fn up_to(longest: Duration) -> Self {
         Self {
             latencies: std::array::from_fn(|_| Latencies::up_to(longest)),

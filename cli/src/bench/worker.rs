@@ -79,7 +79,7 @@ impl Workers {
         self.collect(plan).await
     }
 
-    /// One answer of each worker, added up.
+    /// Adds up one result of each worker.
     async fn collect(&mut self, plan: &Plan) -> Result<Tally, Failure> {
         let mut sum = Tally::up_to(plan.timeout);
         for worker in &mut self.0 {
@@ -90,7 +90,7 @@ impl Workers {
     }
 }
 
-/// One thread.
+/// A load thread.
 struct Worker {
     global: Global,
     plan: Plan,
@@ -98,7 +98,7 @@ struct Worker {
     count: u32,
     /// The numbers of its connections.
     connections: Vec<u32>,
-    /// One answer when connected, then one after each phase.
+    /// Results: one when the worker is connected, then one after each phase.
     tallies: mpsc::UnboundedSender<Result<Tally, Failure>>,
 }
 
@@ -125,7 +125,7 @@ impl Worker {
     }
 
     fn answer(&self, answer: Result<Tally, Failure>) {
-        // nobody listens any more if another worker has failed
+        // the receiver is gone if another worker has failed
         let _ = self.tallies.send(answer);
     }
 
@@ -162,14 +162,14 @@ impl Worker {
     }
 }
 
-/// What the lanes of a worker have in common.
+/// State that the lanes of a worker share.
 struct Shared {
     source: Source,
     tally: Tally,
     progress: Progress,
 }
 
-/// One operation after the other. The end of one is the beginning of the next: one look at the clock for each.
+/// Runs one operation after the other. The end of an operation is the start of the next, so the clock is read once for each.
 async fn lane(connection: Rc<Connection>, mut plan: Plan, shared: Rc<RefCell<Shared>>) {
     let client = &connection.client;
     let mut started = Instant::now();

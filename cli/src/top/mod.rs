@@ -55,7 +55,7 @@ impl Top {
                         }
                         before = now;
                     }
-                    // It may come back.
+                    // The server may come back.
                     Err(Failure::Message { text, .. }) => lines = vec![text],
                     Err(closed @ Failure::OutputClosed) => return Err(closed),
                 }

@@ -40,7 +40,7 @@ impl Screen {
 
     /// Shows these lines, cut off where the screen ends.
     pub(super) fn show(lines: &[String]) -> Result<(), Failure> {
-        // A terminal that has not been told its size says zero.
+        // A terminal that does not know its size reports zero.
         let size = tcgetwinsize(io::stdout()).ok();
         let size = size.filter(|size| size.ws_col > 0 && size.ws_row > 0);
         let (columns, rows) = size.map_or((80, 24), |size| (size.ws_col, size.ws_row));
@@ -53,7 +53,7 @@ impl Screen {
         write(text.as_bytes())
     }
 
-    /// Ready when somebody has pressed `q`.
+    /// Waits until the user presses `q`.
     pub(super) async fn quit(&mut self) {
         while self.has_keys {
             match self.keys.read_u8().await {
@@ -68,7 +68,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Nothing more can be done for a terminal that is gone.
+        // A terminal that is gone cannot be restored.
         let _ = write(LEAVE);
         if let Some(before) = &self.before {
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, before);
