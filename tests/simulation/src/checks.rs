@@ -1,4 +1,4 @@
-//! What must hold at the end of a run, and some of what must hold all the time.
+//! Invariants at the end of a run, and some that hold all the time.
 use crate::course::Course;
 use crate::history::{Action, Answer, Operation, operation_of, operation_of_token};
 use crate::linearizability::{Interval, Verdict, check};
@@ -52,8 +52,8 @@ impl World {
         }
     }
 
-    /// What a client sends must not be executed long after its caller has given up.
-    /// They were made at `made_ms` or later, whenever the connection took them.
+    /// Checks that a request of a client is not executed long after its caller has given up.
+    /// The packets were made at `made_ms` or later, whenever the connection took them.
     pub(crate) fn check_requests(&mut self, link: usize, packets: &[Packet], made_ms: u64) {
         for packet in packets {
             let Packet::Publish(publish) = packet else {
@@ -68,7 +68,8 @@ impl World {
             };
             let expires_ms =
                 made_ms + u64::from(publish.message_expiry().unwrap_or(u32::MAX)) * 1000;
-            // Only what was sent before may have to be sent again although its time is up, for the sake of others.
+            // A request may be sent again after its deadline only if it was sent before, and if other writes of the session need
+            // it.
             if publish.dup() && !self.may_be_late(link, operation) {
                 let text = format!("a request is sent again for nobody's sake: {operation:?}");
                 return self.violated(text);
@@ -89,8 +90,8 @@ impl World {
         }
     }
 
-    /// Whether a request may be sent again on this connection: its time was not up when the connection was begun, or another
-    /// write of its client was under way since.
+    /// Whether a request may be sent again on this connection. Either its deadline had not passed when the connection began, or
+    /// another write of its client was pending since.
     fn may_be_late(&self, link: usize, request: &Operation) -> bool {
         let dialed_ms = self.links[link].dialed_ms;
         let is_write =
@@ -107,7 +108,7 @@ impl World {
         request.deadline_ms() + 1 >= dialed_ms || self.operations.iter().any(needs_session)
     }
 
-    /// All is well again: looks at what the clients hold, and at what they were told.
+    /// Checks, after the faults have ended, the state of the clients and the results that they were given.
     pub(crate) fn examine(&mut self) {
         for client in 0..self.computers.len() {
             let Some(made) = self.computers[client].client.clone() else {
@@ -141,7 +142,7 @@ impl World {
         self.expect(result);
     }
 
-    /// Everything is over: looks at the whole history.
+    /// Checks the whole history at the end of the run.
     pub(crate) fn end(&mut self) {
         self.is_over = true;
         if self.running > 0 {
@@ -158,7 +159,7 @@ impl World {
         }
     }
 
-    /// What was not done did not happen, and nothing happened twice.
+    /// Checks that an operation that was not done had no effect, and that no operation had its effect twice.
     fn check_operation(&self, number: usize) -> Result<(), String> {
         let operation = &self.operations[number];
         match &operation.action {
@@ -211,7 +212,8 @@ impl World {
         }
     }
 
-    /// What a broker holds for the server is gone with the server's connection, the last of which ended when all faults did.
+    /// Whether the request may be lost. The messages that a broker holds for the server are lost with the server's connection.
+    /// The last such connection ended when all faults did.
     fn may_be_lost(&self, operation: &Operation) -> bool {
         self.broker.is_some() && operation.called_ms <= self.scenario.heals_at_ms
     }
@@ -305,7 +307,7 @@ impl World {
             if from < called || !is_unknown && from > ended {
                 return Err(format!("was executed at another time: {operation:?}"));
             }
-            // What came through a broker may wait at the server.
+            // A request that came through a broker may wait at the server.
             let to = if self.broker.is_some() { u64::MAX } else { to };
             let to = if is_unknown { to } else { to.min(ended) };
             intervals.push(Interval {
@@ -370,8 +372,9 @@ impl World {
         }
     }
 
-    /// Of each SET whose value the store held it is known that it happened, and between which two looks at the store. A deletion can
-    /// only have removed something where the store saw a key deleted, and one of unknown outcome does nothing else.
+    /// Narrows the intervals by the log of the store. A SET whose value the store held took effect between two observations of
+    /// the store. A deletion can only have removed an entry where the store saw the key deleted; a deletion of unknown outcome
+    /// has no other effect.
     fn narrow(&self, key: &[u8], intervals: &mut Vec<Interval<Step>>) {
         let changes = || self.truth.of(key);
         intervals.retain_mut(|interval| match &interval.step {
@@ -405,7 +408,7 @@ impl World {
         intervals.sort_by_key(|interval| interval.from);
     }
 
-    /// A SET of unknown outcome whose value the store never held, or lost before anybody could be told, had no effect.
+    /// Whether a SET of unknown outcome had no effect: the store never held its value, or lost it before any client could see it.
     fn never_happened(&self, action: &Action) -> bool {
         let Action::Set { key, value, .. } = action else {
             return false;

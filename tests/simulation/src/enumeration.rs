@@ -1,10 +1,10 @@
-//! Every end of a process that writes to its disk, and every failure of a call, of one piece of work that has all in it: commits
-//! of one sector and of several, deletions, logs that are sealed, merges, orderly ends and starts.
+//! Every end of a process that writes to its disk, and every failure of a call, within one workload. The workload has commits of
+//! one sector and of several, deletions, sealed logs, merges, orderly ends and starts.
 //!
-//! The seeds draw when a process ends and what is left; here nothing is drawn. Whatever was done to the disk is noted, call by
-//! call. After each of them it is looked at what the next process would find: after the end of the process, and after a
-//! failure of the power with all that it [may leave](Files::survivals), as far as that can be told apart. What was
-//! acknowledged has to be there, and of a commit under way all or nothing.
+//! The seeds draw the end of a process and the surviving changes at random; here both are enumerated. Every change of the disk is
+//! recorded, call by call. After each call, the state that the next process would find is checked. It is checked after the end of
+//! the process, and after a power failure with each distinct state that it [may leave](Files::survivals). Acknowledged commits
+//! have to be there, and a pending commit as a whole or not at all.
 use crate::disk::{Change, Drive, End, Failure, Files, NameChange};
 use bytes::Bytes;
 use statestored::storage::{
@@ -19,7 +19,7 @@ const COMMITS: [usize; 3] = [11, 6, 3];
 /// How long values are, in turn; some take several sectors.
 const LENGTHS: [usize; 5] = [10, 700, 40, 300, 5];
 
-/// What was enumerated.
+/// The number of enumerated states.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Enumerated {
     /// Calls after which the work was looked at.
@@ -32,7 +32,7 @@ pub struct Enumerated {
     pub files: (usize, usize),
 }
 
-/// What a process finds.
+/// The state that a process finds.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Found {
     records: BTreeMap<Bytes, Record>,
@@ -68,7 +68,7 @@ impl Restore for Found {
     }
 }
 
-/// What is committed with this number.
+/// Returns the batch of the commit with this number.
 fn batch(number: usize) -> Batch {
     let key: Bytes = format!("k{}", number % 4).into();
     let version = (number as u64 + 1, 0);
@@ -135,7 +135,7 @@ impl Work {
         let mut storage = drive.open(LOG_BYTES)?;
         let result = self.commits(drive, &mut storage, commits, pace);
         if result.is_err() || !closes {
-            // It does nothing more.
+            // The process ends without closing the storage.
             drive.end(End::Process, u64::MAX);
             return result;
         }
@@ -179,7 +179,7 @@ impl Work {
         Ok(())
     }
 
-    /// What may be found when so much has been done.
+    /// Returns the states that may be found after this number of calls.
     fn allowed<'s>(&self, states: &'s [Found], done: usize) -> &'s [Found] {
         let count = self.acknowledged.partition_point(|at| *at <= done);
         let is_under_way = self.begun.get(count).is_some_and(|at| *at <= done);
@@ -252,7 +252,7 @@ impl Judge {
                 _ if done < acknowledged => &states[..],
                 _ => &states[1..],
             };
-            // What is allowed lives no longer than this.
+            // The allowed states are those of this call only.
             self.seen.clear();
             self.look_at_all(&files, allowed)
                 .map_err(|why| format!("{why}\nafter {done} calls of the next process"))?;
@@ -323,7 +323,7 @@ fn look_after(
     judge.look_at_all(files, allowed)
 }
 
-/// How many files are made whose names begin so.
+/// Counts the created files with this name prefix.
 fn made(record: &[Change], begin: &str) -> usize {
     let is_one = |change: &&Change| match change {
         Change::Name(NameChange::Make { path, .. }) => path

@@ -1,4 +1,4 @@
-//! What the clients did, and what they were told.
+//! The calls of the clients, and their results.
 use bytes::Bytes;
 use statestore::{Condition, ErrorKind, Hlc, Outcome};
 
@@ -9,7 +9,7 @@ pub(crate) fn version(hlc: &Hlc) -> Version {
     (hlc.wall_ms(), hlc.counter())
 }
 
-/// What a client asks for.
+/// A request of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
     Set {
@@ -49,7 +49,7 @@ impl Action {
     }
 }
 
-/// What a client was told.
+/// The result of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
     Set {
@@ -70,7 +70,7 @@ pub(crate) enum Answer {
     Cancelled,
 }
 
-/// One call.
+/// A call.
 #[derive(Debug, Clone)]
 pub(crate) struct Operation {
     pub(crate) client: usize,
@@ -85,7 +85,7 @@ pub(crate) struct Operation {
     pub(crate) span: (u64, u64),
     /// Where the server took its request from the connection, each time.
     pub(crate) taken: Vec<u64>,
-    /// Its client has written its request.
+    /// Whether the client has written the request.
     pub(crate) has_left: bool,
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn operation_of(value: &[u8]) -> Option<usize> {
     text.split(' ').next()?.strip_prefix('o')?.parse().ok()
 }
 
-/// The time to live that a value tells of.
+/// Returns the time to live that is written in a value.
 pub(crate) fn px_of(value: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(value).ok()?;
     let px = text.split(' ').nth(1)?.strip_prefix("px")?.parse().ok()?;

@@ -43,36 +43,36 @@ use world::World;
 /// How a run went.
 #[derive(Debug)]
 pub struct Report {
-    /// Its seed.
+    /// The seed of the run.
     pub seed: u64,
     /// Where the server was.
     pub place: Place,
-    /// What was violated, if anything was.
+    /// The violated invariant, if there is one.
     pub violation: Option<String>,
-    /// What happened, if that was to be kept.
+    /// The trace of the run, if it was requested.
     pub trace: Vec<String>,
     /// How much happened.
     pub counts: Counts,
-    /// Keys whose histories took long to decide.
+    /// Keys with a history that took long to decide.
     pub hard: Vec<Bytes>,
 }
 
-/// How much happened in a run, so that nobody takes an idle simulation for a good one.
+/// Counters of a run, which show that it was not idle.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
     /// Calls of clients.
     pub operations: usize,
-    /// Those whose outcome was not known.
+    /// Calls with an unknown outcome.
     pub unknown: usize,
     /// Connections.
     pub connections: usize,
     /// Changes of keys.
     pub changes: usize,
-    /// What observers were told.
+    /// Observations that were reported to observers.
     pub observations: usize,
     /// Histories of a key that took long to decide.
     pub hard: usize,
-    /// Those of them that were not decided after all.
+    /// Of these, histories that were not decided after all.
     pub undecided: usize,
     /// Ends of the server.
     pub crashes: usize,
@@ -134,7 +134,7 @@ impl fmt::Display for Report {
 pub enum Place {
     /// Clients connect to it.
     Front,
-    /// It is a client of a broker, as all others are.
+    /// Behind a broker: the server is a client of it, like all others.
     Behind,
 }
 

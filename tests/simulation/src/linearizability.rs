@@ -1,13 +1,13 @@
 //! Whether a history of overlapping operations can be explained by some order of them.
 //!
-//! The search of Wing and Gong with Lowe's memory of visited configurations: operations are taken one after the other,
-//! each one only if no other one that is not taken yet ended before it began, and only if the model allows its result.
+//! The search of Wing and Gong with Lowe's memory of visited configurations. Operations are taken one after the other. An
+//! operation can be taken if the model allows its result, and if every operation that ended before it began has been taken.
 use std::collections::HashSet;
 use std::hash::Hash;
 
-/// What the operations are on, one after the other.
+/// The object of the operations, as a sequential model.
 pub trait Model {
-    /// What they are in.
+    /// The state of the object.
     type State: Clone + Eq + Hash;
     /// An operation and its result.
     type Step;
@@ -41,18 +41,18 @@ pub struct Interval<S> {
     pub to: u64,
     /// Whether it certainly took effect.
     pub is_certain: bool,
-    /// What it was.
+    /// The operation and its result.
     pub step: S,
 }
 
-/// What was found.
+/// The result of the search.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// There is an order.
     Linearizable,
     /// There is no order. In the best attempt these were taken, in this order, and no further one could be.
     Violated(Vec<usize>),
-    /// It would take too long to know.
+    /// The search would take too long.
     Undecided,
 }
 
@@ -67,7 +67,7 @@ impl Taken {
     fn take(&mut self, index: usize) {
         self.0[index / 64] |= 1 << (index % 64);
     }
-    /// With one more; without those whose time is over then, which are as good as taken.
+    /// Adds an operation. Uncertain operations that ended before it began are marked as taken too.
     fn with<S>(&self, index: usize, intervals: &[Interval<S>]) -> Self {
         let mut taken = self.clone();
         taken.take(index);
@@ -128,7 +128,7 @@ pub fn check<M: Model>(model: &M, intervals: &[Interval<M::Step>], max_visits: u
     Verdict::Violated(best)
 }
 
-/// What can be taken next, and the state after it; `None` if everything is taken that certainly took effect.
+/// Returns the operations that can be taken next, each with the state after it; `None` if all certain operations are taken.
 fn options<M: Model>(
     model: &M,
     intervals: &[Interval<M::Step>],
@@ -149,8 +149,8 @@ fn options<M: Model>(
     let uncertain = left().filter(|index| !intervals[*index].is_certain);
     let first_missed = uncertain.map(|index| intervals[index].to).min();
     let first_missed = first_missed.unwrap_or(u64::MAX);
-    // Of two that are alike and perhaps never happened, the one that could only have happened earlier goes first: in every order
-    // in which it is the other way round they can change places.
+    // Two uncertain operations may be alike. The one that could only have happened earlier goes first: in every order with the
+    // other one first, the two can be swapped.
     let goes_behind = |index: usize| {
         let this = &intervals[index];
         left().any(|other| {
@@ -176,13 +176,13 @@ fn options<M: Model>(
             && interval.from <= first_missed
             && model.is_read(&interval.step)
         {
-            // Taking it now makes nothing else impossible.
+            // A read that is taken now does not rule out any other order.
             return Some(vec![(index, next)]);
         } else if interval.is_certain {
             options.push((index, next));
         }
     }
-    // What has to happen soonest is the best guess.
+    // The operation with the earliest end is the best guess.
     options.sort_by_key(|(index, _)| intervals[*index].to);
     Some(options)
 }
@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(check(&Register, &bounded, 1000), Verdict::Violated(vec![0]));
         bounded[1].step = Read(1);
         assert_eq!(check(&Register, &bounded, 1000), Verdict::Linearizable);
-        // ... and no more than once.
+        // ... and at most once.
         assert!(!holds(&[
             (5, UNKNOWN, Write(1)),
             (10, 11, Read(1)),

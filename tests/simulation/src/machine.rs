@@ -64,7 +64,7 @@ impl Future for Gated {
     }
 }
 
-/// What a client sees of its machine.
+/// A client's view of its machine.
 pub(crate) struct Machine {
     pub(crate) world: Shared,
     pub(crate) client: usize,

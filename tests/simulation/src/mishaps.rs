@@ -1,4 +1,4 @@
-//! How often each kind of fault happened, so that nobody takes a run without faults for one that stood them.
+//! Counters of each kind of fault, which show that a run had faults.
 use std::fmt;
 use std::ops::AddAssign;
 
@@ -14,7 +14,7 @@ macro_rules! mishaps {
             /// All kinds.
             pub const ALL: &[Self] = &[$(Self::$kind,)*];
 
-            /// What happened, in words.
+            /// Returns a description of the fault.
             pub fn text(self) -> &'static str {
                 match self {
                     $(Self::$kind => $text,)*

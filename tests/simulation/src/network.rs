@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::task::Waker;
 use tokio::io::ReadBuf;
 
-/// One of the two directions of a connection.
+/// A direction of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// From the client to the server.
@@ -17,7 +17,7 @@ pub(crate) enum Way {
     Down,
 }
 
-/// How a connection is over for the client.
+/// The end of a connection as the client sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// The server closed it.
@@ -25,10 +25,10 @@ pub(crate) enum Ending {
     Reset,
 }
 
-/// One direction.
+/// One direction of a connection.
 #[derive(Debug)]
 pub(crate) struct Pipe {
-    /// What is on its way, with the time of its arrival.
+    /// Bytes in flight, with their arrival times.
     pieces: VecDeque<(u64, Bytes)>,
     /// Bytes that were sent and not taken out at the other end.
     held: usize,
@@ -36,7 +36,7 @@ pub(crate) struct Pipe {
     last_arrival_ms: u64,
     /// Bytes until the connection is cut.
     until_cut: Option<usize>,
-    /// What is sent goes nowhere, and nobody says so.
+    /// Whether sent bytes are lost without an error.
     is_silent: bool,
 }
 
@@ -67,18 +67,18 @@ pub(crate) struct Near {
     wire: wire::End,
 }
 
-/// One connection.
+/// A connection.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) client: usize,
     pub(crate) dialed_ms: u64,
-    /// How long the client may take to notice that nothing comes any more.
+    /// Time that the client may take to notice a silent connection.
     silence_ms: u64,
     pub(crate) up: Pipe,
     pub(crate) down: Pipe,
     pub(crate) near: Near,
     pub(crate) far: ServerEnd,
-    /// What each end is told of the other's limits, if that is less than it says itself.
+    /// Limits that each end is told instead of the real ones of the other end, if they are lower.
     pub(crate) lowered: Lowered,
 }
 
@@ -320,8 +320,9 @@ impl World {
         }
     }
 
-    /// From now on the network is good: what is broken breaks for all to see. With a broker between client and server some of what is
-    /// not broken stays, so that nobody asks anew for what got lost behind the broker.
+    /// Makes the network reliable: broken connections are reset at both ends. With a broker between client and server, some
+    /// intact connections stay. Their clients get no reset that would make them repeat requests which were lost behind the
+    /// broker.
     pub(crate) fn reset_links(&mut self) {
         let now_ms = self.now_ms();
         for link in 0..self.links.len() {
@@ -337,7 +338,7 @@ impl World {
         }
     }
 
-    /// A connection from which nothing comes any more is given up.
+    /// Checks that the client closes a silent connection.
     pub(crate) fn check_noticed(&mut self, link: usize, since_ms: u64) {
         let Link { client, near, .. } = &self.links[link];
         if near.is_open && !self.was_paused(*client, since_ms) {
@@ -345,7 +346,7 @@ impl World {
         }
     }
 
-    /// On a connection on which nothing is going on, everything is acknowledged.
+    /// Checks that on an idle connection everything is acknowledged.
     pub(crate) fn check_acknowledged(&self, link: usize) -> Result<(), String> {
         let Link { near, far, .. } = &self.links[link];
         if !near.is_open || !far.is_connected() {
@@ -362,7 +363,7 @@ impl World {
         Ok(())
     }
 
-    /// The client's end learns that the connection is over.
+    /// Notifies the client's end that the connection has ended.
     pub(crate) fn end_at_client(&mut self, link: usize, how: Ending) {
         let near = &mut self.links[link].near;
         near.ended.get_or_insert(how);
@@ -421,7 +422,7 @@ impl World {
     pub(crate) fn client_writes(&mut self, link: usize, bytes: &[u8]) {
         let result = self.links[link].near.wire.sends(bytes);
         let now_ms = self.now_ms();
-        // What gathered meanwhile is written at the same time as what had waited.
+        // Bytes that were gathered meanwhile are written together with the waiting ones.
         let blocked = &mut self.links[link].near.blocked;
         if blocked.is_some_and(|(_, until_ms)| until_ms.is_some_and(|until_ms| until_ms < now_ms)) {
             *blocked = None;

@@ -1,13 +1,13 @@
-//! One key as the clients may expect it to behave, written down a second time and independently of the server.
+//! The behaviour of a key that clients may expect, written a second time and independently of the server.
 use crate::history::{Action, Answer, Version};
 use crate::linearizability::Model;
 use bytes::Bytes;
 use statestore::{Condition, ErrorKind, Hlc};
 
-/// One key.
+/// A key.
 #[derive(Debug, Default)]
 pub(crate) struct Register {
-    /// The store may lose everything, and begin anew with lower versions.
+    /// Whether the store may lose everything, and restart with lower versions.
     pub(crate) may_be_lost: bool,
 }
 
@@ -21,23 +21,23 @@ pub(crate) struct State {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Entry {
     pub(crate) value: Bytes,
-    /// `None` as long as nobody was told.
+    /// `None` until the version was reported to a client.
     pub(crate) version: Option<Version>,
     pub(crate) token: Option<Hlc>,
 }
 
-/// What can happen to a key.
+/// An event of a key.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
-    /// A call, and what it was told if it was told anything.
+    /// A call, and its result if there was one.
     Call(Action, Option<Answer>),
-    /// Its time is over.
+    /// The entry has expired.
     Expired { value: Bytes },
     /// The store has lost everything.
     Lost,
 }
 
-/// What a write does.
+/// The effect of a write.
 enum Effect {
     Put,
     Remove,
@@ -84,7 +84,7 @@ impl Model for Register {
         )
     }
 
-    /// What tells of a version is past once there has been a higher one, unless it is that of the entry.
+    /// Whether a result is outdated: there has been a version above the reported one, which is not that of the entry.
     fn is_past(&self, state: &State, step: &Step) -> bool {
         use Answer::{Deleted, Got, Set};
         let (is_change, told) = match step {

@@ -1,5 +1,5 @@
-//! What a run is like: how many clients, which faults, how often. Each seed has its own mix, so that a fault is also
-//! met without those that would hide its consequences.
+//! The scenario of a run: the number of clients, and the kinds and rates of faults. Each seed has its own mix, so that a fault
+//! also occurs without other faults that would hide its consequences.
 use crate::broker::Behind;
 use crate::chance::Chance;
 use crate::disk::Faults;
@@ -17,7 +17,7 @@ pub(crate) struct Scenario {
     pub(crate) burst: u64,
     /// The server has a disk.
     pub(crate) is_durable: bool,
-    /// What the disk is like.
+    /// The faults of the disk.
     pub(crate) disk: Faults,
     /// Something is wrong with the disk for a while after such a time; 0 is never.
     pub(crate) break_disk_every_ms: u64,
@@ -25,14 +25,14 @@ pub(crate) struct Scenario {
     pub(crate) log_bytes: u64,
     /// Between two parts of a merge, at most.
     pub(crate) job_ms: u64,
-    /// Of all that the server does to its disk, in the midst of how much it crashes; if it crashes at all.
+    /// Share of the work on the disk during which the server crashes, if it crashes at all.
     pub(crate) aim_percent: u64,
     pub(crate) max_waiting_bytes: usize,
     pub(crate) latency_ms: (u64, u64),
-    /// Of all pieces that are sent, how many travel in more than one part.
+    /// Share of the sent pieces that travel in more than one part.
     pub(crate) split_percent: u64,
     pub(crate) refuse_percent: u64,
-    /// Connections of which the first bytes of a direction are late, perhaps too late for anybody to wait for them.
+    /// Connections with a direction that delivers its first bytes late, perhaps after all time limits.
     pub(crate) late_percent: u64,
     /// Connections that are cut after some bytes, per direction.
     pub(crate) cut_percent: u64,

@@ -1,4 +1,4 @@
-//! A client inside of the server's machine whose transactions give a few keys one value, or delete them all.
+//! A client inside the server's machine. Its transactions set a few keys to one value, or delete them all.
 use crate::chance::Chance;
 use crate::server::PEER;
 use bytes::{Bytes, BytesMut};
@@ -11,13 +11,13 @@ use statestored::service::Now;
 
 const CLIENT_ID: &str = "transactor";
 
-/// Nobody else knows them.
+/// Keys that only this client uses.
 pub(crate) const KEYS: [&str; 3] = ["t0", "t1", "t2"];
 
-/// A transaction whose response is still to come.
+/// A transaction with a pending response.
 #[derive(Debug)]
 struct Asked {
-    /// It has an operation whose condition is never met.
+    /// Whether an operation has a condition that is never met.
     is_hopeless: bool,
     is_acknowledged: bool,
     is_answered: bool,

@@ -1,4 +1,4 @@
-//! What really happened in the store, in its order.
+//! The real changes of the store, in its order.
 use crate::history::Version;
 use bytes::Bytes;
 use statestore::Hlc;
@@ -8,20 +8,20 @@ use std::collections::BTreeMap;
 /// How late a key may expire: the simulation's own timers are not exact to the millisecond.
 const MAX_LATE_MS: u64 = 5;
 
-/// One change of a key.
+/// A change of a key.
 #[derive(Debug, Clone)]
 pub(crate) struct Change {
     pub(crate) at_ms: u64,
     pub(crate) key: Bytes,
     /// The new value; `None` is a deletion.
     pub(crate) value: Option<Bytes>,
-    /// Not known of a deletion that only the disk was told of.
+    /// `None` for a deletion that only the disk knows of.
     pub(crate) version: Option<Version>,
     /// Where in the order of all things it happened: not before the one, nor after the other.
     pub(crate) span: (u64, u64),
     /// The value that expired.
     pub(crate) expired: Option<Bytes>,
-    /// What goes to the disk, if there is one.
+    /// The record for the disk, if there is one.
     pub(crate) stored: Option<Stored>,
     /// A crash undid it.
     pub(crate) is_lost: bool,
@@ -33,7 +33,7 @@ impl Change {
     }
 }
 
-/// What is known of a change that goes to the disk.
+/// The stored part of a change.
 #[derive(Debug, Clone)]
 pub(crate) struct Stored {
     /// The fencing token of the new entry.
@@ -42,12 +42,12 @@ pub(crate) struct Stored {
     pub(crate) batch: (u64, u64),
 }
 
-/// What a key holds.
+/// The content of a key.
 #[derive(Debug, Clone)]
 pub(crate) struct Holds {
     pub(crate) value: Bytes,
     version: Version,
-    /// When its time is over.
+    /// Expiry time.
     pub(crate) due_ms: Option<u64>,
 }
 
@@ -57,12 +57,12 @@ pub(crate) struct Truth {
     pub(crate) present: BTreeMap<Bytes, Holds>,
     /// When, and where in the order of all things, everything was lost.
     pub(crate) losses: Vec<(u64, u64)>,
-    /// The span of changes that are told of now.
+    /// The span of the changes that are being recorded.
     span: (u64, u64),
 }
 
 impl Truth {
-    /// What is told of from now on happened after all before, and not after `stamp`.
+    /// Starts a span: changes from now on happened after all earlier ones, and not after `stamp`.
     pub(crate) fn proceed(&mut self, stamp: u64) {
         self.span = (self.span.1, stamp);
     }
@@ -104,10 +104,10 @@ impl Truth {
         self.present.insert(record.key.clone(), holds);
     }
 
-    /// Whether the disk is told again of what is there, which is no change: since the wall clock has jumped.
+    /// Whether the disk gets an existing record again, which is no change: the wall clock has jumped.
     ///
     /// # Errors
-    /// It is told something else than what is there.
+    /// The record differs from the existing one.
     pub(crate) fn is_told_again(
         &self,
         record: &Record,
@@ -188,8 +188,8 @@ impl Truth {
         })
     }
 
-    /// Whether a key may be said to be absent by an answer to a request that came after the first `before` changes: it
-    /// was absent before or was deleted later, and the disk, which has the batches up to `durable`, has that.
+    /// Whether an answer to a request that came after the first `before` changes may report the key as absent. The key was absent
+    /// before or was deleted later, and the disk, which has the batches up to `durable`, has that deletion.
     pub(crate) fn is_absent(&self, key: &[u8], before: usize, run: u64, durable: u64) -> bool {
         let is_durable = |change: &Change| {
             change

@@ -1,8 +1,9 @@
-//! What is there as a whole or not at all: a store that is made with its records, a copy of one, one that is written anew, and a file
-//! like a backup. Whatever ends the process that makes one of them, or its machine, nobody takes a part of it for the whole.
+//! Atomic creation: a store that is created with its records, a copy of a store, a rewritten store, and a file like a backup.
+//! Whatever ends the process or its machine, a part of a result is never taken for the whole.
 //!
-//! As in [`enumeration`](crate::enumeration), whatever is done to the disk is noted, and after each call it is looked at what is found
-//! then, and after a failure of the power. And each call fails once. What was told to be finished is there, and durable.
+//! As in [`enumeration`](crate::enumeration), every change of the disk is recorded. After each call, the remaining files are
+//! checked, and also the files after a power failure. Each call fails once. A result that was reported as finished is there, and
+//! durable.
 use crate::disk::{Change, DATA, Drive, End, Failure, Files};
 use bytes::Bytes;
 use statestored::storage::backup::NewFile;
@@ -38,7 +39,7 @@ pub struct Looked {
     pub disks: usize,
 }
 
-/// Who loads a store.
+/// The receiver of a loaded store.
 #[derive(Debug, Default)]
 struct Loaded(Content);
 
@@ -70,7 +71,7 @@ fn content_of(records: impl IntoIterator<Item = Record>) -> Content {
     records.into_iter().map(pair).collect()
 }
 
-/// What a server would find in a folder.
+/// Returns the content that a server would find in a folder.
 fn load(files: &Files, folder: &Path) -> Result<Content, StorageError> {
     let drive = Drive::recording(files.clone());
     let mut loaded = Loaded::default();
@@ -117,8 +118,8 @@ fn each_end(
     Ok(looked)
 }
 
-/// Looks at what is left after each call that `act` makes, and when each of them fails in each way in which it can. `look` is told
-/// whether `act` was over, and right.
+/// Checks the files after each call that `act` makes, and after each possible failure of each call. `look` gets whether `act` had
+/// finished successfully.
 fn each<T>(
     prepare: impl Fn(&Drive) -> Result<T, String>,
     act: impl Fn(&Drive, &mut T) -> Result<(), String>,
@@ -161,7 +162,7 @@ fn each_failure<T>(
             let is_done = act(&drive, &mut prepared).is_ok();
             drive.end(End::Process, u64::MAX);
             looked.failures += 1;
-            // What is done because of it may be interrupted as well. What was done before is looked at above.
+            // The handling of the failure may be interrupted as well. Earlier interruptions are checked above.
             let record = drive.take_record();
             let alike = record
                 .iter()
@@ -270,10 +271,10 @@ pub fn every_end_of_a_copy() -> Result<Looked, String> {
     each(begin, act, look)
 }
 
-/// A store that is written anew: it is the one of before or the new one.
+/// Checks a rewritten store: it is the former one or the new one.
 ///
 /// # Errors
-/// As of [`every_end_of_a_new_store`].
+/// As for [`every_end_of_a_new_store`].
 pub fn every_end_of_a_rewrite() -> Result<Looked, String> {
     let before = content_of((0..BEGUN).map(record));
     let added = Record {

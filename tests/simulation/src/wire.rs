@@ -6,18 +6,18 @@ use statestore_protocol::mqtt::{Limits, Packet, Publish, QoS, decode};
 use statestore_protocol::property::TIMESTAMP;
 use std::collections::{HashMap, HashSet};
 
-/// One end of a connection: what it sends, and what it has received so far.
+/// An end of a connection: the bytes that it has sent and received so far.
 #[derive(Debug, Default)]
 pub(crate) struct End {
     sent: BytesMut,
     received: BytesMut,
-    /// What the other end allows, once it said so.
+    /// Limits that the other end has announced.
     limits: Option<Limits>,
     /// The last timestamp in each sequence of what it sent.
     newest: HashMap<String, Version>,
     /// Packet identifiers of what it sent and has not seen acknowledged.
     unacknowledged: HashSet<u16>,
-    /// It is told of some changes twice, and hands that on.
+    /// Whether the end belongs to a broker, which gets some changes twice and delivers both.
     pub(crate) is_of_broker: bool,
 }
 

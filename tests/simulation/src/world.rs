@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 pub(crate) type Shared = Arc<Mutex<World>>;
 
-/// The wall clock of somebody whose clock is right, at the beginning.
+/// Time of a correct wall clock at the start.
 const START_WALL_MS: u64 = 1_700_000_000_000;
 
 /// More of them mean that something goes round in circles.
@@ -41,7 +41,7 @@ pub(crate) enum Event {
     Tick,
     /// The committer of a process is ready with what it did.
     Achieved(u64),
-    /// The committer of a process looks whether there is space, if it has taken nothing since this turn.
+    /// The committer of a process checks for space, if it has taken no work since this turn.
     LookForSpace {
         process: u64,
         turn: u64,
@@ -89,7 +89,7 @@ pub(crate) enum Event {
 #[derive(Debug, Default)]
 pub(crate) struct Computer {
     pub(crate) gate: Arc<Gate>,
-    /// By how much its wall clock is wrong, and how fast it runs away.
+    /// Error of the wall clock, and its drift.
     pub(crate) wall_error_ms: i64,
     pub(crate) drift_ppm: i64,
     /// Connected at least once.
@@ -97,7 +97,7 @@ pub(crate) struct Computer {
     pub(crate) is_starting: bool,
     /// How many clients it has had, one after the other, all with its name.
     pub(crate) made: u32,
-    /// How long it may take to notice that nothing comes any more.
+    /// Time that it may take to notice a silent connection.
     pub(crate) silence_ms: u64,
     pub(crate) max_queued: u64,
     pub(crate) max_in_flight: u64,
@@ -112,7 +112,7 @@ pub(crate) struct World {
     pub(crate) chance: Chance,
     pub(crate) scenario: Scenario,
     pub(crate) trace: Trace,
-    /// By their time, then in the order in which they were entered.
+    /// Events by their time, then in the order in which they were entered.
     events: BTreeMap<(u64, u64), Event>,
     entered: u64,
     happened: u64,
@@ -123,11 +123,11 @@ pub(crate) struct World {
     /// Behind which the server is, if it is behind one.
     pub(crate) broker: Option<Broker>,
     pub(crate) trunk: Trunk,
-    /// What requests were about that came through it, by their correlation data.
+    /// The keys of the requests that came through the broker, by their correlation data.
     pub(crate) asked_behind: HashMap<Box<[u8]>, Asked>,
     pub(crate) computers: Vec<Computer>,
     pub(crate) operations: Vec<Operation>,
-    /// When the latest call began whose request was written, for each client and each of the clients of its name.
+    /// Start of the latest call with a written request, for each client and each instance of its name.
     pub(crate) left: BTreeMap<(usize, u32), u64>,
     pub(crate) followings: Vec<Following>,
     pub(crate) truth: Truth,
@@ -137,7 +137,7 @@ pub(crate) struct World {
     pub(crate) is_over: bool,
     /// Tasks of callers that have not ended.
     pub(crate) running: usize,
-    /// Keys whose histories took long to decide.
+    /// Keys with a history that took long to decide.
     pub(crate) hard: Vec<Bytes>,
     /// How many of these histories were not decided after all.
     pub(crate) undecided: usize,
@@ -300,7 +300,7 @@ impl World {
         self.at(heals_ms + 28_000, Event::End);
     }
 
-    /// Enters a fault that comes again and again.
+    /// Enters a recurring fault.
     pub(crate) fn again(&mut self, every_ms: u64, event: Event) {
         if every_ms > 0 && !self.is_healed {
             let at_ms = self.now_ms() + 1 + self.chance.below(every_ms * 2);
@@ -308,7 +308,7 @@ impl World {
         }
     }
 
-    /// Lets everything happen whose time has come.
+    /// Handles all events that are due.
     pub(crate) fn proceed(&mut self) {
         let now_ms = self.now_ms();
         while self.violation.is_none()

@@ -1,12 +1,13 @@
-//! What runs behind a broker are like.
+//! The options of runs behind a broker.
 use crate::chance::Chance;
 use crate::scenario::Scenario;
 
 /// How often what happens between server and broker.
 #[derive(Debug, Clone)]
 pub(crate) struct Behind {
-    /// Both are on one machine, and end together. If the server ends alone, it has forgotten which requests it has answered, and what a
-    /// client sends again after that is executed again; and all watches. So there are neither then.
+    /// Whether the server and the broker share a machine and end together. A server that ends alone forgets which requests it has
+    /// answered, and executes a request that a client sends again. It forgets all watches too. Runs in which it ends alone
+    /// therefore have neither repeated requests nor watches.
     pub(super) is_with_broker: bool,
     /// The connection of the server is cut after such a time; 0 is never.
     pub(super) cut_after_ms: u64,

@@ -1,4 +1,4 @@
-//! What a broker keeps of a client: its subscriptions, and the messages that it has not acknowledged.
+//! The session of a client at the broker: its subscriptions, and the messages that it has not acknowledged.
 use super::Peer;
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::{
@@ -12,7 +12,7 @@ pub(super) struct Message {
     publish: Publish,
     payload: Bytes,
     expires_ms: Option<u64>,
-    /// Of which group it is for one, if it is not for all.
+    /// The group of a shared subscription, if the message is for a member of one.
     pub(super) group: Option<String>,
 }
 
@@ -74,14 +74,14 @@ impl Message {
 
 #[derive(Debug, Default)]
 pub(super) struct Session {
-    /// Whose connection it is on now.
+    /// The current connection of the session.
     pub(super) peer: Option<Peer>,
     pub(super) expiry_s: u32,
     ended_ms: u64,
     filters: Vec<String>,
     waiting: VecDeque<Message>,
     in_flight: VecDeque<(PacketId, Message)>,
-    /// What the last connection has left without an acknowledgement, and is to be sent again on this one.
+    /// Messages that the last connection left without an acknowledgement, to be sent again on this one.
     again: VecDeque<(PacketId, Message)>,
     ids: PacketIds,
 }
@@ -90,12 +90,12 @@ impl Session {
     pub(super) fn begin(&mut self, peer: Peer, expiry_s: u32) {
         self.peer = Some(peer);
         self.expiry_s = expiry_s;
-        // What was sent again before what has not been yet.
+        // Messages that were sent again come before those that were not.
         self.in_flight.append(&mut self.again);
         self.again = std::mem::take(&mut self.in_flight);
     }
 
-    /// Its connection is over.
+    /// Handles the end of the connection.
     pub(super) fn end(&mut self, now_ms: u64) {
         self.peer = None;
         self.ended_ms = now_ms;
@@ -142,7 +142,7 @@ impl Session {
         shared.filter_map(|message| message.publish.correlation_data())
     }
 
-    /// What it was given in a group and has not acknowledged, in order.
+    /// Takes the messages of a group that the client has not acknowledged, in order.
     pub(super) fn take_shared(&mut self) -> impl Iterator<Item = Message> {
         let sent = self.again.drain(..).chain(self.in_flight.drain(..));
         let all = sent
@@ -201,7 +201,7 @@ impl Session {
     }
 }
 
-/// Whether a topic matches a filter, whose last level may stand for any one.
+/// Whether a topic matches a filter. The last level of the filter may be a wildcard.
 fn matches(filter: &str, topic: &str) -> bool {
     match filter.strip_suffix('+') {
         None => filter == topic,

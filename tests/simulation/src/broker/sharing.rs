@@ -1,4 +1,4 @@
-//! Shared subscriptions, of which each message is for one of several clients; and wills.
+//! Shared subscriptions, which deliver each message to a single member of a group; and wills.
 use super::session::{Message, Session};
 use super::{Broker, said};
 use bytes::BytesMut;
@@ -19,7 +19,7 @@ impl Broker {
         is_wanted
     }
 
-    /// Gives a message to one of its group, who take turns.
+    /// Delivers a message to a member of its group; the members take turns.
     fn give(&mut self, message: Message) -> bool {
         let group = message.group.as_deref();
         let mut members: Vec<_> = self

@@ -25,22 +25,22 @@ pub(crate) enum TrunkEvent {
     /// The broker is gone for a while.
     LoseBroker,
     StartBroker,
-    /// What the server has to do at that time at the latest.
+    /// The latest time at which the server has to run.
     Turn,
 }
 
-/// One direction.
+/// A direction of the connection.
 #[derive(Debug, Default)]
 struct Direction {
-    /// What is on its way, with the time of its arrival.
+    /// Bytes in flight, with their arrival times.
     pieces: VecDeque<(u64, Bytes)>,
     last_ms: u64,
-    /// What arrived and was not taken.
+    /// Bytes that arrived and were not taken.
     rest: BytesMut,
 }
 
 impl Direction {
-    /// What arrives now is there to be taken.
+    /// Takes the bytes that have arrived by now.
     fn arrive(&mut self, now_ms: u64) -> BytesMut {
         let mut arrived = BytesMut::new();
         while self
@@ -59,15 +59,15 @@ impl Direction {
 /// The connection that there is, if there is one.
 #[derive(Debug, Default)]
 pub(crate) struct Trunk {
-    /// Of the latest one.
+    /// Number of the latest connection.
     number: u64,
     /// The server knows of no end.
     is_open: bool,
-    /// Nothing gets through, in neither direction.
+    /// Whether all bytes are lost, in both directions.
     is_silent: bool,
     up: Direction,
     down: Direction,
-    /// What the server says and hears, up to a whole packet.
+    /// Bytes that the server has sent and received, up to a whole packet.
     said: BytesMut,
     heard: BytesMut,
     /// Requests that the server has not acknowledged, by their packet identifiers: their correlation data, and until when they are
@@ -119,7 +119,7 @@ impl World {
         self.at(at_ms, Event::Trunk(TrunkEvent::StartBroker));
     }
 
-    /// All faults end: who does not know yet of an end hears of it.
+    /// Ends all faults: a peer that has not noticed the end of a connection is notified.
     pub(crate) fn heal_trunk(&mut self) {
         if self.broker.is_none() {
             return;
@@ -226,7 +226,7 @@ impl World {
         }
     }
 
-    /// Looks at what the server says to the broker.
+    /// Inspects the bytes that the server sends to the broker.
     fn said_to_broker(&mut self, output: &[u8]) {
         self.trunk.said.extend_from_slice(output);
         loop {
@@ -244,7 +244,7 @@ impl World {
         }
     }
 
-    /// A request may be acknowledged once its response is said, or if it came too late.
+    /// Checks an acknowledgement: a request may be acknowledged once its response is sent, or if it came too late.
     fn acknowledged_to_broker(&mut self, packet_id: PacketId) {
         let now_ms = self.now_ms();
         let trunk = &mut self.trunk;

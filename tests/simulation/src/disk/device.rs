@@ -6,12 +6,12 @@ use statestored::storage::machine::Job;
 use std::collections::BTreeMap;
 use std::io;
 
-/// What is wrong with a disk at the time.
+/// The current faults of a disk.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Faults {
     /// How long a sync takes, at most.
     pub(crate) sync_ms: u64,
-    /// Of all calls that read, write or sync, how many fail.
+    /// Share of the calls that read, write or sync and fail.
     pub(crate) error_percent: u64,
     /// Beyond what the files take already, there is room for so many bytes.
     pub(crate) room: Option<usize>,
@@ -19,7 +19,7 @@ pub(crate) struct Faults {
     pub(crate) can_reserve: bool,
     /// No write is short unless there is no room.
     pub(crate) is_steady: bool,
-    /// What one write takes at most.
+    /// Maximum number of bytes that a single write takes.
     pub(crate) most_written: usize,
 }
 
@@ -54,7 +54,7 @@ impl Failure {
     pub(crate) const ALL: [Self; 4] = [Self::Error, Self::NoSpace, Self::Short, Self::Look];
 }
 
-/// What calls are about that have to be made one after the other.
+/// The object of a call. Calls on the same object run one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Object {
     Names,
@@ -82,7 +82,7 @@ pub(super) struct Device {
     pub(super) faults: Faults,
     /// How much the files may take together.
     capacity: Option<usize>,
-    /// The time of who is at work.
+    /// The clock of the running work.
     pub(super) clock_us: u64,
     /// Counts the processes: those before the last one are gone.
     pub(super) process: u64,
@@ -92,24 +92,24 @@ pub(super) struct Device {
     pub(super) seen: Files,
     /// Without what is in the journal.
     happened: Files,
-    /// What is over at a time, in the order in which it was entered.
+    /// Changes by the time at which they complete, in the order in which they were entered.
     journal: BTreeMap<(u64, u64), Change>,
     entered: u64,
-    /// What was entered before the work began that is looked at.
+    /// Number of changes that were entered before the current work began.
     begun_at: u64,
     busy: BTreeMap<Object, u64>,
     pub(super) jobs: BTreeMap<u64, Running>,
-    /// Jobs of which nobody knows yet.
+    /// Jobs that have begun and have not been reported yet.
     pub(super) begun: Vec<u64>,
-    /// What went wrong so far.
+    /// Faults that have happened so far.
     pub(super) mishaps: Mishaps,
-    /// Everything that was done, if that is recorded.
+    /// All changes, if they are recorded.
     pub(super) record: Option<Vec<Change>>,
-    /// How many calls there were that can fail.
+    /// Number of calls so far that can fail.
     pub(super) calls: u64,
-    /// How many there were that only look.
+    /// Number of read-only calls so far.
     pub(super) looks: u64,
-    /// This one of them is to fail.
+    /// Number of the call that is to fail, and how it fails.
     pub(super) failing: Option<(u64, Failure)>,
 }
 
@@ -144,7 +144,7 @@ impl Device {
         self.capacity = faults.room.map(|room| self.seen.used() + room);
     }
 
-    /// Somebody goes to work at this time.
+    /// Starts work at this time.
     pub(super) fn begin(&mut self, now_us: u64) {
         self.clock_us = now_us;
         self.begun_at = self.entered;
@@ -165,7 +165,7 @@ impl Device {
         Some(at_us - self.chance.below(2))
     }
 
-    /// What is on the disk at a time, for a system that goes on running.
+    /// Returns the files on the disk at a time, for a system that continues to run.
     pub(super) fn files_at(&self, cut_us: u64) -> Files {
         let mut files = self.happened.clone();
         for change in self.journal.range(..=(cut_us, u64::MAX)).map(|(_, it)| it) {
@@ -174,7 +174,7 @@ impl Device {
         files
     }
 
-    /// The process is over, and what it had not done yet is never done.
+    /// Ends the process. Changes that it had not completed are dropped.
     pub(super) fn end_process(&mut self, mut files: Files, survive: fn(&mut Files, &mut Chance)) {
         let before = files.clone();
         survive(&mut files, &mut self.chance);
@@ -218,7 +218,7 @@ impl Device {
         self.busy.insert(object, self.clock_us);
     }
 
-    /// What is done by this time, and can only be undone by a failure of the power.
+    /// Applies the changes that are complete by this time; only a power failure can undo them.
     pub(super) fn settle(&mut self, now_us: u64) {
         let later = self.journal.split_off(&(now_us, 0));
         for change in std::mem::replace(&mut self.journal, later).into_values() {

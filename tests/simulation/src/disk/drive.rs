@@ -15,7 +15,7 @@ pub(crate) const DATA: &str = "/data";
 /// How a process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// It is killed, or ends by itself.
+    /// The process is killed, or ends by itself.
     Process,
     /// The power fails.
     Power,
@@ -61,7 +61,7 @@ impl Drive {
         self.device().record.as_ref().map_or(0, Vec::len)
     }
 
-    /// What has been noted.
+    /// Takes the recorded changes.
     pub(crate) fn take_record(&self) -> Vec<Change> {
         self.device().record.take().unwrap_or_default()
     }
@@ -85,7 +85,7 @@ impl Drive {
         self.device().seen.clone()
     }
 
-    /// What went wrong so far.
+    /// Returns the faults that have happened so far.
     pub(crate) fn mishaps(&self) -> Mishaps {
         self.device().mishaps
     }
@@ -98,7 +98,7 @@ impl Drive {
         }
     }
 
-    /// What the process that runs now sees of it.
+    /// Returns the disk as the running process sees it.
     pub(crate) fn disk(&self) -> Arc<dyn Disk> {
         Arc::new(self.port())
     }
@@ -128,14 +128,14 @@ impl Drive {
         self.device().process
     }
 
-    /// Somebody goes to work now.
+    /// Starts work at this time.
     pub(crate) fn begin(&self, now_ms: u64) {
         let mut device = self.device();
         device.settle(now_ms * 1_000);
         device.begin(now_ms * 1_000);
     }
 
-    /// When that work is over.
+    /// Returns the time at which that work ends.
     pub(crate) fn end_us(&self) -> u64 {
         self.device().clock_us
     }

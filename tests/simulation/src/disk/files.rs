@@ -4,10 +4,10 @@ use crate::mishaps::{Mishap, Mishaps};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What a file system counts space in, and how much of a write a disk keeps as a whole.
+/// Unit of space in a file system, and the part of a write that a disk keeps as a whole.
 pub(super) const SECTOR: usize = 512;
 
-/// What a name stands for.
+/// The target of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Entry {
     Directory,
@@ -91,7 +91,7 @@ impl NameChange {
     }
 }
 
-/// What was done to a file since it was synced.
+/// A change of a file since its last sync.
 #[derive(Debug, Clone)]
 pub(super) enum Dirty {
     Bytes {
@@ -150,7 +150,7 @@ impl File {
         }
     }
 
-    /// The process that wrote it is gone, and what was given up may have been read anew.
+    /// Ends the process that wrote the file. Pages of a failed sync may have been read from the disk again.
     fn survive_process(&mut self, chance: &mut Chance) {
         if self.has_given_up() && chance.percent(50) {
             self.lose_given_up();
@@ -161,7 +161,7 @@ impl File {
         self.dirty.iter().any(is_given_up)
     }
 
-    /// What was given up was read anew from the disk; whether there was any.
+    /// Reads the pages of a failed sync from the disk again. Returns whether there were any.
     pub(super) fn lose_given_up(&mut self) -> bool {
         let has_any = self.has_given_up();
         if has_any {
@@ -254,7 +254,7 @@ pub(crate) struct Files {
     pub(super) names: BTreeMap<PathBuf, Entry>,
     /// As they certainly survive.
     pub(super) durable: BTreeMap<PathBuf, Entry>,
-    /// What was done to them since they were synced.
+    /// Changes of the names since their last sync.
     pub(super) unsynced: Vec<NameChange>,
 }
 

@@ -1,4 +1,4 @@
-//! What a process sees of the disk and of its machine: everything fails once it is gone.
+//! A process's view of the disk and of its machine: every call fails once the process has ended.
 use super::device::{Device, Object, Running};
 use super::files::{Change, Entry, NameChange};
 use crate::mishaps::Mishap;
@@ -372,7 +372,7 @@ impl Begun {
         let Some(mut job) = job else {
             return false;
         };
-        // It uses the device.
+        // The step uses the device.
         let has_more = job.step();
         let clock_us = self.port.device.lock().unwrap().clock_us;
         self.with(|running| {

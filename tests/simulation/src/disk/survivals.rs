@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
-/// Of up to so many things, every part may survive without the others.
+/// Up to this number of changes, every subset may survive.
 const MOST_SUBSETS: usize = 4;
 
 /// A part of what was done to a file that survives as a whole or not at all.
@@ -14,7 +14,7 @@ enum Piece<'a> {
 }
 
 impl File {
-    /// What was done since it was synced, by sectors.
+    /// Returns the changes since the last sync, by sectors.
     fn pieces(&self) -> Vec<Piece<'_>> {
         let mut pieces = Vec::new();
         for change in &self.dirty {
@@ -34,7 +34,7 @@ impl File {
         pieces
     }
 
-    /// What a failure of the power may leave of it.
+    /// Returns the contents that a power failure may leave.
     fn survivals(&self) -> BTreeSet<Vec<u8>> {
         let pieces = self.pieces();
         let mut found: BTreeSet<_> = parts(pieces.len())
@@ -50,7 +50,7 @@ impl File {
                 content
             })
             .collect();
-        // It may be longer than what was kept of its end.
+        // The file may be longer than the kept part of its end.
         let missing = self.content.len().saturating_sub(self.platter.len());
         for more in [missing / 2, missing] {
             let mut content = self.platter.clone();
@@ -61,8 +61,8 @@ impl File {
     }
 }
 
-/// Which of so many things survive: all parts if these are few; else each beginning, each end, each one by itself, and all but
-/// each one.
+/// Returns the sets of changes that survive. All subsets if there are few changes. If there are more: each beginning, each end,
+/// each change alone, and all except one.
 fn parts(count: usize) -> Vec<Vec<bool>> {
     if count <= MOST_SUBSETS {
         let subsets = 0..1_u32 << count;
@@ -136,7 +136,7 @@ impl Files {
         found
     }
 
-    /// What the end of the process may leave: a sync that failed may have been undone since.
+    /// Returns the files that the end of the process may leave: a failed sync may have been undone since.
     pub(crate) fn after_process(&self) -> Vec<Self> {
         let mut kept = self.clone();
         kept.forget_nameless();
@@ -148,7 +148,7 @@ impl Files {
         if differ { vec![kept, lost] } else { vec![kept] }
     }
 
-    /// What is in a file, if it is text; empty if it is not there.
+    /// Returns the content of a file if it is text; empty if there is no such file.
     pub(crate) fn text(&self, path: &Path) -> String {
         match self.entry(path) {
             Some(Entry::File(number)) => String::from_utf8_lossy(self.content(number)).into_owned(),
@@ -188,7 +188,7 @@ impl Files {
         self.entry(path).is_some()
     }
 
-    /// Tells these files from others, as far as the next process can.
+    /// Returns a hash of all that the next process can see of these files.
     pub(crate) fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         for (path, entry) in &self.names {

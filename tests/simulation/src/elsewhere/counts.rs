@@ -5,16 +5,16 @@ use statestore_protocol::Reply;
 use statestored::keyspace::End;
 use statestored::keyspace::remote::Put;
 
-/// How much happened, so that nobody takes an idle run for a good one.
+/// Counters of a run, which show that it was not idle.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Counts {
-    /// What clients asked.
+    /// Requests of clients.
     pub asked: usize,
     /// Changes of the engine.
     pub changes: usize,
-    /// What ended without anybody knowing how.
+    /// Requests with an unknown outcome.
     pub unknown: usize,
-    /// What certainly did not happen, because there was no time.
+    /// Requests that were certainly not executed, because their time was up.
     pub expired: usize,
     /// Questions and answers that were lost.
     pub lost: usize,
@@ -30,7 +30,7 @@ pub struct Counts {
     pub restarts: usize,
     /// Requests that were delivered to a second node.
     pub again: usize,
-    /// Changes that were told.
+    /// Changes that were reported.
     pub told: usize,
     /// Transactions that were carried out.
     pub transactions: usize,
@@ -40,7 +40,7 @@ pub struct Counts {
     pub ended: usize,
     /// Eventual reads that were answered without the engine.
     pub remembered: usize,
-    /// Reads that were answered without the engine once it had said how far it was.
+    /// Reads that were answered without the engine once it had reported its revision.
     pub confirmed: u64,
     /// Changes that were refused because of a clock.
     pub clock_refused: usize,

@@ -14,23 +14,23 @@ use std::collections::BTreeMap;
 pub enum Fault {
     /// Floors are not compared.
     FloorNotCompared,
-    /// Who purges does not compare the floor.
+    /// A purge does not compare the floor.
     PurgeWithoutFloor,
     /// A lost watch is not noticed: it goes on with what comes next.
     GapUnnoticed,
     /// A snapshot has the entries without those that expire.
     SnapshotWithoutExpiring,
-    /// A commit whose answer is lost is said to have been refused.
+    /// A commit whose answer is lost is reported as rejected.
     LossToldAsRefusal,
-    /// Commits that come twice are said to come once.
+    /// Commits that arrive twice are reported to arrive once.
     SaysToSendOnce,
     /// The answers to requests that are delivered again are not compared.
     AnswerNotCompared,
-    /// An engine that loses changes is said to have been silent only.
+    /// An engine that loses changes reports a mere interruption.
     ReversionToldAsGap,
-    /// A node whose clock is far ahead gives versions all the same.
+    /// A node whose clock is far ahead still assigns versions.
     ClockBelieved,
-    /// Nodes are not told what the clocks of the others show.
+    /// Nodes do not get the clock readings of the others.
     ClocksUntold,
 }
 
@@ -64,11 +64,11 @@ pub(crate) struct Engine {
     pub(super) records: BTreeMap<Bytes, (Bytes, Revision)>,
     floors: BTreeMap<u16, (Version, Revision)>,
     answers: BTreeMap<RequestDigest, Bytes>,
-    /// What each node's clock showed, and when it told that.
+    /// The last clock reading of each node, and when the node reported it.
     clocks: BTreeMap<u128, (u64, u64)>,
-    /// Whether it says what its own clock shows, which is right.
+    /// Whether the engine reports its own clock, which is right.
     pub(super) has_clock: bool,
-    /// Whether it says how far it is.
+    /// Whether the engine reports its revision.
     pub(super) counts_revisions: bool,
     pub(crate) log: Vec<Logged>,
     pub(crate) fault: Option<Fault>,
@@ -76,7 +76,7 @@ pub(crate) struct Engine {
     jumped: u64,
 }
 
-/// For so long it keeps what a node told of its clock.
+/// How long the engine keeps the clock reading of a node.
 pub(super) const CLOCK_LIFETIME_MS: u64 = 5_000;
 
 /// How far revisions jump when the engine loses changes.
@@ -94,7 +94,7 @@ impl Engine {
         Revision(self.jumped + self.log.len() as u64)
     }
 
-    /// It goes on without its last changes, as a replica that takes over.
+    /// Drops the last changes, as a replica that takes over does.
     pub(crate) fn lose(&mut self, changes: usize) {
         self.log.truncate(self.log.len().saturating_sub(changes));
         self.jumped += JUMP;

@@ -56,7 +56,7 @@ static KEYS: LazyLock<Vec<Bytes>> = LazyLock::new(|| {
 /// How long a tombstone is kept, at most.
 const TOMBSTONE_MS: u64 = 2_500;
 
-/// What one client asks.
+/// A request of a client.
 #[derive(Debug, Clone)]
 pub(crate) enum Action {
     Get {
@@ -84,13 +84,13 @@ pub(crate) struct Asked {
     pub(crate) timestamp: Hlc,
     pub(crate) at_ms: u64,
     pub(crate) end: Option<(u64, End)>,
-    /// It ended when it was asked.
+    /// Whether the request ended as soon as it was made.
     pub(crate) at_once: bool,
     /// Names it if it may be delivered to several nodes.
     pub(crate) request: Option<RequestDigest>,
-    /// It was asked before, as this one.
+    /// The request that this one repeats.
     pub(crate) former: Option<usize>,
-    /// It was delivered to another node as well.
+    /// Whether the request was delivered to another node as well.
     pub(crate) is_twice: bool,
 }
 
@@ -105,9 +105,9 @@ pub(crate) enum What {
 /// How a run went.
 #[derive(Debug)]
 pub struct Report {
-    /// Its seed.
+    /// The seed of the run.
     pub seed: u64,
-    /// What was violated, if anything was.
+    /// The violated invariant, if there is one.
     pub violation: Option<String>,
     /// How much happened.
     pub counts: Counts,
@@ -120,9 +120,9 @@ pub(crate) struct World {
     pub(crate) nodes: Vec<Node>,
     pub(crate) asked: Vec<Asked>,
     chance: Chance,
-    /// Versions that clients were told, to ask under.
+    /// Versions that clients have received, for conditions of later requests.
     versions: Vec<(Bytes, Version)>,
-    /// When nodes began anew.
+    /// Times at which nodes restarted.
     restarts_ms: Vec<u64>,
     /// Requests that were delivered a second time.
     again: usize,
@@ -131,7 +131,7 @@ pub(crate) struct World {
     /// Which clocks are wrong, if they may be.
     skew: Option<skewed::Skew>,
     engine_has_clock: bool,
-    /// Since when nothing goes wrong any more.
+    /// Time since which there are no faults any more.
     calm_since_ms: u64,
 }
 
@@ -216,7 +216,7 @@ impl World {
             .iter()
             .filter_map(|node| node.next_ms(self.now_ms));
         let next_ms = next.min().unwrap_or(u64::MAX);
-        // What is due now was done as far as it can be: a node that asks for the same moment again gets the next one.
+        // All work that is due now is done as far as possible. A node that requests the same moment again gets the next one.
         self.now_ms = next_ms.clamp(self.now_ms + 1, until_ms.max(self.now_ms + 1));
         self.engine.lock().unwrap().now_ms = self.now_ms;
         for index in 0..self.nodes.len() {
@@ -341,8 +341,8 @@ impl World {
         self.asked.push(asked);
     }
 
-    /// A broker has seen no acknowledgement of a request, and gives it to another node: whoever had it may have died before or behind
-    /// its commit, may have answered it, or may be at it still.
+    /// Delivers a request to a second node, as a broker without an acknowledgement does. The first node may have died before or
+    /// after its commit, may have answered the request, or may still be working on it.
     fn deliver_again(&mut self, ticket: usize) {
         let former = &self.asked[ticket];
         let is_open = matches!(former.end, None | Some((_, End::Answered { .. })));

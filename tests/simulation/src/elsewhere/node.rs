@@ -1,4 +1,4 @@
-//! One node: a keyspace with its clocks, its way to the engine, and what it told.
+//! A node: a keyspace with its clocks, its link to the engine, and its results.
 use super::engine::Engine;
 use super::way::{Shared, Way, Weather};
 use super::{Action, Asked, What, pages};
@@ -12,7 +12,7 @@ use statestored::service::Now;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// What the wall clocks show at the beginning.
+/// Time of the wall clocks at the start.
 pub(crate) const BASE_MS: u64 = 1_700_000_000_000;
 
 /// How long a node answers from what it knows after the watch has spoken.
@@ -21,13 +21,13 @@ pub(crate) const TRUST_MS: u64 = 1_000;
 /// How often a node compares its clock with others.
 const COMPARE_MS: u64 = 500;
 
-/// By how much a clock may be ahead, if that matters.
+/// Limit by which a clock may be ahead, if the run has clocks that are far off.
 pub(crate) const CLOCK_LIMIT_MS: u64 = 60_000;
 
-/// Tickets of those who follow a key are above these.
+/// Tickets of the followers of a key are above this number.
 const FOLLOWS: u64 = 1 << 32;
 
-/// A change as it was told.
+/// A change as the node reported it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Heard {
     pub(crate) at_ms: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Heard {
     pub(crate) value: Option<Bytes>,
 }
 
-/// A key that somebody follows at a node, in one of the node's lives.
+/// A key that is followed at a node, in one life of that node.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Following {
     /// Since when they know that it is followed.
@@ -48,7 +48,7 @@ pub(crate) struct Following {
 pub(crate) struct Node {
     remote: Remote<Shared>,
     way: Shared,
-    /// Of former lives: what is on them still arrives.
+    /// The links of former lives; messages on them still arrive.
     former: Vec<Shared>,
     weather: Weather,
     tombstone_ms: u64,
@@ -62,7 +62,7 @@ pub(crate) struct Node {
     start_ms: u64,
     paused_until_ms: u64,
     pub(crate) following: BTreeMap<Bytes, Following>,
-    /// Which key somebody follows under which number.
+    /// Followed keys by the number of the follower.
     follows: BTreeMap<u64, Bytes>,
     follows_so_far: u64,
     told: usize,
@@ -196,7 +196,8 @@ impl Node {
         self.ahead_ms = ahead_ms;
     }
 
-    /// How many reads it has answered without the engine in this life, once that had said how far it was.
+    /// Returns the number of reads that the node has answered without the engine in this life, once the engine had reported its
+    /// revision.
     pub(crate) fn confirmed(&self) -> u64 {
         self.remote.engine().map_or(0, |engine| engine.confirmed)
     }

@@ -67,8 +67,8 @@ impl<'a> Page<'a> {
             && self.up_to.as_ref().is_none_or(|up_to| place <= *up_to)
     }
 
-    /// It goes on, and has the keys between its ends that there were all the time, each once and in order, and none that there was at
-    /// no time.
+    /// Checks that the page advances. It has each key within its range that existed all the time, once and in order. It has no
+    /// key that existed at no time.
     pub(super) fn check(&self, truth: &Truth<'_>, from_ms: u64, to_ms: u64) -> Result<(), String> {
         if self.up_to.is_some() && self.up_to <= self.after {
             return Err("it ends where it began".into());
@@ -88,7 +88,7 @@ impl<'a> Page<'a> {
         }
         let first = truth.between(from_ms, to_ms).next().ok_or("no state")?;
         for key in first.keys().filter(|key| self.has(key)) {
-            // One whose time is over may be left out before anybody has committed that.
+            // An expired key may be left out before its expiry is committed.
             let stays = truth.between(from_ms, to_ms).all(|states| {
                 is_entry(states, key) && states.get(key).is_some_and(|it| it.expiry().is_none())
             });

@@ -1,7 +1,7 @@
-//! An engine that loses what it has acknowledged, as one does whose replicas follow some time later.
+//! An engine that loses acknowledged changes, as an engine with asynchronous replicas does.
 //!
-//! What was answered before says nothing then. But everybody goes on, and in the end all nodes have what the engine has, nothing lasts for
-//! ever that was to end, and who follows a key was told its last change.
+//! Answers from before the loss are not checked. But all nodes continue, and in the end all nodes have the state of the engine.
+//! No entry outlasts its expiry for ever, and each follower of a key was notified of its last change.
 use super::node::Node;
 use super::{Action, Asked, CALM_MS, Fault, KEYS, What, World};
 use bytes::Bytes;
@@ -108,7 +108,7 @@ impl World {
     }
 }
 
-/// Versions that were told may be lost, and what is there now may be older. What is newer was told.
+/// Reported versions may be lost, and the present one may be older. A newer version was reported.
 fn followed(node: &Node, key: &Bytes, record: Option<&Record>) -> Result<(), String> {
     let Some(following) = node.following.get(key) else {
         return Ok(());

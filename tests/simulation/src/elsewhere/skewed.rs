@@ -1,7 +1,7 @@
-//! Nodes one of which has a clock that is far off for a time: it steps there, or starts so, and comes back.
+//! Nodes with one clock at a time that is far off: it steps there, or starts so, and comes back.
 //!
-//! No version is far ahead, nothing ends early, and only a node that is far ahead refuses changes. Who is right is known by most of the
-//! clocks: there is one that is wrong at a time, and the engine has one of its own, or three nodes are there.
+//! No version is far ahead, no entry expires early, and only a node that is far ahead rejects changes. Most of the clocks show
+//! which one is right: a single clock is wrong at a time, and the engine has a clock of its own, or there are three nodes.
 use super::checks;
 use super::engine::CLOCK_LIFETIME_MS;
 use super::node::{BASE_MS, CLOCK_LIMIT_MS, Node};
@@ -17,7 +17,7 @@ pub(super) const USUAL_MS: u64 = 20_000;
 /// How far one is off that is not, at least and at most.
 const FAR_MS: (u64, u64) = (300_000, 365 * 24 * 3_600_000);
 
-/// So long are entries that last longer than such a run, and of which the wall clocks say how old they are.
+/// Time to live of entries that outlast such a run. Their age is known from wall clocks.
 const LONG_TTL_MS: u64 = 20 * 60 * 1_000;
 
 /// How long an answer may take when it is calm.
@@ -69,8 +69,8 @@ fn is_refusal(end: &End) -> bool {
     matches!(end, End::Answered { reply, .. } if *reply == refusal)
 }
 
-/// Nobody refuses anything unless some clock was far off a moment ago: who begins, or sees a process that has been started anew, may not
-/// know for a while which of two is wrong. What was refused stays so for all who are given the same request.
+/// Checks that a rejection has a reason: some clock was far off a moment ago. A node that starts, or sees a restarted process,
+/// may not know for a while which of two clocks is wrong. A rejected request stays rejected on every node that gets it again.
 pub(super) fn may_be_refused(world: &World, asked: &Asked, end_ms: u64) -> Result<(), String> {
     let since_ms = asked.at_ms.saturating_sub(2 * CLOCK_LIFETIME_MS);
     let mut nodes = world.nodes.iter();
@@ -140,7 +140,7 @@ impl World {
         let has_clock = self.engine_has_clock;
         let index = self.chance.index(self.nodes.len());
         match self.chance.below(8) {
-            // Who has nobody to ask cannot know.
+            // A node that cannot reach the engine's clock cannot know.
             0 if has_clock => self.nodes[index].cut(true),
             1 => self.nodes[index].cut(false),
             2 => {
@@ -154,11 +154,11 @@ impl World {
         }
     }
 
-    /// One clock is wrong from now on, of a node that runs or of one that starts so.
+    /// Sets the clock of a node wrong, and perhaps restarts the node. Does nothing while another clock is wrong.
     pub(super) fn set_wrong(&mut self, index: usize) {
         let now_ms = self.now_ms;
         let Some(skew) = &mut self.skew else { return };
-        // Others have told what theirs show, and nothing is left of the last one that was wrong.
+        // The other nodes have reported their clocks, and the reading of the last wrong one has expired.
         let is_known = skew.since_ms + CLOCK_LIFETIME_MS <= now_ms;
         if skew.wrong.is_some() || !is_known {
             return;

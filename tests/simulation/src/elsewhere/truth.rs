@@ -1,4 +1,4 @@
-//! What happened: the log of the engine, and what all keys held after each change.
+//! The truth: the log of the engine, and the contents of all keys after each change.
 use super::engine::{Engine, Logged};
 use bytes::Bytes;
 use statestored::keyspace::remote::{Content, Place, Put, Record, Revision};

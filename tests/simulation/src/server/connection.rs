@@ -14,23 +14,23 @@ use std::collections::{HashMap, VecDeque};
 #[derive(Debug, Default)]
 pub(crate) struct ServerEnd {
     pub(super) connection: Option<ConnectionId>,
-    /// Who this is to the broker that is at this end, as long as that knows of no end.
+    /// The peer of the broker at this end, as long as the broker knows of no end.
     pub(crate) peer: Option<Peer>,
     /// CONNECT, until it is complete.
     greeting: BytesMut,
     is_greeted: bool,
     has_answered: bool,
     input: BytesMut,
-    /// What the hub took of the input, up to the last whole packet.
+    /// Input that the hub took, up to the last whole packet.
     taken: BytesMut,
     /// The Message Expiry, in milliseconds, of each PUBLISH that arrived and was not offered to the hub.
     lifetimes: VecDeque<u64>,
     /// When each PUBLISH expires that was offered to the hub and not taken.
     pub(super) expiries: VecDeque<u64>,
-    /// What the requests are about, by their correlation data.
+    /// The keys of the requests, by their correlation data.
     pub(super) asked: HashMap<Box<[u8]>, Asked>,
     output: BytesMut,
-    /// Everything was sent, and the client was told that nothing more comes.
+    /// Whether everything was sent, including the end of the stream.
     is_lingering: bool,
     pub(crate) wire: wire::End,
 }
@@ -39,8 +39,8 @@ pub(crate) struct ServerEnd {
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(super) key: Bytes,
-    /// How many changes had been told of before. Not known of a request that had been taken before, and whose answer may
-    /// be an old one.
+    /// Number of changes that had been reported before the request. `None` for a request that had been taken before, because its
+    /// answer may be an old one.
     pub(super) changes: Option<usize>,
 }
 
@@ -264,7 +264,7 @@ impl World {
     }
 }
 
-/// What the server sends first, with a CONNACK that allows less.
+/// Returns the first bytes of the server, with a CONNACK that allows less.
 fn with_lowered_connack(mut stream: BytesMut, to: Limits) -> BytesMut {
     let whole = stream.clone();
     let Some(Packet::ConnAck(mut connack)) = first_packet(&mut stream) else {

@@ -15,20 +15,20 @@ pub(super) struct Started {
     is_full: bool,
 }
 
-/// What the committer's thread has in a real server.
+/// State of the committer's thread in a real server.
 #[derive(Debug)]
 pub(super) struct Committer {
     commits: GroupCommit,
     waiting: Waiting,
-    /// It takes nothing as long as it is at work.
+    /// Whether the committer is working; it takes no further work meanwhile.
     is_at_work: bool,
-    /// What will be achieved when the disk is ready.
+    /// The result, once the disk is ready.
     outcome: Option<Result<Achieved, StorageError>>,
     /// Counts how often it took something.
     turn: u64,
 }
 
-/// The disk, who uses it, and what must be on it.
+/// The disk, its users, and its expected contents.
 #[derive(Debug)]
 pub(super) struct Durable {
     pub(super) drive: Drive,
@@ -69,13 +69,13 @@ impl Durable {
         self.kept.push(sequence, batch);
     }
 
-    /// What waits to be committed, and is being committed, counts for so much.
+    /// Returns the size of the batches that wait to be committed or are being committed.
     pub(super) fn waiting_bytes(&self) -> usize {
         let committer = self.committer.as_ref();
         committer.map_or(0, |committer| committer.waiting.bytes())
     }
 
-    /// Whether nothing is under way to the disk.
+    /// Whether no work on the disk is pending.
     pub(super) fn is_idle(&self) -> bool {
         let committer = self.committer.as_ref();
         committer.is_some_and(|it| !it.is_at_work) && self.kept.is_complete()
@@ -103,7 +103,7 @@ impl World {
                 self.at(after(end_us), Event::HasRead(process));
                 self.expect_faults();
             }
-            // A full disk stops only who has nothing on it yet.
+            // A full disk stops only a process that has no files on it yet.
             Err(error @ (StorageError::Io { .. } | StorageError::Full { .. }))
                 if matches!(error, StorageError::Io { .. }) || durable.kept.is_untouched() =>
             {
@@ -151,7 +151,7 @@ impl World {
         for record in self.server.durable.kept.all.records.values() {
             let due_ms = record.expiry.map(|expiry| {
                 let left_ms = expiry.at_wall_ms.saturating_sub(loading.now.wall_ms);
-                // Nothing expires while the files are being read.
+                // No entry expires while the files are being read.
                 (loading.now.mono_ms + left_ms.min(expiry.ttl_ms)).max(now.mono_ms)
             });
             self.truth.restore(record, due_ms);
@@ -273,7 +273,7 @@ impl World {
         self.at(again_ms, Event::StartServer);
     }
 
-    /// Tells the hub whether there is space on the disk.
+    /// Reports to the hub whether there is space on the disk.
     fn tell_of_space(&mut self, is_full: bool) {
         let now_ms = self.now_ms();
         let now = self.server_now();

@@ -30,18 +30,18 @@ pub(crate) struct Server {
     /// Counts the starts.
     run: u64,
     durable: Durable,
-    /// The hub was told that the disk has the batches up to this one.
+    /// Number of the last batch that was reported as durable to the hub.
     told: u64,
-    /// The hub was told that too much waits for the disk.
+    /// Whether the hub was notified that too many bytes wait for the disk.
     is_full: bool,
     /// From when to when it refused writes, since its disk was full.
     pub(crate) read_only: Vec<(u64, u64)>,
     witness: Option<Witness>,
-    /// Only with a disk.
+    /// Present only with a disk.
     transactor: Option<Transactor>,
     links: HashMap<ConnectionId, usize>,
     wakes_at_ms: Option<u64>,
-    /// By how much its wall clock is wrong.
+    /// Error of the server's wall clock.
     pub(crate) wall_error_ms: i64,
 }
 
@@ -78,7 +78,7 @@ impl Server {
         }
     }
 
-    /// Tells the hub whether too much waits for the disk; says whether there is room again.
+    /// Reports to the hub whether too many bytes wait for the disk. Returns whether there is room again.
     fn tell_of_room(&mut self, max_waiting: usize, now: Now) -> bool {
         let is_full = self.durable.waiting_bytes() >= max_waiting;
         let was_full = std::mem::replace(&mut self.is_full, is_full);
@@ -203,7 +203,7 @@ impl World {
         self.server.witness = None;
         self.server.transactor = None;
         if self.scenario.is_durable {
-            // What is lost is known when it starts again.
+            // The losses are known when the server starts again.
             self.end_storage(how, cut_us);
         } else {
             let stamp = self.stamp();
@@ -240,7 +240,7 @@ impl World {
         self.settle();
     }
 
-    /// Who waited for room reads on.
+    /// Resumes connections that waited for room.
     fn serve_all(&mut self) {
         let mut links: Vec<_> = self.server.links.values().copied().collect();
         links.sort_unstable();
@@ -249,7 +249,7 @@ impl World {
         }
     }
 
-    /// Serves whatever the hub has something for, until it has nothing more.
+    /// Serves all connections with pending output, until there is none.
     pub(crate) fn settle(&mut self) {
         loop {
             self.note_changes();

@@ -6,7 +6,7 @@ use crate::mishaps::Mishap;
 use crate::world::{Event, World};
 use statestored::keyspace::Embedded;
 
-/// Of all work on the disk, how much is looked at as if the process had ended in the midst of it.
+/// Share of the work on the disk after which an end of the process in the middle of it is checked, in percent.
 const PROBE_PERCENT: u64 = 4;
 
 impl World {
@@ -75,7 +75,7 @@ impl World {
         }
     }
 
-    /// It crashes, or stops in order.
+    /// Crashes the server, or stops it in order.
     pub(crate) fn lose_server(&mut self) {
         let how = self.chance.pick(&[End::Power, End::Process]);
         let cut_us = self.now_ms() * 1_000 + self.chance.below(1_000);
@@ -91,18 +91,18 @@ impl World {
         self.at(at_ms, Event::StartServer);
     }
 
-    /// What is left of a process that is over.
+    /// Ends the storage of a process that has ended.
     pub(super) fn end_storage(&mut self, how: End, cut_us: u64) {
         let now_ms = self.now_ms();
         let durable = &mut self.server.durable;
-        // First of all, so that nothing is done any more.
+        // The drive ends first, so that no further call has an effect.
         durable.drive.end(how, cut_us);
         durable.starting = None;
         durable.committer = None;
         self.server.end_read_only(now_ms);
     }
 
-    /// The process ends in order, if nothing is under way to the disk.
+    /// Stops the process in order, if no work on the disk is pending.
     pub(super) fn stop_server(&mut self) -> bool {
         let now = self.server_now();
         if !self.server.durable.is_idle() {

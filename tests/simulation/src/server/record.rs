@@ -1,4 +1,4 @@
-//! What is noted of the server: which requests it took, what it changed, and whether what it tells of is durable.
+//! The record of the server: the requests that it took, its changes, and whether all that it reports is durable.
 use super::Server;
 use super::connection::Asked;
 use crate::history::{operation_of, operation_of_token, px_of};
@@ -73,7 +73,7 @@ impl World {
         let mut properties = publish.user_properties();
         let token = properties.find(|(name, _)| *name == FENCING_TOKEN);
         let operation = operation.or_else(|| operation_of_token(token?.1));
-        // It must not be executed if it is expired.
+        // An expired request must not be executed.
         if let Some(operation) = operation.and_then(|number| self.operations.get_mut(number))
             && now_ms <= expires_ms
         {
@@ -90,7 +90,7 @@ impl World {
         ))
     }
 
-    /// What is told of a key has to wait until the disk has the last change of that key, a deletion as well.
+    /// Checks that a result about a key is sent only after the disk has the last change of that key, including a deletion.
     pub(super) fn check_durable(&mut self, link: usize, packets: &[Packet]) {
         for packet in packets {
             let Packet::Publish(publish) = packet else {
@@ -216,12 +216,12 @@ impl World {
     }
 }
 
-/// Whether a response says that there is no such key.
+/// Whether a response reports an absent key.
 fn is_absence(payload: &[u8]) -> bool {
     payload == b"$-1\r\n" || payload == b":0\r\n"
 }
 
-/// What a message to one of these clients is about: the request that it answers, and the key.
+/// Returns the request that a message to one of these clients answers, and the key.
 fn about<'a>(
     publish: &Publish,
     asked: &'a HashMap<Box<[u8]>, Asked>,

@@ -1,4 +1,4 @@
-//! What the clients do and hear.
+//! The requests of the clients, and the responses and notifications that they receive.
 use super::client::{self, Asked, Told, Watching, What};
 use super::{CLIENTS, Event, MOST_TIMES, Notified, PATIENCE_MS, World};
 use crate::elsewhere::KEYS;
@@ -9,7 +9,7 @@ use statestore_protocol::mqtt::{Limits, Packet, PubAck, Publish, ReasonCode, dec
 use statestore_protocol::property::TIMESTAMP;
 use statestore_protocol::{Condition, Hlc, Notification, topic};
 
-/// So often a server may ask within a second what the keeper knows.
+/// How often a server may request the state of the group's leader within a second.
 const MOST_JOINS: usize = 3;
 
 /// For so long what was not answered may still be executed.
@@ -41,7 +41,7 @@ impl World {
                 return;
             }
             its.about.insert(key.clone(), number);
-            // Who watches already goes on to do so, whether it is asked for again or not.
+            // An existing watch continues, whether it is requested again or not.
             if !matches!(
                 (&what, its.watches.get(&key)),
                 (What::Watch(_), Some(Watching::On { .. }))
@@ -198,7 +198,7 @@ impl World {
         self.counts.refused += u64::from(is_refusal);
         let asked = &self.asked[number];
         match &asked.ended {
-            // What was sent twice may be refused once.
+            // One copy of a request that was sent twice may be rejected.
             Some((_, first)) if *first != told && !is_refusal && !is_refusal_of(first) => {
                 let text = format!("{number} is answered with {first:?} and {told:?}");
                 if !matches!(told, Told::Watch(_))
@@ -276,7 +276,7 @@ impl World {
                 let pairs: Vec<_> = publish.user_properties().collect();
                 format!("connection {number}: {pairs:?} {:?}", publish.payload())
             });
-            // It does not know everything.
+            // A server that sends `join` does not know all watches.
             if publish
                 .user_properties()
                 .any(|pair| pair == ("__is", "join"))

@@ -1,4 +1,4 @@
-//! What clients of the broker ask, and what they are told.
+//! The requests of the broker's clients, and their results.
 use crate::history::{Action, Answer, Version, version};
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::{
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// Seconds until a request is not to be executed any more.
 const EXPIRY_S: u32 = 10;
 
-/// What a client asks.
+/// A request of a client.
 #[derive(Debug, Clone)]
 pub(super) enum What {
     Call(Action),
@@ -65,7 +65,7 @@ impl What {
     }
 }
 
-/// One request, and what came of it.
+/// A request and its result.
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
     pub(super) client: usize,
@@ -80,13 +80,13 @@ pub(super) struct Asked {
     pub(super) ended: Option<(u64, Told)>,
 }
 
-/// What a response says.
+/// The content of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Told {
     Answer(Answer),
     /// To a request about a watch: whether there is one now, or was one.
     Watch(bool),
-    /// It was certainly not executed, and will not be, for a reason that another server may not have.
+    /// The request was certainly not executed, and will not be, for a reason that another server may not have.
     Refused(String),
     /// The server that was asked did not execute it, with the status 503.
     Unavailable,
@@ -97,7 +97,7 @@ pub(super) enum Told {
 pub(super) enum Watching {
     /// Certainly not, since then.
     Off { since_ms: u64 },
-    /// Something was asked and not answered, or all who knew are gone.
+    /// A request has no response yet, or all servers that knew the watch are gone.
     Unsure,
     /// Since then.
     On { since_ms: u64 },
@@ -107,7 +107,7 @@ pub(super) enum Watching {
 pub(super) struct Client {
     pub(super) id: String,
     next_packet_id: PacketId,
-    /// What its clock has shown last.
+    /// The last reading of the client's clock.
     pub(super) clock_ms: u64,
     pub(super) input: BytesMut,
     /// When what was sent to the broker last reaches it, and the other way round.
@@ -198,10 +198,10 @@ pub(super) fn number(correlation: &[u8]) -> Option<usize> {
     usize::try_from(number).ok()
 }
 
-/// What a response says to this request.
+/// Returns the content of a response to this request.
 ///
 /// # Errors
-/// It is none.
+/// The message is no response to the request.
 pub(super) fn told(what: &What, publish: &Publish) -> Result<Told, String> {
     let properties = match ResponseProperties::parse(publish.user_property_bytes()) {
         Ok(properties) => properties,

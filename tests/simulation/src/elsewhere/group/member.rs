@@ -1,4 +1,4 @@
-//! One server of the group: its hub over the engine, and its connection to the broker.
+//! A server of the group: its hub over the engine, and its connection to the broker.
 use super::super::engine::Engine;
 use super::super::node::{BASE_MS, config};
 use super::super::way::{Shared, Way, Weather};
@@ -21,15 +21,15 @@ const TOMBSTONE_MS: u64 = 2_500;
 pub(super) struct Trunk {
     /// Which of all connections of servers.
     pub(super) number: u64,
-    /// Nothing more gets through, in neither direction.
+    /// Whether all further bytes are lost, in both directions.
     pub(super) is_silent: bool,
     /// When what the server has sent is at the broker.
     pub(super) up_ms: u64,
-    /// What is on its way to the server, with the times of arrival.
+    /// Bytes on their way to the server, with their arrival times.
     pub(super) down: VecDeque<(u64, Bytes)>,
     /// When the last of it arrives, whether it was taken or not.
     pub(super) down_ms: u64,
-    /// What arrived and was not taken.
+    /// Bytes that arrived and were not taken.
     input: BytesMut,
     /// When the server hears of the end.
     pub(super) ends_ms: Option<u64>,
@@ -46,12 +46,12 @@ impl Trunk {
     }
 }
 
-/// What came of a turn.
+/// The result of a turn.
 #[derive(Debug, Default)]
 pub(super) struct Turned {
-    /// What the server sends to the broker.
+    /// Bytes that the server sends to the broker.
     pub(super) output: BytesMut,
-    /// Its connection is over.
+    /// Whether the connection has ended.
     pub(super) has_left: bool,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Member {
     /// While there is a process.
     pub(super) hub: Option<Hub>,
     way: Shared,
-    /// Of former lives: what is on them still arrives.
+    /// The links of former processes; messages on them still arrive.
     former: Vec<Shared>,
     weather: Weather,
     start_ms: u64,
@@ -72,7 +72,7 @@ pub(super) struct Member {
     pub(super) dials_ms: u64,
     /// When a process begins again.
     pub(super) begins_ms: Option<u64>,
-    /// Since when nothing has happened to it.
+    /// Time of the last fault of this server.
     pub(super) undisturbed_ms: u64,
 }
 
@@ -175,7 +175,7 @@ impl Member {
         true
     }
 
-    /// Nothing goes wrong with it any more.
+    /// Ends the faults of this server.
     pub(super) fn calm_down(&mut self) {
         self.paused_until_ms = 0;
         self.weather = Weather::CALM;
@@ -271,7 +271,7 @@ impl Member {
                 turned.has_left = true;
             }
         }
-        // Nothing more comes at this moment.
+        // No more input arrives at this moment.
         hub.ask_gathered();
         turned
     }

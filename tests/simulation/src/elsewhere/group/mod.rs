@@ -1,8 +1,9 @@
-//! Servers that share the requests of a broker, whole: each a real hub over a real keyspace, all over one engine, behind a broker that gives
-//! each request to one of them. Simulated are the engine, the broker, the clients, and the ways between them.
+//! Servers that share the requests of a broker, simulated as a whole. Each is a real hub over a real keyspace, all over one
+//! engine, behind a broker that delivers each request to one of them. The engine, the broker, the clients, and the links between
+//! them are simulated.
 //!
-//! A client has connections that never fail and sends requests by hand, at times the same one again. What the
-//! engine's log has is the truth.
+//! The connections of a client never fail. A client sends handwritten requests, and repeats some of them. The log of the engine
+//! is the truth.
 mod asking;
 mod checks;
 mod client;
@@ -31,12 +32,12 @@ const RECOVERED_MS: u64 = 30_000;
 const PATIENCE_MS: u64 = 3_000;
 /// How often it sends one at most.
 const MOST_TIMES: u32 = 3;
-/// So long before a watch begins a server has to be attached to hear of it.
+/// How long before a watch begins a server has to be attached to learn of it.
 const ATTACHED_MS: u64 = 1_000;
-/// Who has been attached for so long, and has not stood still, knows what the keeper knows.
+/// A server that has been attached for this time, without a pause, knows all that the group's leader knows.
 const KNOWS_MS: u64 = 20_000;
 
-/// What happens to somebody.
+/// An event of a client, a server or the broker.
 #[derive(Debug)]
 enum Event {
     /// Bytes of a client reach the broker, in this life of it.
@@ -57,19 +58,19 @@ enum Event {
 pub struct Counts {
     /// Requests.
     pub asked: u64,
-    /// Those that were sent more than once.
+    /// Requests that were sent more than once.
     pub again: u64,
     /// Requests that the broker gave to another server.
     pub given_on: u64,
-    /// Those without an answer.
+    /// Requests without a response.
     pub unanswered: u64,
-    /// Those that were refused.
+    /// Requests that were rejected.
     pub refused: u64,
     /// Changes of the engine.
     pub changes: u64,
     /// Notifications that clients got.
     pub notified: u64,
-    /// Watches that had to be told of a change, whatever happened between.
+    /// Watches that had to be notified of a change, whatever happened in between.
     pub watched: u64,
     /// Servers that were killed.
     pub kills: u64,
@@ -107,11 +108,11 @@ impl AddAssign for Counts {
 /// How a run went.
 #[derive(Debug)]
 pub struct Report {
-    /// Its seed.
+    /// The seed of the run.
     pub seed: u64,
-    /// What was violated, if anything was.
+    /// The violated invariant, if there is one.
     pub violation: Option<String>,
-    /// What happened, if that was to be kept.
+    /// The trace of the run, if it was requested.
     pub trace: Vec<String>,
     /// How much happened.
     pub counts: Counts,
@@ -142,9 +143,9 @@ struct World {
     /// Which life of the broker it is.
     life: u64,
     members: Vec<Member>,
-    /// Whose the connections of servers are.
+    /// The server of each connection.
     connections: BTreeMap<u64, usize>,
-    /// Those of which nothing more reaches the broker.
+    /// Connections from which no more bytes reach the broker.
     lost: BTreeSet<u64>,
     clients: Vec<Client>,
     events: BTreeMap<(u64, u64), Event>,
@@ -288,14 +289,14 @@ impl World {
         trunk.filter(|trunk| trunk.number == number)
     }
 
-    /// A client connects to the broker, where nothing is known of it.
+    /// Connects a client to the broker, which has no session of it.
     fn connect(&mut self, client: usize) {
         self.broker.opened(Peer::Client(client));
         let hello = self.clients[client].hello();
         self.send_to_broker(client, hello);
     }
 
-    /// Nobody can send anything while the broker is gone.
+    /// Sends bytes to the broker. They are dropped while the broker is down.
     fn send_to_broker(&mut self, client: usize, bytes: Bytes) {
         if !self.broker.is_up {
             return;
@@ -416,7 +417,7 @@ impl World {
         let member = &mut self.members[index];
         member.dials_ms = dials_ms;
         if let Some(trunk) = member.trunk.take() {
-            // What it has said arrives before.
+            // Bytes that the server has sent arrive before the end.
             let at_ms = trunk.up_ms.max(self.now_ms + 1);
             if !trunk.is_silent {
                 self.at(at_ms, Event::EndAtBroker(trunk.number));
@@ -441,8 +442,8 @@ impl World {
         is_there && member.undisturbed_ms <= since_ms.max(self.now_ms.saturating_sub(KNOWS_MS))
     }
 
-    /// Watches that nobody knows any more have to be asked for again; and who has only lost its connection knows nothing of a STOP in the
-    /// meantime.
+    /// Marks watches as unsure that possibly no server knows; clients have to request them again. A server that has only lost its
+    /// connection does not learn of a STOP in the meantime.
     fn look_who_knows(&mut self) {
         let members = 0..self.members.len();
         for client in 0..self.clients.len() {

@@ -1,9 +1,9 @@
-//! What goes wrong with servers and the broker, and that it stops.
+//! The faults of servers and the broker, and their end.
 use super::client::Watching;
 use super::{Event, World};
 use crate::broker::Peer;
 
-/// Who stands still for less goes on as if nothing had been.
+/// A server that pauses for less time than this continues without a consequence.
 const SHORT_MS: u64 = 1_500;
 
 impl World {
@@ -122,7 +122,7 @@ impl World {
         self.note(|| "calm".into());
         for index in 0..self.members.len() {
             self.members[index].calm_down();
-            // Who has not heard of an end hears of it.
+            // A server that has not noticed the end of its connection is notified.
             let now_ms = self.now_ms;
             if let Some(trunk) = &mut self.members[index].trunk
                 && trunk.is_silent
