@@ -44,7 +44,7 @@ pub fn measure(plan: &Plan) {
     }
 }
 
-/// One run of the command line tool of a build; its numbers for [`COLUMNS`].
+/// Runs the command line tool of a build once; returns its numbers for [`COLUMNS`].
 fn bench(
     statestore: &Path,
     server: &Server,

@@ -18,7 +18,7 @@ pub fn measure(plan: &Plan) {
     for threads in ["one thread", "a thread per core"] {
         for in_flight in [1, 4, 16, 64, 256] {
             let title = format!("{in_flight} in flight on one connection, clients with {threads}");
-            // One for each table: what the vendor's session does after its server has gone is not to be measured.
+            // A runtime for each table: the work of the vendor's session after its server has gone is not measured.
             let runtime = match threads {
                 "one thread" => one_thread(),
                 _ => thread_per_core(),

@@ -21,8 +21,8 @@ const LIMITS: [&str; 4] = ["--max-connections", "19000", "--max-sessions", "1000
 const OTHER_FILES: usize = 64;
 const TITLE: &str = "Bare sockets, 1 in flight on each, by number of connections";
 
-/// Measures and prints, for as many connections as the process may open. They are made anew in each round, so that those of one row
-/// are there at a time.
+/// Measures and prints, for as many connections as the process may open. Each round opens its own connections, so that only those
+/// of one row exist at a time.
 pub fn measure(plan: &Plan) {
     let redis = &redis::filled(KEYS);
     let builds = plan.builds();
@@ -65,7 +65,7 @@ pub fn measure(plan: &Plan) {
     table.print(TITLE, plan.rounds);
 }
 
-/// One round with so many connections of its own.
+/// Runs a round with this number of new connections.
 fn round<W: Wire>(
     plan: &Plan,
     server: &Server,

@@ -1,4 +1,4 @@
-//! What the disk allows: a loop that writes what a commit writes and waits for it, without a server.
+//! The limit of the disk: a loop that writes the bytes of a commit and waits for them, without a server.
 
 use crate::{
     load::{micros, quantile},
@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a server writes for so many SETs of the load, in one commit.
+/// Number of SETs of the load in a commit, and the bytes that a server writes for them.
 const SETS: usize = 256;
 static COMMIT: [u8; 38_000] = [b'v'; 38_000];
 /// As long as a log.
@@ -39,7 +39,7 @@ pub fn measure(plan: &Plan) {
     table.print(&title, plan.rounds);
 }
 
-/// Writes and syncs again and again: over zeros, or at the end of a file that becomes longer.
+/// Writes and syncs in a loop: over zeros, or at the end of a growing file.
 fn commits(path: &Path, is_written: bool, time: Duration) -> Vec<f64> {
     let mut file = begin(path, is_written);
     let mut latencies = Vec::new();

@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 
 const KEYS: u64 = 10_000;
 
-/// A client of etcd, whose SET is a transaction by itself: a compare and a put.
+/// A client of etcd. A SET is a transaction by itself: a compare and a put.
 struct Direct(KvClient);
 
 impl Direct {

@@ -1,9 +1,9 @@
-//! Many connections that do nothing but watch one key: what each takes of the server's memory, how long a SET of that key
-//! takes until all are told, and what another client notices.
+//! Many idle connections that watch one key: the server's memory for each of them, the time until all are notified of a SET of
+//! that key, and the latency that another client sees.
 //!
-//! The watchers are sockets on one thread, which shares the machine's cores with the server and acknowledges what it is
-//! told at once, as clients do. The other client sends a GET every five milliseconds without waiting for the answer to
-//! the last one, so that a server that stands still is asked as often as one that does not.
+//! The watchers are sockets on one thread, which shares the machine's cores with the server and acknowledges notifications
+//! immediately, as clients do. The other client sends a GET every five milliseconds without waiting for the last answer. A server
+//! that stands still therefore gets as many requests as one that does not.
 
 use crate::{
     load::{Request, micros, quantile},
@@ -76,7 +76,7 @@ pub fn measure(plan: &Plan) {
     table.print(&title, plan.rounds);
 }
 
-/// One round with a server of its own; its numbers for [`COLUMNS`].
+/// Runs a round with a server of its own; returns its numbers for [`COLUMNS`].
 fn round(build: &Build, rest: Duration) -> Vec<f64> {
     let server = build.in_memory(&[]);
     let mut writer = Client::connect(&server, "writer");

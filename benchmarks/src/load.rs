@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What [`measured`] returns a number for.
+/// The columns of the numbers that [`measured`] returns.
 pub const COLUMNS: [Column; 5] = [
     Column::new("req/s", "", 0),
     Column::new("p50", " µs", 0),
@@ -27,14 +27,14 @@ pub trait Target: Send + Sync + 'static {
     fn get(&self, key: &[u8]) -> impl Future<Output = ()> + Send;
 }
 
-/// What the loop sends.
+/// The requests of a loop.
 #[derive(Debug, Clone, Copy)]
 pub struct Mix {
     /// Tasks for each target that each wait for their answer before the next request.
     pub in_flight: usize,
     /// No request is sent after this time.
     pub time: Duration,
-    /// Of 100 requests, how many are SETs.
+    /// Number of SETs in 100 requests.
     pub sets_of_100: u64,
     /// Keys are drawn from so many.
     pub keys: u64,
@@ -45,7 +45,7 @@ pub struct Mix {
 pub struct Request {
     /// SET or GET.
     pub is_set: bool,
-    /// Its key.
+    /// The key.
     pub key: [u8; 16],
 }
 
@@ -76,12 +76,12 @@ pub fn key(i: u64) -> [u8; 16] {
 /// The value of every SET: 100 bytes.
 pub const VALUE: [u8; 100] = [b'v'; 100];
 
-/// What a loop did.
+/// The result of a loop.
 #[derive(Debug)]
 pub struct Done {
     /// From the first request to the last answer.
     pub elapsed: Duration,
-    /// Of each request, in nanoseconds.
+    /// Latency of each request, in nanoseconds.
     pub latencies: Vec<u64>,
 }
 

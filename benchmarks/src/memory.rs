@@ -11,7 +11,7 @@ use crate::{
 
 /// Memory fluctuates little, and ten million keys take their time.
 const MOST_ROUNDS: usize = 3;
-/// Numbers of keys; the last is the most that a server takes unless it is told otherwise.
+/// Numbers of keys; the last is the most that a server accepts by default.
 pub const SIZES: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
 const COLUMNS: [Column; 2] = [

@@ -28,12 +28,12 @@ pub struct Mqtt {
     set: Template,
     watch: Template,
     packet_id: u16,
-    /// Of the next request; no two have the same correlation data.
+    /// Number of the next request; each request has its own correlation data.
     number: u64,
 }
 
 impl Mqtt {
-    /// As a client whose id has `name` and `number` in it.
+    /// Creates a client; its id contains `name` and `number`.
     pub fn new(name: &str, number: usize) -> Self {
         let client_id = format!("{name}-{number:016x}");
         let command = |command: CommandRef<'_>| Template::new(&client_id, command);
@@ -56,7 +56,7 @@ impl Mqtt {
         }
     }
 
-    /// Appends a request to be told of changes of a key.
+    /// Appends a request to watch a key.
     pub fn watch(&mut self, key: [u8; 16], out: &mut Vec<u8>) {
         let numbers = self.next();
         self.watch.send(key, numbers, out);
@@ -117,7 +117,7 @@ impl Wire for Mqtt {
         let body = input.get(1 + width..len)?;
         let message = match input[0] >> 4 {
             3 => publish(body, out),
-            // SUBACK: a reason for each filter ends it. The others have their reason where a success has nothing or 0.
+            // SUBACK: a reason for each filter ends it. In the other packets the reason is absent or 0 for a success.
             9 => {
                 assert!(
                     body.ends_with(&[1, 1]),
@@ -142,7 +142,7 @@ impl Wire for Mqtt {
     }
 }
 
-/// Acknowledges a PUBLISH and says what it is.
+/// Acknowledges a PUBLISH and returns its kind.
 fn publish(body: &[u8], out: &mut Vec<u8>) -> Message {
     let packet_id = 2 + usize::from(u16::from_be_bytes([body[0], body[1]]));
     out.extend_from_slice(&[0x40, 2, body[packet_id], body[packet_id + 1]]);

@@ -1,4 +1,4 @@
-//! One and two servers over a Redis, with a client of Redis, and bare sockets to the same Redis, as peers.
+//! A server, and two servers, over a Redis. The peers are a client of Redis, and bare sockets to the same Redis.
 
 use crate::{
     load::{self, Done, Mix, Target, VALUE, micros},
@@ -170,7 +170,7 @@ fn table<'a>(
     table.print(title, plan.rounds);
 }
 
-/// What a loop did, and what it cost these servers and Redis.
+/// Returns the result of a loop, and its cost for these servers and for Redis.
 fn measured(nodes: &[Server], redis: &Server, run: impl FnOnce() -> Done) -> Vec<f64> {
     let cpu = || nodes.iter().map(Server::cpu).sum::<Duration>();
     let before = cpu();

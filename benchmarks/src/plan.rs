@@ -1,4 +1,4 @@
-//! What all measurements have in common.
+//! Settings that all measurements share.
 
 use crate::{load::Mix, process::Server};
 use std::{
@@ -7,12 +7,12 @@ use std::{
 };
 use tokio::runtime::{Builder, Runtime};
 
-/// How much is measured, and of which builds.
+/// The extent of the measurements, and the builds to measure.
 #[derive(Debug)]
 pub struct Plan {
     /// Rounds of each row.
     pub rounds: usize,
-    /// Of each round.
+    /// Duration of each round.
     pub time: Duration,
     /// The server of this checkout.
     pub statestored: PathBuf,
@@ -23,9 +23,9 @@ pub struct Plan {
 /// A build of the server, and what its rows have in their name.
 #[derive(Debug, Clone)]
 pub struct Build {
-    /// Nothing, or that it is the server before.
+    /// Suffix of the row: empty, or a mark of the former build.
     pub mark: &'static str,
-    /// Its `statestored`.
+    /// Path of its `statestored`.
     pub binary: PathBuf,
 }
 

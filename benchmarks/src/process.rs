@@ -15,7 +15,7 @@ const PEER_START: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Server {
     child: Child,
-    /// Its port on loopback.
+    /// Port on loopback.
     pub port: u16,
 }
 
@@ -31,7 +31,7 @@ impl Server {
         Self::listening(command)
     }
 
-    /// Starts `statestored` whose entries are in an engine: `etcd` or `redis`.
+    /// Starts `statestored` with its entries in an engine: `etcd` or `redis`.
     #[cfg(feature = "engines")]
     pub fn over(binary: &Path, kind: &str, engine: &Server, below: &str) -> Self {
         let mut command = Command::new(binary);
@@ -76,7 +76,7 @@ impl Server {
             .map_while(Result::ok)
             .any(|line| line.ends_with(" attached to the broker"));
         assert!(is_attached, "statestored is not attached");
-        // It would stop if nobody read its log.
+        // The server would block if its log were not read.
         std::thread::spawn(move || log.map_while(Result::ok).for_each(drop));
         Self { child, port }
     }
@@ -94,7 +94,7 @@ impl Server {
         Self { child, port }.serving("redis-server")
     }
 
-    /// Starts `etcd` with one member, whose data is in this folder.
+    /// Starts `etcd` with one member and its data in this folder.
     #[cfg(feature = "engines")]
     pub fn etcd(folder: &Path) -> Self {
         let port = free_port();
@@ -215,12 +215,12 @@ impl Mosquitto {
         }
     }
 
-    /// Its port on loopback.
+    /// Port on loopback.
     pub fn port(&self) -> u16 {
         self.server.port
     }
 
-    /// Its process.
+    /// The process of the server.
     pub fn server(&self) -> &Server {
         &self.server
     }
@@ -231,7 +231,7 @@ impl Mosquitto {
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// One that no other run has; it is not made yet.
+    /// Chooses a folder that no other run has; the folder is not created yet.
     pub fn new(name: &str) -> Self {
         let name = format!("statestore-bench-{}-{name}", std::process::id());
         Self(std::env::temp_dir().join(name))
@@ -261,7 +261,8 @@ pub fn own_cpu() -> Duration {
     cpu_of("/proc/self/task")
 }
 
-/// What the scheduler has counted for the threads listed in a folder, to the nanosecond. One that has ended is missing.
+/// Returns the CPU time that the scheduler has counted for the threads listed in a folder, to the nanosecond. Threads that have
+/// ended are missing.
 fn cpu_of(tasks: &str) -> Duration {
     let nanoseconds = |thread: std::fs::DirEntry| -> Option<u64> {
         let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;

@@ -1,5 +1,5 @@
-//! The closed loop of [`load`](crate::load) on bare sockets, all on one thread: it costs so little on its side that two
-//! servers can be compared by it.
+//! The closed loop of [`load`](crate::load) on bare sockets, all on one thread. Its own cost is so low that two servers can be
+//! compared by it.
 
 use crate::{
     load::{Done, Mix},
@@ -20,11 +20,11 @@ pub struct Raw<W> {
     poll: Poll,
     events: Events,
     buffer: ReadBuffer,
-    /// Of the next request.
+    /// Number of the next request.
     number: u64,
 }
 
-/// One connection.
+/// A connection.
 struct Lane<W> {
     socket: Socket<W>,
     /// When those requests were sent that wait for their answer, in their order.

@@ -1,5 +1,5 @@
-//! A socket that speaks a protocol at little cost: requests are templates with numbers filled in, and of answers only
-//! what must be known is looked at.
+//! A socket that speaks a protocol at little cost. Requests are templates with numbers filled in, and only the necessary parts of
+//! answers are parsed.
 
 use crate::load::Request;
 use mio::{Interest, Registry, Token};
@@ -8,7 +8,7 @@ use std::{
     net::TcpStream,
 };
 
-/// What a complete message from a server is.
+/// Kind of a complete message from a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Message {
     /// The answer to a request.
@@ -27,8 +27,8 @@ pub trait Wire {
     /// Appends a request.
     fn request(&mut self, request: Request, out: &mut Vec<u8>);
 
-    /// Looks at the first message of the input: what it is and how long; `None` if it is not complete. Appends what the
-    /// protocol says to it. Panics if it is an error.
+    /// Returns the kind and the length of the first message of the input; `None` if it is not complete. Appends the
+    /// acknowledgement that the protocol requires. Panics if the message is an error.
     fn message(&mut self, input: &[u8], out: &mut Vec<u8>) -> Option<(Message, usize)>;
 }
 
@@ -49,7 +49,7 @@ impl Default for ReadBuffer {
 #[derive(Debug)]
 pub struct Socket<W> {
     stream: mio::net::TcpStream,
-    /// What it speaks.
+    /// The protocol.
     pub wire: W,
     /// The beginning of a message.
     begun: Vec<u8>,
@@ -98,7 +98,7 @@ impl<W: Wire> Socket<W> {
             .expect("a socket that is not registered yet");
     }
 
-    /// Hands over each message that is there; [`flush`](Self::flush) writes what the protocol says to it.
+    /// Hands over each message that has arrived; [`flush`](Self::flush) writes the acknowledgements of the protocol.
     pub fn receive(&mut self, buffer: &mut ReadBuffer, mut each: impl FnMut(Message)) {
         loop {
             let count = match self.stream.read(&mut buffer.0) {

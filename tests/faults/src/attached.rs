@@ -1,4 +1,4 @@
-//! A state store behind a broker that knows nothing of state stores.
+//! A state store behind a broker that has no support for state stores.
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::session::{Event, Session, SessionConfig, Subscriptions, Terms};
 use statestore_protocol::mqtt::{Connect, Publish, PublishHeader, Subscription};
@@ -53,7 +53,7 @@ impl AttachedStore {
                 ping_timeout_ms: 10_000,
             }),
             store: Store::embedded(ServiceConfig {
-                // Only then are there batches of writes.
+                // Batches of writes exist only for a durable store.
                 is_durable: true,
                 ..ServiceConfig::default()
             }),
@@ -66,7 +66,7 @@ impl AttachedStore {
         Self { histories, task }
     }
 
-    /// What the store did to each key so far.
+    /// Returns the changes of each key so far.
     pub fn histories(&self) -> BTreeMap<String, History> {
         self.histories.lock().unwrap().clone()
     }
@@ -85,7 +85,7 @@ struct Service {
     session: Session<()>,
     store: Store,
     started: Instant,
-    /// What the broker's Receive Maximum holds back.
+    /// Messages that the broker's Receive Maximum holds back.
     waiting: VecDeque<Outgoing>,
     histories: Arc<Mutex<BTreeMap<String, History>>>,
 }

@@ -1,8 +1,8 @@
-//! Real faults on real sockets: a [`Proxy`] between the client and `statestored`, or between the client and
-//! [`Mosquitto`] with an [`AttachedStore`] behind it.
+//! Real faults on real sockets: a [`Proxy`] between the client and `statestored`, or between the client and [`Mosquitto`] with an
+//! [`AttachedStore`] behind it.
 //!
-//! What the machine decides by chance, such as the order in which sockets become ready, differs from run to run; the
-//! checks hold for every order. What must repeat itself is in the simulation.
+//! Results that depend on the machine, such as the order in which sockets become ready, differ from run to run. The checks hold
+//! for every order. Reproducible runs are in the simulation.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)]
 

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-/// One SET that ended.
+/// A SET that has ended.
 #[derive(Debug)]
 pub struct Attempt {
-    /// Its number, which is also its value.
+    /// Number of the SET, which is also its value.
     pub number: usize,
     /// The key.
     pub key: String,
@@ -82,10 +82,10 @@ impl Load {
     }
 }
 
-/// Checks what was told about each SET against what the store did, in order, to each key:
+/// Checks the result of each SET against the changes of each key in the store, in their order:
 /// - versions rise, and no value is stored twice;
 /// - each SET that succeeded is there with the version that it returned;
-/// - none that failed as *not done* is there.
+/// - no SET that failed as *not done* is there.
 pub fn check(attempts: &[Attempt], histories: &BTreeMap<String, History>) {
     let mut stored = HashMap::new();
     for (key, history) in histories {

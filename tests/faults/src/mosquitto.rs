@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
-/// Its configuration, in its folder.
+/// Name of the configuration file in the broker's folder.
 const CONFIG: &str = "mosquitto.conf";
 
 /// A running broker; it ends when it is dropped.
@@ -30,7 +30,7 @@ impl Mosquitto {
     /// Mosquitto is not installed, or does not accept the lines.
     pub fn start_with(lines: &str) -> Self {
         let lines = lines.to_owned();
-        // Somebody else may take a port between its choice and its use.
+        // Another process may take a port between its choice and its use.
         let attempt = || {
             let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|it| it.local_addr());
             Self::start_on(port.unwrap(), &lines)
@@ -41,17 +41,17 @@ impl Mosquitto {
             .expect("Mosquitto starts on one of five free ports")
     }
 
-    /// Kills it; whoever is connected is cut off.
+    /// Kills the broker, which cuts all connections.
     pub fn kill(&mut self) {
-        // It may be gone already.
+        // The process may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 
-    /// Starts it again after it was [killed](Self::kill), on the same port and with nothing of what it knew.
+    /// Starts the broker again after it was [killed](Self::kill), on the same port and with no state.
     ///
     /// # Panics
-    /// Somebody else has taken the port.
+    /// Another process has taken the port.
     pub fn start_again(&mut self) {
         self.process = run(&self.folder).expect("the port is still free");
     }
@@ -65,7 +65,7 @@ impl Mosquitto {
             let lines =
                 format!("allow_anonymous true\nlistener {port} 127.0.0.1\nprotocol websockets\n");
             let broker = Self::start_on(address, &lines)?;
-            // It runs with the other listener alone.
+            // A broker without WebSocket support runs with the other listener alone.
             TcpStream::connect(websocket).ok()?;
             Some((broker, websocket))
         };
@@ -105,7 +105,7 @@ fn run(folder: &TempDir) -> Option<Child> {
         process.wait().unwrap();
         return None;
     }
-    // It would stop if nobody read its log.
+    // The broker would block if its log were not read.
     std::thread::spawn(move || log.map_while(Result::ok).for_each(drop));
     Some(process)
 }

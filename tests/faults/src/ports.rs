@@ -5,7 +5,7 @@ use std::ops::Range;
 /// Ports below those that Linux and IANA give to outgoing connections: a connection does not take one while its program restarts.
 const LISTENING: Range<u16> = 10_000..32_768;
 
-/// Returns a TCP port on which nothing listens at 127.0.0.1.
+/// Returns a TCP port without a listener at 127.0.0.1.
 ///
 /// # Panics
 /// If a thousand random ports are all in use.

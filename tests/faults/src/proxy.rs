@@ -30,18 +30,18 @@ pub enum Cut {
     Finish,
 }
 
-/// What becomes of new connections.
+/// Handling of new connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// They reach the server.
+    /// Connections reach the server.
     Forward,
-    /// They are reset at once.
+    /// Connections are reset immediately.
     Refuse,
-    /// They are accepted, and then nothing is heard on them, as behind a firewall that drops packets.
+    /// Connections are accepted and stay silent, as behind a firewall that drops packets.
     Silence,
 }
 
-/// What is to become of a connection. Directions in the order of [`Direction`].
+/// State of a connection to be applied by its pumps. Directions are in the order of [`Direction`].
 #[derive(Debug, Clone, Copy, Default)]
 struct Fate {
     cut: Option<Cut>,
@@ -52,7 +52,7 @@ struct Fate {
 #[derive(Debug)]
 struct Connection {
     fate: watch::Sender<Fate>,
-    /// What the client sent, while it is recorded.
+    /// Bytes that the client sent, while they are recorded.
     sent: BytesMut,
 }
 
@@ -63,7 +63,7 @@ struct State {
     delay: Duration,
     /// Bytes per second in each direction.
     rate: Option<u32>,
-    /// The directions in which nothing passes on connections from now on.
+    /// Whether each direction is blocked on new connections.
     blocked: [bool; 2],
     is_recording: bool,
     /// Cut a connection in this way after so many more bytes in this direction.
@@ -126,7 +126,7 @@ impl Proxy {
         self.state().upstream = upstream;
     }
 
-    /// What becomes of new connections.
+    /// Sets the handling of new connections.
     pub fn admit(&self, admission: Admission) {
         self.state().admission = admission;
     }
@@ -151,7 +151,7 @@ impl Proxy {
         self.state().fuse = Some((direction, bytes, how));
     }
 
-    /// Lets nothing pass any more in this direction on the connections that there are now.
+    /// Stalls this direction on the existing connections.
     pub fn stall(&self, direction: Direction) {
         self.change(|fate| fate.stalled[direction as usize] = true);
     }
@@ -161,7 +161,7 @@ impl Proxy {
         self.change(|fate| fate.stalled[direction as usize] = false);
     }
 
-    /// Lets nothing pass in this direction, on the connections that there are and on later ones.
+    /// Stalls this direction on the existing connections and on later ones.
     pub fn block(&self, direction: Direction) {
         self.state().blocked[direction as usize] = true;
         self.stall(direction);
@@ -302,7 +302,7 @@ struct Pump<'a> {
 }
 
 impl Pump<'_> {
-    /// Until the source ends, which the destination is told. An error says how both ways are to be cut.
+    /// Copies until the source ends, then shuts the destination down. An error tells how both directions are to be cut.
     async fn run(mut self, mut from: ReadHalf<'_>, mut to: WriteHalf<'_>) -> Result<(), Cut> {
         let reset = |_: io::Error| Cut::Reset;
         let mut buffer = vec![0; 16 * 1024];

@@ -1,13 +1,13 @@
-//! Somebody who sees everything that the store does to some keys.
+//! A witness, which observes all changes that the store makes to some keys.
 use super::within;
 use statestore::{Client, Hlc, Observation, ObserveOptions, Overflow};
 use std::collections::BTreeMap;
 use tokio::task::JoinHandle;
 
-/// What happened to one key, in order: each value with its version; `None` for a deletion.
+/// The changes of a key, in order: each value with its version; `None` for a deletion.
 pub type History = Vec<(Option<Vec<u8>>, Hlc)>;
 
-/// The value that says that nothing more is to come.
+/// The value that marks the end of the changes.
 const END: &[u8] = b"the end";
 
 /// A client, connected without a proxy, that notes every change of its keys.

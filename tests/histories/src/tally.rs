@@ -1,11 +1,11 @@
 //! How far was counted.
 
-/// How often somebody counted, as far as is known.
+/// The number of counts, as far as it is known.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Tally {
     /// Counts that were acknowledged.
     pub certain: u64,
-    /// Those of which nobody knows.
+    /// Counts of unknown outcome.
     pub perhaps: u64,
 }
 

@@ -252,7 +252,7 @@ impl Judge {
                 _ if done < acknowledged => &states[..],
                 _ => &states[1..],
             };
-            // The allowed states are those of this call only.
+            // The keys of `seen` contain addresses of the allowed states, which may be reused.
             self.seen.clear();
             self.look_at_all(&files, allowed)
                 .map_err(|why| format!("{why}\nafter {done} calls of the next process"))?;

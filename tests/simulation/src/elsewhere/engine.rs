@@ -26,7 +26,7 @@ pub enum Fault {
     SaysToSendOnce,
     /// The answers to requests that are delivered again are not compared.
     AnswerNotCompared,
-    /// An engine that loses changes reports a mere interruption.
+    /// A loss of changes in the engine is reported as a mere gap of the watch.
     ReversionToldAsGap,
     /// A node whose clock is far ahead still assigns versions.
     ClockBelieved,
