@@ -14,7 +14,7 @@ const KEYS: u64 = 4;
 /// How long a key is in use: the shorter, the sooner it is known whether its history has an order.
 const EPOCH: Duration = Duration::from_secs(1);
 
-/// After so many epochs nothing of a key is under way: a call with all its stops takes no longer.
+/// Number of epochs after which no call on a key is pending: a call with all its stops takes less time.
 const SETTLED: u128 = 60;
 
 /// The number of the epoch.
@@ -22,7 +22,7 @@ fn epoch(world: &World) -> u128 {
     world.begun.elapsed().as_millis() / EPOCH.as_millis()
 }
 
-/// Whether nobody asks anything of this key any more, and all that was asked has ended.
+/// Returns whether a key gets no more calls, and all its calls have ended.
 pub fn is_over(world: &World) -> impl Fn(&str) -> bool + use<> {
     let now = epoch(world);
     move |key| {
@@ -34,10 +34,10 @@ pub fn is_over(world: &World) -> impl Fn(&str) -> bool + use<> {
     }
 }
 
-/// What a client read last, for conditions.
+/// The last read of a client, for conditions.
 type Read = Option<(String, u64, Hlc)>;
 
-/// Calls until it is over.
+/// Calls until the run ends.
 pub async fn call(world: Rc<World>, seat: usize, client: usize, mut chance: fastrand::Rng) {
     let mut read: Read = None;
     while world.goes_on() {
@@ -104,7 +104,7 @@ fn note(world: &World, key: String, asked: Asked, end: &Result<Line, u64>, read:
     if let Some(Told::Entry(Some((value, version)))) = &told {
         *read = Some((key.clone(), *value, version.clone()));
     }
-    // A read that nobody answered says nothing.
+    // A read without an answer has no information.
     if told.is_some() || !matches!(asked, Asked::Get) {
         let call = Call { asked, told };
         world.history.borrow_mut().add(key, from, to, call);

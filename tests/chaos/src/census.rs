@@ -3,7 +3,7 @@ use rustix::process::Pid;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// What a process has.
+/// Resources of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holds {
     /// Resident memory.
@@ -33,12 +33,12 @@ const MORE_KIB: u64 = 8 * 1024;
 /// How many more file descriptors there may be at the end than at the beginning: the storage has one log more or less.
 pub const MORE_FDS: u64 = 4;
 
-/// What was counted, by who it was.
+/// The recorded resources, by the name of the process.
 #[derive(Debug)]
 pub struct Census {
     begun: Instant,
     counted: BTreeMap<String, Vec<(Duration, Holds)>>,
-    /// What everybody had when everything was in place.
+    /// Resources of each process when everything was in place.
     pub first: BTreeMap<String, Holds>,
 }
 
@@ -89,7 +89,7 @@ impl Census {
         })
     }
 
-    /// Who has more file descriptors now than at the beginning, by more than it may.
+    /// Returns the processes that have more file descriptors now than at the beginning, by more than they may.
     pub fn excess(&self, who: impl Iterator<Item = (String, Pid)>) -> Vec<String> {
         who.filter_map(|(name, pid)| {
             let (first, now) = (self.first.get(&name)?.fds, holds(pid)?.fds);

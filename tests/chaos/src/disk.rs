@@ -12,7 +12,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// One without faults under a new folder.
+    /// Creates a disk without faults under a new folder.
     pub fn new(library: &Path) -> Self {
         let disk = Self {
             library: library.to_path_buf(),
@@ -36,7 +36,7 @@ impl Disk {
         ]
     }
 
-    /// From now on there are exactly these faults; the source says which ones there are.
+    /// Sets exactly these faults from now on; the source of the library lists their names.
     pub fn set(&self, faults: &[(&str, u64)]) {
         let place = self.control.path();
         let mut text = format!("under {}\n", self.data.path().display());

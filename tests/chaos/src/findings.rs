@@ -1,4 +1,4 @@
-//! What was found to be wrong.
+//! The failures that a run has found.
 use std::cell::RefCell;
 use std::time::Instant;
 

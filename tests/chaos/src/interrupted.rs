@@ -1,4 +1,4 @@
-//! The end of a run that somebody does not want to wait for.
+//! Interruption of a run by a signal.
 use std::process::ExitCode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -15,6 +15,6 @@ pub async fn or_interrupted(run: impl Future<Output = ExitCode>) -> ExitCode {
         _ = terminate.recv() => SignalKind::terminate(),
     };
     eprintln!("interrupted: nothing is checked, and every process is ended");
-    // As a shell says it.
+    // The exit code that a shell reports.
     ExitCode::from(128 + u8::try_from(kind.as_raw_value()).unwrap())
 }

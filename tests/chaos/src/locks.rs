@@ -11,7 +11,7 @@ use tokio::time::sleep;
 /// How long a holder that is gone keeps the others out.
 pub const LEASE: Duration = Duration::from_secs(2);
 
-/// Holds locks until it is over. Who is killed while it holds one says nothing of that.
+/// Holds locks until the run ends. A client that is killed while it holds a lock does not report that holding.
 pub async fn hold(world: Rc<World>, seat: usize, client: usize, mut chance: fastrand::Rng) {
     while world.goes_on() {
         let lock = chance.usize(..LOCKS.len());

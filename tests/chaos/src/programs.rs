@@ -26,7 +26,7 @@ pub struct Programs {
     pub disk: PathBuf,
 }
 
-/// What a client is written in.
+/// Language of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Language {
     /// The crate `statestore`.

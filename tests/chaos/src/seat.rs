@@ -14,22 +14,21 @@ use std::time::Duration;
 /// How many clients a process has: the first without TLS, the second with.
 pub const CLIENTS: usize = 2;
 
-/// Longer than any call may take: the time-out of the clients, the longest time for which one stands still, and as much again for a
-/// machine that has other things to do.
+/// Upper bound of any call: the timeout of the clients, the longest pause, and as much again for a busy machine.
 const CALL_LIMIT: Duration = Duration::from_secs(60);
 
-/// One place.
+/// A seat: the processes of a client, one after the other, and their surroundings.
 #[derive(Debug)]
 pub struct Seat {
     /// Which one.
     pub number: usize,
-    /// What its processes are written in.
+    /// Language of the processes.
     pub language: Language,
     programs: Programs,
     authority: PathBuf,
     /// The clock of its processes.
     pub clock: Disk,
-    /// Their ways to the server, in the order of [`CLIENTS`].
+    /// Proxies to the server, in the order of [`CLIENTS`].
     pub ways: Vec<Proxy>,
     peer: RefCell<Rc<Peer>>,
 }
@@ -104,7 +103,7 @@ impl Seat {
         }
     }
 
-    /// Tells a client to do something. `None` and the time of the beginning: the process was killed meanwhile.
+    /// Sends a command to a client. Returns `None` and the start time if the process was killed meanwhile.
     pub async fn call(
         &self,
         findings: &Findings,

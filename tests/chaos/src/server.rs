@@ -21,7 +21,7 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// One for the loopback address, in this folder.
+    /// Creates a certificate for the loopback address in this folder.
     pub fn new(folder: &Path) -> Self {
         let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
         let (cert, key) = (folder.join("cert.pem"), folder.join("key.pem"));
@@ -39,7 +39,7 @@ pub struct Server {
     options: Vec<String>,
     certificate: Certificate,
     log: PathBuf,
-    /// Its disk and clock.
+    /// Disk and clock of the server.
     pub disk: Disk,
     child: Option<Child>,
     addresses: [SocketAddr; 2],
@@ -74,7 +74,7 @@ impl Server {
         self.addresses
     }
 
-    /// Its number in the system, while it runs.
+    /// Returns the process id while the server runs.
     pub fn pid(&self) -> Option<Pid> {
         let id = self.child.as_ref()?.id()?;
         Pid::from_raw(i32::try_from(id).ok()?)
@@ -90,7 +90,7 @@ impl Server {
         let mut command = Command::new(&self.program);
         command.arg("--storage").arg(&self.storage);
         command.args(&self.options);
-        // A storage elsewhere keeps nothing here.
+        // A server with a shared backend stores no data on this machine.
         if self.storage == "durable" {
             command.arg("--data-dir").arg(self.disk.folder());
         }
@@ -135,7 +135,7 @@ impl Server {
     /// Kills it with SIGKILL, and waits until it is gone.
     pub async fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // It may have ended by itself.
+            // The process may have ended by itself.
             let _ = child.start_kill();
             let _ = child.wait().await;
         }
@@ -153,7 +153,7 @@ impl Server {
         ended
     }
 
-    /// How it has ended, if nobody wanted that.
+    /// Returns how the server has ended, if the run did not end it.
     pub fn has_ended(&mut self) -> Option<String> {
         let status = self.child.as_mut()?.try_wait().unwrap()?;
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
@@ -165,12 +165,12 @@ impl Server {
         ))
     }
 
-    /// It does nothing until it may go on.
+    /// Stops the process until it is continued.
     pub fn stop(&self) {
         self.signal(Signal::STOP);
     }
 
-    /// It goes on.
+    /// Continues the process.
     pub fn go_on(&self) {
         self.signal(Signal::CONT);
     }
@@ -183,7 +183,7 @@ impl Server {
 
     fn signal(&self, signal: Signal) {
         if let Some(pid) = self.pid() {
-            // It may have ended.
+            // The process may have ended.
             let _ = kill_process(pid, signal);
         }
     }

@@ -3,7 +3,7 @@
 /// A straight line through points, by least squares.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slope {
-    /// By how much it grows in one unit of time.
+    /// Growth in one unit of time.
     pub slope: f64,
     /// The standard error of that, if the points differ from the line by chance and independently of each other.
     pub spread: f64,

@@ -1,4 +1,4 @@
-//! What goes wrong: one thing after the other, of each kind as often.
+//! The faults of a run: one after the other, each kind equally often.
 use crate::calls;
 use crate::locks::LEASE;
 use crate::server::Server;
@@ -13,13 +13,13 @@ use tokio::time::sleep;
 pub struct Storm<'a> {
     /// The clients and their ways.
     pub world: &'a World,
-    /// One, or two over one engine.
+    /// A server, or two over one engine.
     pub servers: Vec<Server>,
     /// Decides.
     pub chance: fastrand::Rng,
     /// Deals.
     pub deck: Deck,
-    /// Keys whose history was found to have an order.
+    /// Number of keys with a history that has an order.
     pub settled: usize,
 }
 
@@ -73,7 +73,7 @@ impl Storm<'_> {
             .collect()
     }
 
-    /// The server begins again, and everybody finds it.
+    /// Starts the server again, and shows the clients its address.
     async fn begin(&mut self, server: usize) {
         // Where space cannot be reserved, a full disk is met in the midst of a commit.
         let reserves = self.chance.bool();
@@ -89,7 +89,7 @@ impl Storm<'_> {
         self.follow();
     }
 
-    /// Shows everybody where the servers are.
+    /// Points all clients to the servers.
     pub fn follow(&self) {
         for seat in &self.world.seats {
             seat.follow(&self.servers[seat.number % self.servers.len()]);
@@ -197,8 +197,8 @@ impl Storm<'_> {
                 self.ways().for_each(|way| way.set_rate(u32::MAX));
             }
             Trouble::ServerClock => {
-                // What a clock that jumps while the store is down does to leases is known (docs/locks.md), so all that
-                // there are end before anything else happens.
+                // The effect on leases of a clock that jumps while the store is down is known (docs/locks.md). All leases
+                // therefore end before anything else happens.
                 let ahead = self.chance.u64(1_000..30_000);
                 self.quiet(server, &[("clock_ahead_ms", ahead)]);
                 sleep(lasts + 2 * LEASE).await;

@@ -1,7 +1,7 @@
-//! What can go wrong, and how often it did.
+//! The kinds of faults, and their counters.
 use std::collections::BTreeMap;
 
-/// What can go wrong.
+/// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trouble {
     /// A server is killed, and begins again.
@@ -16,13 +16,13 @@ pub enum Trouble {
     StopClient,
     /// All connections are reset.
     Cut,
-    /// All connections end in good order, but nobody asked for it.
+    /// All connections end in good order, although no side closed them.
     Finish,
     /// Connections are cut in the middle of packets.
     Torn,
-    /// Nothing passes in one direction, and nobody is told.
+    /// One direction is blocked silently.
     HalfOpen,
-    /// Nothing passes, on connections that there are and on new ones, and nobody is told.
+    /// Existing and new connections are blocked silently.
     Silence,
     /// Connections are reset, and no new ones are let in.
     Refused,
@@ -42,7 +42,7 @@ pub enum Trouble {
     FailedSync,
 }
 
-/// What can go wrong with any server.
+/// Faults of any server.
 pub const ANYWHERE: [Trouble; 14] = [
     Trouble::KillServer,
     Trouble::StopServer,
@@ -60,7 +60,7 @@ pub const ANYWHERE: [Trouble; 14] = [
     Trouble::ClientClock,
 ];
 
-/// What can go wrong with one that has a disk.
+/// Faults of a server with a disk.
 pub const WITH_DISK: [Trouble; 4] = [
     Trouble::KillBusyServer,
     Trouble::DiskFull,
@@ -78,7 +78,7 @@ pub struct Deck {
 }
 
 impl Deck {
-    /// Those that there can be.
+    /// Creates a deck with the possible faults.
     pub fn new(has_disk: bool) -> Self {
         let mut all = ANYWHERE.to_vec();
         if has_disk {

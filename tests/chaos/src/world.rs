@@ -1,4 +1,4 @@
-//! What everybody in a run shares.
+//! State that all parts of a run share.
 use crate::findings::Findings;
 use crate::line::Line;
 use crate::programs::Language;
@@ -20,26 +20,26 @@ pub const LOCKS: [&str; 2] = ["press", "valve"];
 pub struct World {
     /// The client processes.
     pub seats: Vec<Seat>,
-    /// What is wrong.
+    /// The failures that were found.
     pub findings: Findings,
     /// Whether the clients are to end what they do.
     pub is_over: Cell<bool>,
     /// When it began.
     pub begun: Instant,
-    /// What was asked of the keys of `calls`.
+    /// The calls on the keys of `calls`.
     pub history: RefCell<History>,
-    /// Who held which lock, in the order of [`LOCKS`].
+    /// Holders of the locks, in the order of [`LOCKS`].
     pub holdings: [RefCell<Holdings>; 2],
     /// How far was counted, in the order of [`COUNTERS`].
     pub tallies: [Cell<Tally>; 2],
-    /// What observers were told.
+    /// Number of observations.
     pub observations: Cell<u64>,
     values: Cell<u64>,
     ends: RefCell<BTreeMap<(Language, String), u64>>,
 }
 
 impl World {
-    /// One in which nothing has happened.
+    /// Creates a world at the start of a run.
     pub fn new(seats: Vec<Seat>) -> Self {
         Self {
             seats,
@@ -55,7 +55,7 @@ impl World {
         }
     }
 
-    /// A number that nobody else sets.
+    /// Returns a number that no other call sets.
     pub fn next_value(&self) -> u64 {
         self.values.set(self.values.get() + 1);
         self.values.get()
@@ -94,7 +94,7 @@ impl World {
         self.ends.borrow().clone()
     }
 
-    /// Checks what can be checked so far. Only keys of which this is true are over.
+    /// Checks the results so far. A key counts as over if `is_over` returns true for it.
     pub fn check(&self, is_over: impl Fn(&str) -> bool) -> usize {
         let settled = self.history.borrow_mut().settle(is_over);
         for (lock, holdings) in LOCKS.iter().zip(&self.holdings) {

@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 use tokio::task::{AbortHandle, JoinSet, LocalSet, spawn_local};
 use tokio::time::{sleep, timeout};
 
-/// How long anything may take when nothing breaks any more: a lease, the time-outs of the clients, and as long as their clocks were
-/// ahead.
+/// Upper bound of any call once the faults have ended: a lease, the timeouts of the clients, and the time by which their clocks
+/// were ahead.
 const CALM: Duration = Duration::from_secs(60);
 
 /// Servers and clients in Rust, C, Python (blocking and asyncio) and Node, all of them processes, while one thing after the other
@@ -249,7 +249,7 @@ fn count(
     spawn_local(counting).abort_handle()
 }
 
-/// Nothing breaks any more: what must hold then.
+/// Ends the faults and checks the final state.
 async fn calm(
     world: &World,
     storm: &mut Storm<'_>,
@@ -303,7 +303,7 @@ async fn flat(world: &World, census: &RefCell<Census>, server: &RefCell<Option<P
     }
 }
 
-/// Everybody ends in good order.
+/// Ends all processes in good order.
 async fn end(world: &World, storm: &mut Storm<'_>) {
     for server in &mut storm.servers {
         if !server.terminate().await {
@@ -350,7 +350,7 @@ fn report(options: &Options, world: &World, storm: &Storm<'_>, census: &Census) 
     }
 }
 
-/// What did not happen often enough for the run to say anything.
+/// Returns the events that were too rare for the run to prove anything.
 fn too_little(options: &Options, world: &World, storm: &Storm<'_>) -> Vec<String> {
     let mut lacking = Vec::new();
     let mut demand = |what: String, count: u64, least: f64| {
