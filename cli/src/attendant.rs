@@ -30,11 +30,11 @@ use tokio::{
 /// The subcommand, which is for `statestore lock` alone.
 pub(crate) const VERB: &str = "lock-attendant";
 
-/// Asks the command to end: it alone, as `kill` would.
+/// Asks the command alone to end, as `kill` does.
 pub(crate) const PASS_ON: Signal = Signal::TERM;
 /// Lets everything go on that was stopped.
 pub(crate) const CONTINUE: Signal = Signal::CONT;
-/// Asks everything that the command has started to end.
+/// Asks every process that the command has started to end.
 pub(crate) const END: Signal = Signal::USR1;
 /// Kills everything that the command has started, and prints a message.
 pub(crate) const KILL: Signal = Signal::USR2;
@@ -61,8 +61,8 @@ pub(crate) struct Attendant {
     command: Vec<OsString>,
 }
 
-/// For how much of a lease each [`ASSURE`] is good. It is sent only while at least that much is left, which is more than a third
-/// less than when the lease is renewed.
+/// Returns the part of a lease that each [`ASSURE`] confirms. It is sent only while at least that much is left, which is more
+/// than a third less than when the lease is renewed.
 pub(crate) fn assured(lease: Duration) -> Duration {
     lease / 2
 }
@@ -96,7 +96,7 @@ impl Attendant {
             Ok(child) => child,
             Err(exit) => return Ok(exit),
         };
-        // From now on, what is sent to the group does not reach this process.
+        // From now on, signals to the group do not reach this process.
         let _ = setpgid(None, None);
         // The process is now in a background group, and a terminal may stop such a process when it writes to the terminal.
         let _ = ignore(Signal::TTOU);
@@ -180,7 +180,7 @@ fn ask_to_end(running: Option<Pid>) {
     family::signal(running, Signal::CONT);
 }
 
-/// As shells tell it: 128 and the number of the signal that ended it.
+/// Returns the exit code as shells report it: 128 plus the number of the signal that ended the command.
 fn code(status: ExitStatus) -> Exit {
     let code = status
         .code()
@@ -234,7 +234,7 @@ fn end_with_this_process(command: &mut Command) {
 /// Request that a signal carries.
 #[derive(Debug, Clone, Copy)]
 enum Order {
-    /// Some child has changed.
+    /// A child has changed its state.
     Look,
     PassOn,
     Continue,
@@ -250,7 +250,7 @@ enum Order {
 struct Orders(Vec<(unix::Signal, Order)>);
 
 impl Orders {
-    /// From now on none of these signals ends this process.
+    /// Installs handlers, so that none of these signals ends this process.
     fn listen() -> io::Result<Self> {
         let number = |signal: Signal| SignalKind::from_raw(signal.as_raw());
         let orders = [

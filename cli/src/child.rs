@@ -21,7 +21,7 @@ use tokio::{
     time::timeout,
 };
 
-/// A running command with its attendant, which ends what the command has started when this is dropped.
+/// A running command with its attendant. Dropping it ends every process that the command has started.
 #[derive(Debug)]
 pub(crate) struct Child {
     attendant: tokio::process::Child,
@@ -45,7 +45,7 @@ pub(crate) struct Signals {
     terminate: unix::Signal,
 }
 
-/// From now on these signals do not end the program by themselves.
+/// Handles these signals from now on, so that they do not end the program.
 pub(crate) fn signals() -> Result<Signals, Failure> {
     Ok(Signals {
         interrupt: listen(SignalKind::interrupt())?,
@@ -159,7 +159,7 @@ impl Child {
         }
     }
 
-    /// Asks everything that the command has started to end, and has it killed after the time of grace.
+    /// Asks every process that the command has started to end, and has the rest killed after the grace period.
     pub(crate) async fn end(&mut self, grace: Duration) {
         self.order(END);
         if timeout(grace, self.wait()).await.is_err() {
@@ -168,7 +168,7 @@ impl Child {
         }
     }
 
-    /// Has the attendant do something, also if it was stopped.
+    /// Sends an order to the attendant, and continues it if it was stopped.
     fn order(&self, signal: Signal) {
         self.signal(signal);
         self.signal(CONTINUE);

@@ -1,14 +1,14 @@
-//! The connection to the store, and what its errors mean to a user of the command line.
+//! The connection to the store, and the meaning of its errors for a user of the command line.
 use crate::{arguments::Global, exit::Exit, failure::Failure};
 use statestore::{Client, Error, ErrorKind, Outcome, Settings};
 use std::env::{self, VarError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Names the store if no argument does.
+/// Variable that names the store if no argument does.
 pub(crate) const URL_VARIABLE: &str = "STATESTORE_URL";
 const DEFAULT_URL: &str = "mqtt://127.0.0.1:1883";
-/// How long taking leave may take.
+/// Time limit for disconnecting.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// An open connection.
@@ -55,7 +55,7 @@ impl Clients {
         self.all().push(client.clone());
     }
 
-    /// Takes leave of the broker on all of them, however the program ends.
+    /// Disconnects all connections from the broker, however the program ends.
     pub(crate) async fn close(&self) {
         let clients = std::mem::take(&mut *self.all());
         let close = async {
@@ -112,7 +112,7 @@ pub(crate) fn url_to_pass_on() -> Option<String> {
     Some(without_password(url.to_string_lossy().into_owned()))
 }
 
-/// The same URL without its password.
+/// Removes the password from a URL.
 fn without_password(url: String) -> String {
     let Some(begin) = url.find("://").map(|at| at + "://".len()) else {
         return url;
@@ -120,7 +120,7 @@ fn without_password(url: String) -> String {
     let end = match url[begin..].find(['/', '?', '#']) {
         // Behind it, an `@` has another meaning.
         Some(end) if Settings::from_url(&url).is_ok() => begin + end,
-        // In what is not well-formed the password can be anywhere.
+        // In a malformed URL the password can be anywhere.
         _ => url.len(),
     };
     let Some(user) = url[begin..end]

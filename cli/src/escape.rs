@@ -1,7 +1,7 @@
 //! Bytes as one line of readable text, and back.
 //!
-//! Everything that is printable UTF-8 stays as it is. A backslash becomes `\\`, and what could break the line or
-//! steer a terminal becomes `\n`, `\r`, `\t` or, byte by byte, `\xNN`. [`unescape`] is the exact inverse.
+//! Printable UTF-8 stays as it is. A backslash becomes `\\`. Characters that could break the line or control a terminal become
+//! `\n`, `\r`, `\t` or, byte by byte, `\xNN`. [`unescape`] is the exact inverse.
 use std::{borrow::Cow, fmt::Write as _};
 
 /// The escaped form of `bytes`: always one line, never with a control character in it.

@@ -10,7 +10,7 @@ pub(crate) enum Exit {
     Negative,
     /// The arguments, or a local file, cannot be used.
     Usage,
-    /// No answer: could not connect, timed out, connection lost; or the lock was lost.
+    /// No answer: connecting failed, the time was up, or the connection or the lock was lost.
     NoAnswer,
     /// The store refused.
     Refused,

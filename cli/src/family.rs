@@ -8,7 +8,7 @@ use rustix::{
 };
 use std::{os::unix::process::ExitStatusExt as _, process::ExitStatus, time::Duration};
 
-/// How often processes that are killed are looked at; new ones may have been started meanwhile.
+/// Interval of the checks for killed processes; further ones may have been started meanwhile.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
 
 /// Result of waiting for the children.
@@ -18,11 +18,11 @@ pub(crate) enum Reaped {
     Ended(Pid, ExitStatus),
     /// Children exist, and all of them run.
     Running,
-    /// There are none.
+    /// No child exists.
     Nobody,
 }
 
-/// From now on, descendants that lose their parent become children of this process.
+/// Makes descendants that lose their parent children of this process from now on.
 pub(crate) fn adopt() {
     #[cfg(target_os = "linux")]
     // Every Linux that Rust supports can.
@@ -87,7 +87,7 @@ fn send(process: Pid, parent: Pid, signal: Signal) -> rustix::io::Result<()> {
     }
 }
 
-/// The descendants that there are now, with their parents.
+/// Returns the current descendants with their parents.
 #[cfg(not(target_os = "linux"))]
 fn descendants(child: Option<Pid>) -> Vec<(Pid, Pid)> {
     child
@@ -96,7 +96,7 @@ fn descendants(child: Option<Pid>) -> Vec<(Pid, Pid)> {
         .collect()
 }
 
-/// The descendants that there are now, with their parents.
+/// Returns the current descendants with their parents.
 #[cfg(target_os = "linux")]
 fn descendants(_: Option<Pid>) -> Vec<(Pid, Pid)> {
     let processes: Vec<(Pid, Pid)> = std::fs::read_dir("/proc")

@@ -27,7 +27,7 @@ impl Ignored {
         Self(ignored.collect())
     }
 
-    /// Has a command ignore them as well.
+    /// Makes a command ignore these signals as well.
     #[allow(unsafe_code, reason = "only the new process itself can do this")]
     pub(crate) fn hand_on(self, command: &mut Command) {
         let ignore_all = move || self.0.iter().copied().try_for_each(ignore);

@@ -1,5 +1,5 @@
-//! `statestore`: get, set and watch keys from the shell. The program is all there is to use; its [`command`] line is public for what
-//! is made of it, such as the manual.
+//! `statestore`: get, set and watch keys from the shell. The crate is a program. Its [`command`] line is public for generated
+//! files such as the manual.
 #![deny(unsafe_code)]
 
 mod admin;

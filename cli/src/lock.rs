@@ -60,7 +60,7 @@ Examples:
 const TOKEN: &str = "STATESTORE_FENCING_TOKEN";
 
 impl Contest {
-    /// As the library takes it.
+    /// Returns the options in the form of the library.
     pub(crate) fn options(&self) -> LockOptions {
         LockOptions::new()
             .lease(LeaseOptions::new().duration(self.lease))
@@ -153,8 +153,8 @@ impl Lock {
     }
 }
 
-/// Gives a lock back when its command has ended; how it was lost before, if it was. What the command did is done, whether the lock
-/// is given back or ends by itself.
+/// Releases a lock after its command has ended. Returns how the lock was lost before, if it was. The effects of the command stay,
+/// whether the lock is released or expires.
 async fn give_back(guard: Guard, name: &[u8], timeout: Duration) -> Option<String> {
     let loss = guard.loss();
     let until = guard.valid_until();

@@ -1,5 +1,5 @@
-//! Standard output: binary-safe, and never a blocking write on the thread that serves the connection. What a terminal gets cannot
-//! steer it.
+//! Standard output: binary-safe, and never a blocking write on the thread that serves the connection. Output to a terminal cannot
+//! control it.
 use crate::{escape::displayed, failure::Failure};
 use std::io::{self, IsTerminal as _};
 use tokio::io::{AsyncWriteExt as _, BufWriter, Stdout};
@@ -16,7 +16,7 @@ pub(crate) async fn tell(line: &[u8]) -> Result<(), Failure> {
 #[derive(Debug)]
 pub(crate) struct Output {
     inner: BufWriter<Stdout>,
-    /// Whether a person looks at it.
+    /// Whether standard output is a terminal.
     is_terminal: bool,
 }
 

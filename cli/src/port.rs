@@ -12,7 +12,7 @@ use hyper_util::rt::TokioIo;
 use std::{path::PathBuf, time::Duration};
 use tokio::net::TcpStream;
 
-/// The longest answer that is taken at once.
+/// Maximum length of an answer that is read as a whole.
 const MOST_BYTES: usize = 16 << 20;
 /// The longest token.
 const MOST_TOKEN_BYTES: usize = 4096;
@@ -51,7 +51,7 @@ impl Port {
         }
     }
 
-    /// Asks for a path, or sends something to it.
+    /// Sends a request for a path, with a body if there is one.
     pub(crate) async fn ask(
         &self,
         method: Method,
@@ -64,7 +64,7 @@ impl Port {
         answer.unwrap_or_else(|_| Err(self.no_answer("no answer in time")))
     }
 
-    /// Asks for something that may take long: the wait ends only when the server does not answer another request within `timeout`.
+    /// Sends a request that may take long. The wait ends only when the server does not answer another request within `timeout`.
     pub(crate) async fn ask_at_length(
         &self,
         method: Method,
@@ -83,7 +83,7 @@ impl Port {
         }
     }
 
-    /// Asks for a JSON document.
+    /// Requests a JSON document.
     pub(crate) async fn document(
         &self,
         path: &'static str,
@@ -205,7 +205,7 @@ impl Answer {
         Err(Failure::new(exit, format!("the server says: {said}")))
     }
 
-    /// All of it.
+    /// Reads the whole body.
     pub(crate) async fn text(mut self, timeout: Duration) -> Result<Bytes, Failure> {
         let mut text = Vec::new();
         while let Some(part) = self.part(timeout).await? {

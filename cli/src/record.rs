@@ -36,7 +36,7 @@ pub(crate) struct Record<'a> {
     operation: Option<usize>,
 }
 
-/// The remaining time of a key, as it is printed.
+/// The remaining time of a key in its printed form.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(untagged)]
 pub(crate) enum RemainingTime {
@@ -150,7 +150,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// As short as possible. JSON itself leaves DEL, C1 and what reorders text as they are.
+/// A compact JSON format that escapes characters which JSON leaves as they are: DEL, C1, and those that reorder text.
 struct Harmless;
 
 impl Formatter for Harmless {

@@ -86,7 +86,7 @@ fn version<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<H
     Ok(Some(version))
 }
 
-/// As on the command line, or a number of milliseconds.
+/// Reads a duration as on the command line, or a number of milliseconds.
 fn duration<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Duration>, D::Error> {

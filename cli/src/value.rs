@@ -1,4 +1,4 @@
-//! Where a value comes from: an argument, a file, or standard input.
+//! The sources of a value: an argument, a file, or standard input.
 use crate::{failure::Failure, message};
 use bytes::Bytes;
 use clap::Args;
@@ -9,7 +9,7 @@ use std::{
 };
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// No MQTT packet is larger, so no value is: the greatest Remaining Length (MQTT 5, section 2.1.4).
+/// Maximum length of a value, because no MQTT packet is larger: the greatest Remaining Length (MQTT 5, section 2.1.4).
 const MAX_VALUE_BYTES: usize = 268_435_455;
 
 /// The value of a SET or VDEL.

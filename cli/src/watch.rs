@@ -87,7 +87,7 @@ impl Watch {
     }
 }
 
-/// Watches every key; what comes of them arrives in one channel.
+/// Watches every key; all observations arrive in one channel.
 async fn observe(
     connection: &Connection,
     keys: &[Bytes],

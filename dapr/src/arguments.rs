@@ -88,7 +88,7 @@ pub(crate) enum LogFormat {
 }
 
 impl Arguments {
-    /// Where the socket is to be.
+    /// The path of the socket.
     pub(crate) fn socket(&self) -> PathBuf {
         match &self.socket {
             Some(path) => path.clone(),
@@ -118,13 +118,13 @@ impl Arguments {
         self.log
     }
 
-    /// In which form.
+    /// The form of the log.
     pub(crate) fn log_format(&self) -> LogFormat {
         self.log_format
     }
 }
 
-/// Dapr compares types in lower case, and takes the name of the file as it is.
+/// Returns the name of the component type: Dapr compares types in lower case, and takes the name of the file unchanged.
 fn socket_name(name: &str) -> Result<String, &'static str> {
     let name = name.strip_suffix(".sock").unwrap_or(name);
     let name = name.strip_prefix("state.").unwrap_or(name);

@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::unix::pipe;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// How long the acknowledgement of a PING is held back.
+/// Duration for which the acknowledgement of a PING is held back.
 const HELD: Duration = Duration::from_millis(20);
 
 /// The longest frame between which acknowledgements are held back, in bytes. daprd makes room for more after it has learnt how fast
@@ -40,7 +40,7 @@ pub(crate) struct Connection {
     frames: Frames,
     /// Acknowledgements to be written between two frames.
     held: Vec<u8>,
-    /// When they are to be written.
+    /// The time at which they are written.
     due: Pin<Box<Sleep>>,
     /// Whether a part of the held acknowledgements was written: the rest has to be written before anything else.
     is_begun: bool,
@@ -77,7 +77,7 @@ impl Connection {
         self.held.extend_from_slice(bytes);
     }
 
-    /// Writes what was held back too long, as far as the socket takes it.
+    /// Writes acknowledgements that were held long enough, as far as the socket accepts them.
     fn write_due(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         if self.held.is_empty() {
             return Ok(());
@@ -125,7 +125,7 @@ impl Connection {
         Poll::Ready(written)
     }
 
-    /// Writes frames, after what must go before them.
+    /// Writes frames, after the acknowledgements that have to precede them.
     fn write(
         &mut self,
         context: &mut Context<'_>,
@@ -162,7 +162,7 @@ impl AsyncRead for Connection {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        // The time of what is held back wakes the task, which then looks whether there is something to read.
+        // The timer of held acknowledgements wakes the task, which then checks for input.
         this.write_due(context)?;
         Pin::new(&mut this.input).poll_read(context, buffer)
     }
@@ -289,7 +289,7 @@ mod tests {
     #[tokio::test]
     async fn many_acknowledgements_do_not_gather() {
         let (mut connection, mut far) = pair();
-        // Not so many that the socket is full.
+        // Few enough that the socket is not full.
         for _ in 0..100 {
             write(&mut connection, PING).await;
             assert!(connection.held.len() <= MOST_HELD);

@@ -9,7 +9,7 @@ use tonic::Status;
 
 const MARK: &[u8] = b"\0statestore-dapr\x01";
 
-/// Where the older clients of daprd say it.
+/// Metadata key of the content type in older clients of daprd.
 const METADATA: &str = "contentType";
 
 /// Returns the stored form of a value.

@@ -36,8 +36,8 @@ use tonic_reflection::server::Error;
 /// The longest message that daprd may send: values of 16 MiB, and transactions of several such.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 128 << 20;
 
-/// How much a connection, and a call on it, may send ahead. Short messages of many calls count for more than their bytes, and
-/// beyond half of it the connection is ended.
+/// Flow-control windows of a connection, and of a call on it. Short messages of many calls count for more than their bytes, and
+/// beyond half of the window the connection is closed.
 const CONNECTION_WINDOW: u32 = 16 << 20;
 const CALL_WINDOW: u32 = 1 << 20;
 
@@ -47,7 +47,7 @@ const QUERY: &str = "/dapr.proto.components.v1.QueriableStateStore/Query";
 /// Pause before accepting is tried again, for example when the process has too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long calls that run at the end may take.
+/// Time limit for calls that run at the end.
 const LAST_CALLS: Duration = Duration::from_secs(10);
 
 /// Time limit for sending the last answers and ending the connections. Only a peer that does not read its answers needs that
@@ -71,7 +71,7 @@ where
 {
     /// The services that this component has.
     pub(crate) fn new(component: C) -> Result<Self, Error> {
-        // daprd asks by this version of the reflection which services a socket has.
+        // daprd uses this version of reflection to ask for the services of a socket.
         let reflection = tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
             .with_service_name(state_store_server::SERVICE_NAME)
@@ -254,7 +254,7 @@ async fn attend<C>(
         http2::Builder::new(Tasks)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .initial_stream_window_size(CALL_WINDOW)
-            // daprd has as many as it is asked.
+            // daprd opens as many streams as it has calls.
             .max_concurrent_streams(None)
             .auto_date_header(false)
             .serve_connection(TokioIo::new(connection), services)

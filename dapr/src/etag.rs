@@ -1,21 +1,21 @@
-//! Dapr's concurrency: which `ETag`s and options are which conditions of the store.
+//! Dapr's concurrency control: the conditions of the store for each `ETag` and option.
 //!
-//! The `ETag` of an entry is the text of its version. Versions of a key rise for ever, through deletions and restarts, so an old one
-//! never comes back.
+//! The `ETag` of an entry is the text of its version. Versions of a key rise for ever, through deletions and restarts, so an old
+//! one never returns.
 use crate::proto::state_options::{StateConcurrency, StateConsistency};
 use crate::proto::{Etag, StateOptions};
 use crate::status::invalid_etag;
 use statestore::{Hlc, Version};
 use tonic::Status;
 
-/// When a write applies.
+/// Condition of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Precondition {
-    /// Whatever is there.
+    /// Always.
     None,
     /// If the key is absent.
     Absent,
-    /// If this version is there.
+    /// If the key has this version.
     Version(Version),
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn etag(version: &Hlc) -> Etag {
     }
 }
 
-/// When a SET applies.
+/// Returns the condition of a SET.
 pub(crate) fn of_set(
     etag: Option<&Etag>,
     options: Option<StateOptions>,

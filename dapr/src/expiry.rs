@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 use tonic::Status;
 
-/// How long a value is to live, in whole seconds.
+/// Metadata key of the time to live, in whole seconds.
 const TTL: &str = "ttlInSeconds";
 
-/// When a value ends, as RFC 3339 writes it.
+/// Metadata key of the expiry time, in the format of RFC 3339.
 const EXPIRY: &str = "ttlExpireTime";
 
-/// After what time a value is to expire; without one, or with none above zero, never.
+/// Returns the time to live of a value; `None` if there is none or it is not above zero: the value never expires.
 pub(crate) fn expires_in(metadata: &HashMap<String, String>) -> Result<Option<Duration>, Status> {
     let Some((_, text)) = metadata
         .iter()

@@ -1,9 +1,9 @@
 //! Frames of HTTP/2, as far as it matters where they end (RFC 9113, sections 4.1 and 6.7).
 
-/// Bytes of the header of a frame, which begins with the length of what follows it.
+/// Length of a frame header in bytes; the header starts with the length of the payload.
 const HEADER: usize = 9;
 
-/// How a frame begins that acknowledges a PING: eight bytes follow, of the type 6, with the flag ACK, on no stream.
+/// Header of a PING acknowledgement: eight bytes follow, type 6, flag ACK, no stream.
 const ACKNOWLEDGEMENT: [u8; HEADER] = [0, 0, 8, 6, 1, 0, 0, 0, 0];
 
 /// Whether the bytes are the acknowledgement of a single PING.
@@ -11,13 +11,13 @@ pub(crate) fn is_acknowledgement(bytes: &[u8]) -> bool {
     bytes.len() == HEADER + 8 && bytes.starts_with(&ACKNOWLEDGEMENT)
 }
 
-/// Where a stream of bytes is in its frames.
+/// Position of a byte stream within its frames.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     header: [u8; HEADER],
-    /// How much of the header has passed.
+    /// Number of header bytes that have passed.
     known: usize,
-    /// How much of the rest is still to pass.
+    /// Number of payload bytes that are still to pass.
     left: usize,
     longest: usize,
 }

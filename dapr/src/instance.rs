@@ -21,7 +21,7 @@ use tonic::Status;
 pub(crate) const STALE: &str = "the ETag is not that of the entry";
 const PRESENT: &str = "the entry is there already, and this is not its first write";
 
-/// How long calls on a connection that was replaced may go on.
+/// Time limit for calls on a connection that was replaced.
 const IDLE: Duration = Duration::from_secs(30);
 
 /// Maximum time that a call waits for a connection.
@@ -48,7 +48,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// A call on this component begins, and ends when this is dropped.
+    /// Starts a call on this component; dropping the result ends the call.
     pub(crate) fn of(instance: Arc<Instance>) -> Self {
         Self {
             _runs: instance.calls.subscribe(),
@@ -87,7 +87,7 @@ impl Instance {
         })
     }
 
-    /// Takes leave of the store.
+    /// Disconnects from the store.
     pub(crate) async fn close(&self) {
         self.client.close().await;
     }
@@ -111,7 +111,7 @@ impl Instance {
         )))
     }
 
-    /// Waits a short time for a connection to the store, and has it made at once.
+    /// Waits a short time for a connection to the store, which is tried immediately.
     pub(crate) async fn ready(&self) -> Result<(), Status> {
         if self.client.state().borrow().is_connected() {
             return Ok(());

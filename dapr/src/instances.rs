@@ -138,7 +138,7 @@ impl Instances {
     /// Returns the component that is called.
     pub(crate) fn called(&self, id: &InstanceId) -> Result<Call, Status> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        // The call begins under the lock, so that a component which is replaced has no further one.
+        // The call begins under the lock, so that a component gets no further calls after its replacement.
         let call = known.get(id).map(|known| Call::of(known.instance.clone()));
         call.ok_or_else(|| {
             Status::unavailable(

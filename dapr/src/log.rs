@@ -15,7 +15,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 /// Libraries that log each frame of HTTP/2. Their lines below warnings are logged at the level trace only.
 const TRANSPORT: [&str; 5] = ["h2", "hyper", "hyper_util", "tonic", "tower"];
 
-/// Lines that begin with their priority, as the journal of systemd reads it from standard error (sd-daemon(3)).
+/// Lines that begin with their priority, in the format that the journal of systemd reads from standard error (sd-daemon(3)).
 struct Journal(Format<Full, ()>);
 
 impl<S, N> FormatEvent<S, N> for Journal

@@ -44,7 +44,7 @@ impl Peer {
         let Self::Process { id, started } = self else {
             return std::future::pending().await;
         };
-        // If the id can be opened, and still is that of the same process, then so is what was opened.
+        // If the process id can be opened and still belongs to the same process, the opened handle belongs to it too.
         let Ok(process) = open(id) else { return };
         if self::started(id) != Some(started) {
             return;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// How long taking leave of the stores may take.
+/// Time limit for disconnecting from the stores.
 const LEAVE: Duration = Duration::from_secs(2);
 
 /// Serves until a signal arrives.

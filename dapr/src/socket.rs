@@ -169,7 +169,7 @@ mod tests {
         let before = folder.lock().unwrap();
         let other = path.clone();
         let other = tokio::task::spawn_blocking(move || listen(&other, 0o600).map(drop));
-        // Time to look at what is there.
+        // Time to look at the existing files.
         std::thread::sleep(Duration::from_millis(100));
         std::fs::remove_file(&path).unwrap();
         let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();

@@ -8,7 +8,7 @@ use tonic::{Code, Status};
 /// Number of calls of a bulk request that run concurrently, unless daprd requests another one.
 const AT_A_TIME: usize = 128;
 
-/// The most that daprd may ask for.
+/// Maximum that daprd may request.
 const MOST: i64 = 1024;
 
 /// Starts calls in their order, some of them concurrently, and returns their results in that order. A call that starts first is
@@ -43,7 +43,7 @@ impl Turns {
         )
     }
 
-    /// Waits until all that waited for this key before had their turn, which ends when what this gives is dropped.
+    /// Waits for the turn on this key, after all earlier waiters. The turn ends when the result is dropped.
     pub(crate) async fn wait(&self, key: &str) -> Option<MutexGuard<'_, ()>> {
         match self.0.get(key) {
             Some(turn) => Some(turn.lock().await),

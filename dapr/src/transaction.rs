@@ -1,4 +1,4 @@
-//! Transactions, and what daprd learns of the store.
+//! Transactions, and the features that are reported to daprd.
 use crate::instance::{Instance, STALE, deletion};
 use crate::proto::transactional_state_operation::Request;
 use crate::proto::{TransactionalStateOperation, TransactionalStateRequest};
@@ -7,7 +7,7 @@ use statestore::intents::MOST_OPERATIONS;
 use statestore::{Transaction, TransactionOutcome};
 use tonic::Status;
 
-/// The words of daprd for what a state store can do.
+/// Names in daprd of the features of a state store.
 const ETAG: &str = "ETAG";
 const TRANSACTIONAL: &str = "TRANSACTIONAL";
 const EXPIRY: &str = "TTL";
@@ -58,7 +58,7 @@ impl Instance {
         }
     }
 
-    /// The transaction with one operation more, and what it means if the condition of that one is not met.
+    /// Returns the transaction with a further operation, and the error for an unmet condition of that operation.
     fn extended(
         &self,
         transaction: Transaction,

@@ -17,17 +17,17 @@ impl Latencies {
         )
     }
 
-    /// Counts one.
+    /// Counts a latency.
     pub(crate) fn record(&mut self, latency: Duration) {
         self.0.saturating_record(nanoseconds(latency));
     }
 
-    /// Counts those of another one too.
+    /// Adds the counts of another histogram.
     pub(crate) fn add(&mut self, other: &Self) {
         self.0.add(&other.0).expect("both have the same bounds");
     }
 
-    /// How many were counted.
+    /// Returns the number of counted latencies.
     pub(crate) fn count(&self) -> u64 {
         self.0.len()
     }

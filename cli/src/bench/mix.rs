@@ -16,7 +16,7 @@ impl Verb {
     /// Each of them; its index here is `verb as usize`.
     pub(crate) const ALL: [Self; 3] = [Self::Get, Self::Set, Self::Del];
 
-    /// As `--mix` and the report spell it.
+    /// Returns the name in `--mix` and in the report.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Get => "get",

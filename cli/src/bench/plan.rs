@@ -23,7 +23,7 @@ pub(crate) struct Plan {
     pub(crate) timeout: Duration,
     /// First random number; the same seed gives the same operations.
     pub(crate) seed: u64,
-    /// Counts finished operations.
+    /// Counter of finished operations.
     pub(crate) progress: Progress,
 }
 
@@ -36,7 +36,7 @@ pub(crate) enum Phase {
     Random(Mix, Limit),
 }
 
-/// When a random load ends.
+/// The end of a random load.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Limit {
     /// After this many operations, of all connections together.
@@ -45,7 +45,7 @@ pub(crate) enum Limit {
     Time(Duration),
 }
 
-/// Where a worker takes its operations from; its lanes share it.
+/// The operations of a worker, shared by its lanes.
 #[derive(Debug)]
 pub(crate) enum Source {
     Each {

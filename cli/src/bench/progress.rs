@@ -18,7 +18,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Counts one operation.
+    /// Counts an operation.
     pub(crate) fn advance(&mut self) {
         const BATCH: u64 = 64;
         self.own += 1;
@@ -28,7 +28,7 @@ impl Progress {
         }
     }
 
-    /// Begins a phase.
+    /// Starts a phase.
     pub(crate) fn reset(&self) {
         self.all.store(0, Ordering::Relaxed);
     }
@@ -39,7 +39,7 @@ impl Progress {
     }
 }
 
-/// How often it is drawn.
+/// Time between two updates of the progress line.
 const PERIOD: Duration = Duration::from_millis(100);
 
 /// Shows a bar on standard error, if that is a terminal, until `work` ends.

@@ -3,7 +3,7 @@ use super::{latency::Summary, mix::Verb, tally::Tally};
 use serde::Serialize;
 use std::{collections::BTreeMap, fmt};
 
-/// The whole result; `--json` prints it as it is.
+/// The whole result, also in the form that `--json` prints.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) settings: Settings,

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, time::Duration};
 /// The counts of one worker in one phase, or of all of them together.
 #[derive(Debug, Clone)]
 pub(crate) struct Tally {
-    /// Latencies of what succeeded, by `Verb as usize`.
+    /// Latencies of successful operations, by `Verb as usize`.
     pub(crate) latencies: [Latencies; Verb::ALL.len()],
     /// GETs and DELs that found no key.
     pub(crate) absent: u64,
@@ -47,7 +47,7 @@ impl Tally {
         }
     }
 
-    /// Adds what was counted elsewhere at the same time.
+    /// Adds the counts of another worker in the same phase.
     pub(crate) fn add(&mut self, other: Self) {
         for (sum, part) in self.latencies.iter_mut().zip(&other.latencies) {
             sum.add(part);

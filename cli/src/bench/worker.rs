@@ -16,7 +16,7 @@ use statestore::DelOutcome;
 use std::{cell::RefCell, rc::Rc, time::Instant};
 use tokio::{runtime::LocalRuntime, sync::mpsc, task::JoinSet};
 
-/// A lane ends when so many operations in a row got no answer: the store is gone.
+/// Number of consecutive operations without an answer after which a lane ends: the store is gone.
 const MAX_UNANSWERED: u32 = 3;
 
 /// All workers.
@@ -31,7 +31,7 @@ struct Handle {
 }
 
 impl Workers {
-    /// Starts as many threads as the machine runs at once (not more than there are connections) and connects.
+    /// Starts as many threads as the machine runs in parallel (at most one per connection) and connects.
     pub(crate) async fn start(
         global: &Global,
         plan: &Plan,
@@ -65,7 +65,7 @@ impl Workers {
         Ok(workers)
     }
 
-    /// How many threads there are.
+    /// Returns the number of threads.
     pub(crate) fn threads(&self) -> usize {
         self.0.len()
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
-/// How often the figures are read.
+/// Interval at which the metrics are read.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Watch the figures of a server, refreshed each second
