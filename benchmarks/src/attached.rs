@@ -1,5 +1,5 @@
-//! Requests through a Mosquitto: to `statestored` behind it, and beside it to a service that answers each with the same bytes. What both
-//! have in common is the broker, which does most of the work.
+//! Requests through a Mosquitto: to `statestored` behind it, and to a service beside it that answers each request with the same
+//! bytes. Both share the broker, which does most of the work.
 
 use crate::{
     load::{COLUMNS, measured},
@@ -38,7 +38,7 @@ pub fn measure(plan: &Plan) {
         let mix = plan.mix(in_flight, KEYS);
         let row = |broker: &Mosquitto| {
             let mut raw = Raw::connect(broker.port(), 1, |number| Mqtt::new("bench", number));
-            // Every key is there, so that each answer has the same length.
+            // Every key exists, so that each answer has the same length.
             raw.run(crate::load::Mix {
                 sets_of_100: 100,
                 ..mix

@@ -35,7 +35,7 @@ pub fn measure(plan: &Plan) {
             load::fill(&Own::connect(server.port, "bench-own").await, 0..KEYS).await;
         });
     }
-    // Each connection is a client of its own: to one of a former round the server would repeat what it answered.
+    // Each connection has a client id of its own: the server would repeat former answers to a client of a former round.
     let clients = &Cell::new(0);
     let client = move |_| Mqtt::new("bench", clients.replace(clients.get() + 1));
 

@@ -16,7 +16,7 @@ use std::{
 /// Number of SETs of the load in a commit, and the bytes that a server writes for them.
 const SETS: usize = 256;
 static COMMIT: [u8; 38_000] = [b'v'; 38_000];
-/// As long as a log.
+/// Length of a log.
 const FILE_BYTES: usize = 32 << 20;
 
 const COLUMNS: [Column; 4] = [

@@ -1,4 +1,4 @@
-//! Durable storage against memory, and what the disk allows.
+//! Durable storage against memory, and the limit of the disk.
 
 use crate::{
     disk,

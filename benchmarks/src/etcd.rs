@@ -30,7 +30,7 @@ fn name(key: &[u8]) -> Vec<u8> {
 impl Target for Direct {
     async fn set(&self, key: &[u8], value: &[u8]) {
         let name = name(key);
-        // As what has been read before would be compared; it holds.
+        // The compare has the form of one with an earlier read; it always succeeds.
         let compare = Compare::mod_revision(name.clone(), CompareOp::Greater, -1);
         let put = TxnOp::put(name, value, None);
         let txn = Txn::new().when([compare]).and_then([put]);

@@ -17,7 +17,7 @@ const MOST_ROUNDS: usize = 3;
 const STAGES: [(usize, u64); 3] = [(100, 400_000), (5_000, 9_000), (100_000, 450)];
 /// Number of values of a stage for each one that stays.
 const KEPT: u64 = 24;
-/// Requests that are under way at a time.
+/// Number of concurrent requests.
 const BATCH: usize = 250;
 
 const COLUMNS: [Column; 2] = [

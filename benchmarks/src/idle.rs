@@ -30,7 +30,7 @@ const WATCHERS: usize = 10_000 - 2;
 const OTHER_FILES: usize = 64;
 /// SETs of one round.
 const SETS: usize = 10;
-/// Between two SETs.
+/// Time between two SETs.
 const PAUSE: Duration = Duration::from_millis(100);
 const GET_EVERY: Duration = Duration::from_millis(5);
 const GET: Request = Request {

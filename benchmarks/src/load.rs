@@ -32,11 +32,11 @@ pub trait Target: Send + Sync + 'static {
 pub struct Mix {
     /// Tasks for each target that each wait for their answer before the next request.
     pub in_flight: usize,
-    /// No request is sent after this time.
+    /// Time after which no further request is sent.
     pub time: Duration,
     /// Number of SETs in 100 requests.
     pub sets_of_100: u64,
-    /// Keys are drawn from so many.
+    /// Number of keys to draw from.
     pub keys: u64,
 }
 
@@ -92,7 +92,7 @@ pub fn quantile(latencies: &mut [u64], part: f64) -> Duration {
     Duration::from_nanos(*latency)
 }
 
-/// Has a loop run against `server`, and returns its numbers for [`COLUMNS`].
+/// Runs a loop against `server`, and returns its numbers for [`COLUMNS`].
 pub fn measured(server: &Server, run: impl FnOnce() -> Done) -> Vec<f64> {
     let before = (process::own_cpu(), server.cpu());
     let mut done = run();

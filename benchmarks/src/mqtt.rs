@@ -16,7 +16,7 @@ const ANY_SIZE: u32 = u32::MAX;
 /// Message expiry of requests, which is the time-out of our client.
 const EXPIRY_S: u32 = 10;
 const SESSION_EXPIRY_S: u32 = 3600;
-/// Where a template's key and correlation data stand before they are filled in.
+/// Placeholders for the key and the correlation data of a template.
 const NO_KEY: [u8; 16] = [b'?'; 16];
 const NO_CORRELATION: [u8; 16] = [0xEE; 16];
 

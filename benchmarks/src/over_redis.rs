@@ -25,7 +25,7 @@ const COLUMNS: [Column; 6] = [
     Column::new("Redis's CPU per request", " µs", 2),
 ];
 
-/// A client of Redis that sends what waits together, on one connection, as ours does.
+/// A client of Redis that batches waiting requests on one connection, as statestored does.
 struct Direct(MultiplexedConnection);
 
 impl Direct {

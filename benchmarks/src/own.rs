@@ -15,7 +15,7 @@ impl Own {
         Arc::new(Self(Client::connect(settings).await.expect("connect")))
     }
 
-    /// Connects so many.
+    /// Connects this number of clients.
     pub async fn connect_all(port: u16, client_id: &str, clients: usize) -> Vec<Arc<Self>> {
         let mut all = Vec::new();
         for number in 0..clients {

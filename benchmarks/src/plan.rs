@@ -20,7 +20,7 @@ pub struct Plan {
     pub before: Option<PathBuf>,
 }
 
-/// A build of the server, and what its rows have in their name.
+/// A build of the server, and its mark in the names of rows.
 #[derive(Debug, Clone)]
 pub struct Build {
     /// Suffix of the row: empty, or a mark of the former build.
@@ -43,7 +43,7 @@ impl Plan {
         [now].into_iter().chain(before).collect()
     }
 
-    /// A server of each build with memory storage, behind what its rows have in their name.
+    /// Starts a server of each build with memory storage; returns it with the mark of its build.
     pub fn in_memory(&self) -> Vec<(&'static str, Server)> {
         let builds = self.builds().into_iter();
         builds
@@ -51,7 +51,7 @@ impl Plan {
             .collect()
     }
 
-    /// Half GET, half SET, on so many keys.
+    /// Returns a mix of half GET, half SET, on this number of keys.
     pub fn mix(&self, in_flight: usize, keys: u64) -> Mix {
         Mix {
             in_flight,

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long `redis-server` or `etcd` may take until it serves.
+/// Time limit for the start of `redis-server` or `etcd`.
 const PEER_START: Duration = Duration::from_secs(10);
 
 /// A running `statestored`, `redis-server` or `etcd`.
@@ -237,7 +237,7 @@ impl Folder {
         Self(std::env::temp_dir().join(name))
     }
 
-    /// Where it is.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -272,7 +272,7 @@ fn cpu_of(tasks: &str) -> Duration {
     Duration::from_nanos(threads.flatten().filter_map(nanoseconds).sum())
 }
 
-/// How many files this process may have open.
+/// Returns the number of files that this process may open.
 pub fn open_files() -> usize {
     let limits = std::fs::read_to_string("/proc/self/limits").expect("procfs");
     let line = limits
@@ -285,7 +285,7 @@ pub fn open_files() -> usize {
         .unwrap_or(usize::MAX)
 }
 
-/// Where `statestored` is: `STATESTORED`, or the release build of this checkout.
+/// Returns the path of `statestored`: `STATESTORED`, or the release build of this checkout.
 pub fn statestored_binary() -> PathBuf {
     std::env::var_os("STATESTORED").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/statestored"),

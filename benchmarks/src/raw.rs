@@ -27,12 +27,12 @@ pub struct Raw<W> {
 /// A connection.
 struct Lane<W> {
     socket: Socket<W>,
-    /// When those requests were sent that wait for their answer, in their order.
+    /// Times at which the unanswered requests were sent, in their order.
     sent: VecDeque<Instant>,
 }
 
 impl<W: Wire> Raw<W> {
-    /// Opens so many connections to a server on this machine.
+    /// Opens this number of connections to a server on this machine.
     pub fn connect(port: u16, connections: usize, wire: impl FnMut(usize) -> W) -> Self {
         Self::connect_each(std::iter::repeat_n(port, connections), wire)
     }
@@ -63,8 +63,8 @@ impl<W: Wire> Raw<W> {
         }
     }
 
-    /// Runs the mix with so many requests in flight on each connection. For each answer that is there, a request goes
-    /// out; those of one connection are written together.
+    /// Runs the mix with this number of requests in flight on each connection. Each answer is followed by a request; those of one
+    /// connection are written together.
     pub fn run(&mut self, mix: Mix) -> Done {
         let start = Instant::now();
         let mut latencies = Vec::new();

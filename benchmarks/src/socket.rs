@@ -21,7 +21,7 @@ pub enum Message {
 
 /// A protocol, as one connection speaks it.
 pub trait Wire {
-    /// Appends what opens the connection; returns how many messages answer it.
+    /// Appends the bytes that open the connection; returns the number of messages that answer them.
     fn open(&mut self, out: &mut Vec<u8>) -> usize;
 
     /// Appends a request.
@@ -35,7 +35,7 @@ pub trait Wire {
 /// The least input for which a read may leave something behind.
 const READ_BYTES: usize = 256 * 1024;
 
-/// Where all sockets of a thread read into.
+/// The read buffer of all sockets of a thread.
 #[derive(Debug)]
 pub struct ReadBuffer(Vec<u8>);
 
@@ -53,7 +53,7 @@ pub struct Socket<W> {
     pub wire: W,
     /// The beginning of a message.
     begun: Vec<u8>,
-    /// To be written.
+    /// Bytes to be written.
     pub out: Vec<u8>,
 }
 
@@ -87,7 +87,7 @@ impl<W: Wire> Socket<W> {
         }
     }
 
-    /// Has a poll tell when it can be read, or written after it could not.
+    /// Registers the socket with a poll, for input, and for output after a full write buffer.
     pub fn register(&mut self, registry: &Registry, number: usize) {
         registry
             .register(
@@ -123,14 +123,14 @@ impl<W: Wire> Socket<W> {
             } else {
                 self.begun.drain(..at);
             }
-            // Whatever comes after a read that left room is an event of its own.
+            // Input after a read that left room has an event of its own.
             if count < READ_BYTES {
                 return;
             }
         }
     }
 
-    /// Writes what is to be written, as far as the system takes it.
+    /// Writes pending bytes, as far as the system accepts them.
     pub fn flush(&mut self) {
         let mut written = 0;
         while written < self.out.len() {

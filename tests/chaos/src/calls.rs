@@ -8,10 +8,10 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// How many keys are in use at a time.
+/// Number of keys that are in use at a time.
 const KEYS: u64 = 4;
 
-/// How long a key is in use: the shorter, the sooner it is known whether its history has an order.
+/// Time for which a key is in use. A shorter epoch gives an earlier verdict on its history.
 const EPOCH: Duration = Duration::from_secs(1);
 
 /// Number of epochs after which no call on a key is pending: a call with all its stops takes less time.
@@ -86,7 +86,7 @@ fn words(key: &str, asked: &Asked) -> (&'static str, String) {
     }
 }
 
-/// Notes what became of it, unless it certainly did not happen.
+/// Records the result of a call, unless the call certainly did not happen.
 fn note(world: &World, key: String, asked: Asked, end: &Result<Line, u64>, read: &mut Read) {
     let (from, to, told) = match end {
         Ok(line) if line.is_not_done() => return,

@@ -1,4 +1,4 @@
-//! How much memory and how many file descriptors processes have.
+//! Memory and file descriptors of processes.
 use rustix::process::Pid;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ pub struct Holds {
     pub fds: u64,
 }
 
-/// Asks the system; `None` if there is no such process any more.
+/// Reads the resources of a process from the system; `None` if it has ended.
 pub fn holds(pid: Pid) -> Option<Holds> {
     let place = format!("/proc/{}", pid.as_raw_nonzero());
     let status = std::fs::read_to_string(format!("{place}/status")).ok()?;
@@ -27,10 +27,10 @@ pub fn holds(pid: Pid) -> Option<Holds> {
     })
 }
 
-/// How much more memory there may be in the last quarter of a run than in the second one: a tenth, and this.
+/// Allowed growth of memory from the second to the last quarter of a run: a tenth, plus this.
 const MORE_KIB: u64 = 8 * 1024;
 
-/// How many more file descriptors there may be at the end than at the beginning: the storage has one log more or less.
+/// Allowed growth of the number of file descriptors from beginning to end: the storage has one log more or less.
 pub const MORE_FDS: u64 = 4;
 
 /// The recorded resources, by the name of the process.
@@ -53,7 +53,7 @@ impl Default for Census {
 }
 
 impl Census {
-    /// Counts these processes.
+    /// Records the resources of these processes.
     pub fn count(&mut self, who: impl Iterator<Item = (String, Pid)>) {
         for (name, pid) in who {
             if let Some(holds) = holds(pid) {
@@ -64,7 +64,7 @@ impl Census {
         }
     }
 
-    /// How often.
+    /// Returns the number of records.
     pub fn rounds(&self) -> usize {
         self.counted.values().map(Vec::len).max().unwrap_or(0)
     }

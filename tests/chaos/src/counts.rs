@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// Counts one further in a counter; whether that is certain.
+/// Increments a counter. Returns whether that certainly succeeded.
 async fn one(world: &World, seat: usize, client: usize, counter: usize) -> bool {
     let place = &world.seats[seat];
     let end = place

@@ -3,7 +3,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// The disk under one folder, and the clock of the processes that have it. What is set holds at once.
+/// The disk under a folder, and the clock of the processes that use it. Faults take effect immediately.
 #[derive(Debug)]
 pub struct Disk {
     library: PathBuf,

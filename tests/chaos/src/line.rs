@@ -28,13 +28,13 @@ pub struct Line {
     pub id: Option<u64>,
     /// The `observe` that this line belongs to.
     pub observes: Option<u64>,
-    /// When the call began.
+    /// Start of the call.
     #[serde(default)]
     pub from: u64,
-    /// When it ended.
+    /// End of the call.
     #[serde(default)]
     pub to: u64,
-    /// The word for what became of it.
+    /// Word for the result.
     pub told: String,
     /// A value.
     pub value: Option<String>,
@@ -42,9 +42,9 @@ pub struct Line {
     pub version: Option<String>,
     /// The fencing token of a lock.
     pub token: Option<String>,
-    /// When the client had the lock.
+    /// Time at which the client acquired the lock.
     pub held_from: Option<u64>,
-    /// When it looked last and still had it.
+    /// Time of the last check at which the client still held the lock.
     pub held_until: Option<u64>,
     /// The kind of an error.
     pub kind: Option<String>,

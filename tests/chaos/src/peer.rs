@@ -1,4 +1,4 @@
-//! A client as a process.
+//! A client process.
 use crate::clock;
 use crate::line::Line;
 use rustix::process::{Pid, Signal, kill_process};

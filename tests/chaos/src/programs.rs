@@ -41,7 +41,7 @@ pub enum Language {
     Node,
 }
 
-/// All of them.
+/// All languages.
 pub const LANGUAGES: [Language; 5] = [
     Language::Rust,
     Language::C,

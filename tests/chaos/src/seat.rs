@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How many clients a process has: the first without TLS, the second with.
+/// Number of clients of a process: the first without TLS, the second with.
 pub const CLIENTS: usize = 2;
 
 /// Upper bound of any call: the timeout of the clients, the longest pause, and as much again for a busy machine.
@@ -20,7 +20,7 @@ const CALL_LIMIT: Duration = Duration::from_secs(60);
 /// A seat: the processes of a client, one after the other, and their surroundings.
 #[derive(Debug)]
 pub struct Seat {
-    /// Which one.
+    /// Number of the seat.
     pub number: usize,
     /// Language of the processes.
     pub language: Language,
@@ -65,12 +65,12 @@ impl Seat {
         seat
     }
 
-    /// The process that there is now.
+    /// Returns the current process.
     pub fn peer(&self) -> Rc<Peer> {
         Rc::clone(&self.peer.borrow())
     }
 
-    /// Where the server is now.
+    /// Points the proxies to the server.
     pub fn follow(&self, server: &Server) {
         for (way, address) in self.ways.iter().zip(server.addresses()) {
             way.set_upstream(address);

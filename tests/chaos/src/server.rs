@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-/// How long one may take until it listens, or to end.
+/// Time limit for the start and for the end of a server.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Certificate and key of a server, and its authority.
@@ -31,7 +31,7 @@ impl Certificate {
     }
 }
 
-/// A server that can be killed and started again with what it has on its disk.
+/// A server that can be killed and restarted with the content of its disk.
 #[derive(Debug)]
 pub struct Server {
     program: PathBuf,
@@ -69,7 +69,7 @@ impl Server {
         server
     }
 
-    /// Where it listens, without TLS and with.
+    /// Returns the addresses of the listeners, without TLS and with.
     pub fn addresses(&self) -> [SocketAddr; 2] {
         self.addresses
     }
@@ -141,7 +141,7 @@ impl Server {
         }
     }
 
-    /// Waits until it ends by itself; whether it did.
+    /// Waits until the server ends by itself. Returns whether it did.
     pub async fn ends(&mut self) -> bool {
         let Some(child) = &mut self.child else {
             return true;
@@ -175,7 +175,7 @@ impl Server {
         self.signal(Signal::CONT);
     }
 
-    /// Asks it to end in good order; whether it does.
+    /// Asks the server to end in good order. Returns whether it did.
     pub async fn terminate(&mut self) -> bool {
         self.signal(Signal::TERM);
         self.ends().await

@@ -15,16 +15,16 @@ pub struct Storm<'a> {
     pub world: &'a World,
     /// A server, or two over one engine.
     pub servers: Vec<Server>,
-    /// Decides.
+    /// Random generator of the run.
     pub chance: fastrand::Rng,
-    /// Deals.
+    /// Deck of the faults to come.
     pub deck: Deck,
     /// Number of keys with a history that has an order.
     pub settled: usize,
 }
 
 impl Storm<'_> {
-    /// Lets things go wrong for so long, or until something is found; everything is in order again afterwards.
+    /// Causes faults for this time, or until a failure is found. All faults are undone afterwards.
     pub async fn rage(&mut self, lasts: Duration) {
         let end = Instant::now() + lasts;
         while Instant::now() < end && self.world.findings.is_empty() {
@@ -36,7 +36,7 @@ impl Storm<'_> {
         }
     }
 
-    /// Checks what can be checked meanwhile.
+    /// Checks the results so far.
     pub fn look(&mut self) {
         let world = self.world;
         self.settled += world.check(calls::is_over(world));

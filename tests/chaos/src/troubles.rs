@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 /// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trouble {
-    /// A server is killed, and begins again.
+    /// A server is killed and restarted.
     KillServer,
-    /// The same while its disk is slow, so that something is always under way.
+    /// A server is killed and restarted while its disk is slow, so that a commit is always pending.
     KillBusyServer,
     /// A server stands still.
     StopServer,
-    /// A client process is killed, and another one takes its place.
+    /// A client process is killed and replaced.
     KillClient,
-    /// A client process stands still.
+    /// A client process is paused.
     StopClient,
     /// All connections are reset.
     Cut,
@@ -26,7 +26,7 @@ pub enum Trouble {
     Silence,
     /// Connections are reset, and no new ones are let in.
     Refused,
-    /// Everything takes longer.
+    /// All data is delayed.
     Slow,
     /// Few bytes pass in a second.
     Throttled,
@@ -34,7 +34,7 @@ pub enum Trouble {
     ServerClock,
     /// The clock of a client process is set ahead, and back later.
     ClientClock,
-    /// No room on the disk.
+    /// The disk is full.
     DiskFull,
     /// Each sync takes long.
     SlowDisk,
@@ -73,7 +73,7 @@ pub const WITH_DISK: [Trouble; 4] = [
 pub struct Deck {
     all: Vec<Trouble>,
     left: Vec<Trouble>,
-    /// How often each was dealt.
+    /// Number of times that each fault was dealt.
     pub counts: BTreeMap<Trouble, usize>,
 }
 

@@ -15,22 +15,22 @@ pub const COUNTERS: [&str; 2] = ["count-0", "count-1"];
 /// The locks.
 pub const LOCKS: [&str; 2] = ["press", "valve"];
 
-/// All of it.
+/// The state of a run.
 #[derive(Debug)]
 pub struct World {
     /// The client processes.
     pub seats: Vec<Seat>,
     /// The failures that were found.
     pub findings: Findings,
-    /// Whether the clients are to end what they do.
+    /// Whether the clients have to finish.
     pub is_over: Cell<bool>,
-    /// When it began.
+    /// Start of the run.
     pub begun: Instant,
     /// The calls on the keys of `calls`.
     pub history: RefCell<History>,
     /// Holders of the locks, in the order of [`LOCKS`].
     pub holdings: [RefCell<Holdings>; 2],
-    /// How far was counted, in the order of [`COUNTERS`].
+    /// Tallies of the counters, in the order of [`COUNTERS`].
     pub tallies: [Cell<Tally>; 2],
     /// Number of observations.
     pub observations: Cell<u64>,
@@ -66,7 +66,7 @@ impl World {
         !self.is_over.get() && self.findings.is_empty()
     }
 
-    /// Notes how a call ended, for the report. What failed need not be tried again at once.
+    /// Records the result of a call, for the report. Waits after a failure, so that it is not retried immediately.
     pub async fn ended(&self, seat: &Seat, end: &Result<Line, u64>) {
         let how = match end {
             Ok(line) if line.told == "error" => {

@@ -199,7 +199,7 @@ impl Service {
         }
     }
 
-    /// Sends what there is room for.
+    /// Sends as many messages as the Receive Maximum allows.
     fn publish(&mut self) {
         while self.session.room() > 0
             && let Some(message) = self.waiting.pop_front()

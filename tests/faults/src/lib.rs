@@ -26,10 +26,10 @@ use statestored::config::Config;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// How long anything may take before a test fails.
+/// Time limit of each wait, after which a test fails.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Waits for what must happen.
+/// Waits for an event that must happen.
 pub async fn within<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(PATIENCE, future)
         .await

@@ -1,4 +1,4 @@
-//! Many SETs at a time, each with a value of its own, and what became of each.
+//! Many concurrent SETs, each with its own value, and their results.
 use super::{History, within};
 use statestore::{Client, Error, Outcome, SetOutcome};
 use std::collections::{BTreeMap, HashMap};
@@ -16,7 +16,7 @@ pub struct Attempt {
     pub result: Result<SetOutcome, Error>,
 }
 
-/// SETs under way: `workers` tasks share the numbers `0..total` and spread them over the keys.
+/// Pending SETs: `workers` tasks share the numbers `0..total` and spread them over the keys.
 #[derive(Debug)]
 pub struct Load {
     attempts: Vec<Attempt>,
@@ -60,7 +60,7 @@ impl Load {
         }
     }
 
-    /// Waits until so many have ended.
+    /// Waits until this number of SETs have ended.
     pub async fn ended(&mut self, count: usize) {
         while self.attempts.len() < count {
             let attempt = within(self.ended.recv()).await;

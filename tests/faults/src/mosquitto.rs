@@ -24,7 +24,7 @@ impl Mosquitto {
         Self::start_with("allow_anonymous true\n")
     }
 
-    /// The same with these lines of its configuration, which follow those about its port.
+    /// Starts a broker with further lines of configuration, after those about its port.
     ///
     /// # Panics
     /// Mosquitto is not installed, or does not accept the lines.
@@ -56,7 +56,8 @@ impl Mosquitto {
         self.process = run(&self.folder).expect("the port is still free");
     }
 
-    /// The same with a second listener, for MQTT over WebSocket, and its address; `None` if it was built without.
+    /// Starts a broker with a second listener, for MQTT over WebSocket; returns its address too. `None` if Mosquitto was built
+    /// without WebSocket.
     pub fn start_with_websocket() -> Option<(Self, SocketAddr)> {
         let port = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|it| it.local_addr());
         let attempt = || {
@@ -86,7 +87,7 @@ impl Mosquitto {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

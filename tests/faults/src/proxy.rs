@@ -24,9 +24,9 @@ pub enum Direction {
 /// How a connection ends, towards both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
-    /// RST: what is on the way may be lost.
+    /// RST: bytes in flight may be lost.
     Reset,
-    /// FIN: what is on the way arrives, then the stream ends.
+    /// FIN: bytes in flight arrive, then the stream ends.
     Finish,
 }
 
@@ -66,7 +66,7 @@ struct State {
     /// Whether each direction is blocked on new connections.
     blocked: [bool; 2],
     is_recording: bool,
-    /// Cut a connection in this way after so many more bytes in this direction.
+    /// Cuts a connection in this way after this number of further bytes in this direction.
     fuse: Option<(Direction, usize, Cut)>,
     /// All that were ever accepted, in their order.
     connections: Vec<Connection>,
@@ -109,7 +109,7 @@ impl Proxy {
         }
     }
 
-    /// Where it listens.
+    /// Returns the address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -121,7 +121,7 @@ impl Proxy {
             .request_timeout(super::PATIENCE)
     }
 
-    /// Where new connections go from now on.
+    /// Sets the target of new connections.
     pub fn set_upstream(&self, upstream: SocketAddr) {
         self.state().upstream = upstream;
     }
@@ -131,12 +131,12 @@ impl Proxy {
         self.state().admission = admission;
     }
 
-    /// How long each piece of data waits, in both directions.
+    /// Sets the delay of each piece of data, in both directions.
     pub fn set_delay(&self, delay: Duration) {
         self.state().delay = delay;
     }
 
-    /// How many bytes pass in a second, in each direction.
+    /// Sets the number of bytes per second, in each direction.
     pub fn set_rate(&self, bytes_per_second: u32) {
         self.state().rate = Some(bytes_per_second);
     }
@@ -173,7 +173,7 @@ impl Proxy {
         self.change(|fate| fate.stalled = [false; 2]);
     }
 
-    /// Ends the stream in this direction only (FIN); the other one goes on.
+    /// Ends the stream in this direction only (FIN); the other direction stays open.
     pub fn close_half(&self, direction: Direction) {
         self.change(|fate| fate.finished[direction as usize] = true);
     }
@@ -183,7 +183,7 @@ impl Proxy {
         self.state().connections.len()
     }
 
-    /// Records what clients send on connections made from now on.
+    /// Records the bytes that clients send on new connections.
     pub fn record(&self) {
         self.state().is_recording = true;
     }
@@ -333,7 +333,7 @@ impl Pump<'_> {
         }
     }
 
-    /// How long these bytes wait, how many of them pass, and whether that was the end.
+    /// Returns the delay of these bytes, the number of them that pass, and the cut after them, if there is one.
     fn pass(&self, bytes: &[u8]) -> (Duration, usize, Option<Cut>) {
         let mut state = self.state.lock().unwrap();
         let (mut passing, mut end) = (bytes.len(), None);

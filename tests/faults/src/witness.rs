@@ -10,7 +10,7 @@ pub type History = Vec<(Option<Vec<u8>>, Hlc)>;
 /// The value that marks the end of the changes.
 const END: &[u8] = b"the end";
 
-/// A client, connected without a proxy, that notes every change of its keys.
+/// A client, connected without a proxy, that records every change of its keys.
 #[derive(Debug)]
 pub struct Witness {
     client: Client,
@@ -47,7 +47,7 @@ impl Witness {
         }
     }
 
-    /// Everything up to now.
+    /// Returns all changes up to now.
     pub async fn histories(self) -> BTreeMap<String, History> {
         let mut histories = BTreeMap::new();
         for (key, noting) in self.keys {

@@ -4,7 +4,7 @@ use simulation::linearizability::{self, Interval, Verdict};
 use statestore::{Hlc, Version};
 use std::collections::BTreeMap;
 
-/// Through so many configurations an order is looked for.
+/// Maximum number of configurations in a search for an order.
 const MAX_VISITS: usize = 20_000_000;
 
 /// An operation on a key.
@@ -14,13 +14,13 @@ pub enum Asked {
     Get,
     /// Sets the key to a number that no other call sets; under a condition, if there is one.
     Set(u64, Option<Condition>),
-    /// To be deleted.
+    /// Deletes the key.
     Del,
-    /// To be deleted if it holds this number.
+    /// Deletes the key if it holds this number.
     Vdel(u64),
 }
 
-/// When a SET applies.
+/// Condition of a SET.
 #[derive(Debug, Clone)]
 pub enum Condition {
     /// The key is absent.
@@ -66,7 +66,7 @@ pub struct History {
 }
 
 impl History {
-    /// Notes a call of a key that began and ended then. What certainly did not happen is not noted.
+    /// Records a call on a key, with its start and end. Calls that certainly did not happen must not be recorded.
     pub fn add(&mut self, key: String, from: u64, to: u64, call: Call) {
         let is_certain = call.told.is_some();
         self.calls += 1;
@@ -81,7 +81,7 @@ impl History {
         self.by_key.entry(key).or_default().push(interval);
     }
 
-    /// How many calls ended, and how many did so without anybody knowing how.
+    /// Returns the number of calls that ended, and of those with an unknown outcome.
     pub fn counts(&self) -> (usize, usize) {
         (self.calls, self.unknown)
     }

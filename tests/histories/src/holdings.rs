@@ -10,21 +10,21 @@ pub struct Holding {
     pub token: Hlc,
     /// Time at which the client learned that it held the lock.
     pub from: u64,
-    /// When it looked last and still held it.
+    /// Time of the last check at which the client still held the lock.
     pub until: u64,
 }
 
-/// All of them, of one lock.
+/// All holdings of a lock.
 #[derive(Debug, Default)]
 pub struct Holdings(Vec<Holding>);
 
 impl Holdings {
-    /// Notes one.
+    /// Records a holding.
     pub fn add(&mut self, holding: Holding) {
         self.0.push(holding);
     }
 
-    /// How many there were.
+    /// Returns the number of holdings.
     pub fn count(&self) -> usize {
         self.0.len()
     }

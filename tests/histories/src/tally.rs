@@ -1,4 +1,4 @@
-//! How far was counted.
+//! Tallies of counters.
 
 /// The number of counts, as far as it is known.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Checks what was counted to: no count was lost, and none made twice.
+    /// Checks the value of a counter: no count was lost, and none made twice.
     pub fn check(&self, count: u64) -> Result<(), String> {
         let Self { certain, perhaps } = self;
         if (*certain..=certain + perhaps).contains(&count) {

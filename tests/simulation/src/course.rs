@@ -18,7 +18,7 @@ pub(crate) struct Course {
 
 #[derive(Debug)]
 struct Change {
-    /// Where in the order of all things it happened: not before the one, nor after the other.
+    /// Span of the change in the order of all events: not before the first, nor after the second.
     span: (u64, u64),
     made: Made,
 }
@@ -28,7 +28,7 @@ enum Made {
     Entry {
         value: Bytes,
         version: Version,
-        /// Without a disk the fencing token is not known.
+        /// The stored part, with the fencing token; `None` without a disk.
         stored: Option<Stored>,
     },
     Removed,
@@ -82,7 +82,7 @@ impl Course {
         }
     }
 
-    /// Whether there is an order of the calls along it, as far as so many configurations tell.
+    /// Whether some order of the calls fits along the course. The search visits a limited number of configurations.
     pub(crate) fn explains(&self, intervals: &[Interval<Step>], max_visits: usize) -> bool {
         let timed: Vec<_> = intervals
             .iter()

@@ -14,9 +14,9 @@ use std::collections::{BTreeMap, HashSet};
 
 /// Small enough that a few commits fill a log.
 const LOG_BYTES: u64 = 900;
-/// How many commits each process makes.
+/// Number of commits of each process.
 const COMMITS: [usize; 3] = [11, 6, 3];
-/// How long values are, in turn; some take several sectors.
+/// Lengths of the values, in turn; some take several sectors.
 const LENGTHS: [usize; 5] = [10, 700, 40, 300, 5];
 
 /// The number of enumerated states.
@@ -100,19 +100,19 @@ fn states() -> Vec<Found> {
     states
 }
 
-/// The work: what was done to the disk by then, when something became known.
+/// The workload: the number of disk changes at which each event became known.
 #[derive(Debug, Default)]
 struct Work {
-    /// When each commit began.
+    /// Start of each commit.
     begun: Vec<usize>,
-    /// When each was acknowledged.
+    /// Acknowledgement of each commit.
     acknowledged: Vec<usize>,
     /// Each orderly end.
     closed: Vec<usize>,
 }
 
 impl Work {
-    /// Does it, or as much of it as is possible. So many commits pass before a job goes on; with 0 it goes on to its end.
+    /// Runs the workload, as far as possible. A job continues after this number of commits; with 0 it runs to its end.
     fn new(drive: &Drive, pace: usize) -> Self {
         let mut work = Self::default();
         for (process, commits) in COMMITS.iter().enumerate() {
@@ -194,7 +194,7 @@ fn prepare(storage: &mut DurableStorage) -> Result<(), StorageError> {
     }
 }
 
-/// Looks at disks, each once.
+/// Checks each disk once.
 #[derive(Debug, Default)]
 struct Judge {
     seen: HashSet<(u64, usize, usize)>,
@@ -219,13 +219,14 @@ impl Judge {
         is_allowed(found, allowed).map(|_| ())
     }
 
-    /// Whatever a failure of the power leaves, a start finds one of these.
+    /// Checks that a start finds one of these states after any power failure.
     fn look_at_all(&mut self, files: &Files, allowed: &[Found]) -> Result<(), String> {
         let mut survivals = files.survivals().into_iter();
         survivals.try_for_each(|files| self.look(&files, allowed))
     }
 
-    /// A process finds one of these, and commits once more: what it has found is as durable then as what it commits.
+    /// Checks that a process finds one of these states, and commits once more. The found state is then as durable as the new
+    /// commit.
     fn go_on(&mut self, files: Files, allowed: &[Found]) -> Result<(), String> {
         let drive = Drive::recording(files.clone());
         let (mut storage, found) = match start(&drive) {
@@ -278,10 +279,10 @@ fn is_allowed(found: Result<Found, StorageError>, allowed: &[Found]) -> Result<F
     ))
 }
 
-/// The process, or its machine, ends after each call. So many commits pass before a job goes on.
+/// Ends the process, or its machine, after each call. A job continues after this number of commits.
 ///
 /// # Errors
-/// What was violated, and after which call.
+/// The violated invariant, and the call before it.
 pub fn every_end(pace: usize) -> Result<Enumerated, String> {
     let (states, mut judge) = (states(), Judge::default());
     let drive = Drive::recording(Files::default());
@@ -341,10 +342,10 @@ fn current_log(manifest: &str) -> Option<&str> {
     lines.rfind(|line| line.starts_with("log "))
 }
 
-/// The process ends after each call, and the next one goes on until its machine ends after each of its calls.
+/// Ends the process after each call; the next one runs until its machine ends after each of its calls.
 ///
 /// # Errors
-/// As of [`every_end`].
+/// As for [`every_end`].
 pub fn every_end_of_the_next_process(pace: usize) -> Result<Enumerated, String> {
     let (states, mut judge) = (states(), Judge::default());
     let drive = Drive::recording(Files::default());

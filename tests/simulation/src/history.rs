@@ -78,12 +78,12 @@ pub(crate) struct Operation {
     pub(crate) made: u32,
     pub(crate) action: Action,
     pub(crate) called_ms: u64,
-    /// How long it may take.
+    /// Timeout of the call.
     pub(crate) timeout_ms: u64,
     pub(crate) ended: Option<(u64, Answer)>,
-    /// Where in the [order](crate::world::World::stamp) of all things it began and ended.
+    /// Span from its start to its end in the [order](crate::world::World::stamp) of all events.
     pub(crate) span: (u64, u64),
-    /// Where the server took its request from the connection, each time.
+    /// Positions at which the server took its request from the connection.
     pub(crate) taken: Vec<u64>,
     /// Whether the client has written the request.
     pub(crate) has_left: bool,

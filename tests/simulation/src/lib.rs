@@ -1,9 +1,9 @@
 //! Whole clients and the whole server in one thread, on a simulated network, disk and clock.
 //!
-//! A [run](run) is made of one number, its seed: the same seed gives the same run, on every machine. Real are the client
-//! ([`statestore::Client`] with all its tasks), the server's connections, hub, service and storage, and every byte between them. Simulated are
-//! time, the wall clocks, the network, and the disk, each with its faults; `docs/testing.md` lists them and what is
-//! checked.
+//! A [run](run) is defined by one number, its seed: the same seed gives the same run on every machine. The client
+//! ([`statestore::Client`] with all its tasks), the server's connections, hub, service and storage, and every byte between them
+//! are real. Time, the wall clocks, the network, and the disk are simulated, each with its faults. `docs/testing.md` lists the
+//! faults and the checks.
 // All of this is a test: where it panics, the test fails.
 #![allow(clippy::unwrap_used)]
 
@@ -45,13 +45,13 @@ use world::World;
 pub struct Report {
     /// The seed of the run.
     pub seed: u64,
-    /// Where the server was.
+    /// Place of the server.
     pub place: Place,
     /// The violated invariant, if there is one.
     pub violation: Option<String>,
     /// The trace of the run, if it was requested.
     pub trace: Vec<String>,
-    /// How much happened.
+    /// Counters of the run.
     pub counts: Counts,
     /// Keys with a history that took long to decide.
     pub hard: Vec<Bytes>,
@@ -72,7 +72,7 @@ pub struct Counts {
     pub observations: usize,
     /// Histories of a key that took long to decide.
     pub hard: usize,
-    /// Of these, histories that were not decided after all.
+    /// Histories of these that were not decided after all.
     pub undecided: usize,
     /// Ends of the server.
     pub crashes: usize,
@@ -80,7 +80,7 @@ pub struct Counts {
     pub merges: usize,
     /// Transactions that were carried out and made something.
     pub transactions: usize,
-    /// Looks at what an end of the server would have left on the disk.
+    /// Checks of the state that an end of the server would have left on the disk.
     pub probes: usize,
     /// Ends of a broker that is none of ours.
     pub broker_losses: usize,
@@ -129,7 +129,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Where the server is.
+/// Place of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// Clients connect to it.

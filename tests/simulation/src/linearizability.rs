@@ -18,7 +18,7 @@ pub trait Model {
     /// The state after a step with the result that it has; `None` if it cannot have it in this state.
     fn apply(&self, state: &Self::State, step: &Self::Step) -> Option<Self::State>;
 
-    /// Whether a step with this result only looks at the state, whatever it is.
+    /// Whether a step with this result only reads the state, in any state.
     fn is_read(&self, step: &Self::Step) -> bool;
 
     /// Whether a step can have its result neither in this state nor in any that comes after it, which leaves less to be searched.
@@ -35,9 +35,9 @@ pub trait Model {
 /// An operation with the time in which it took effect.
 #[derive(Debug, Clone)]
 pub struct Interval<S> {
-    /// Not before.
+    /// Earliest time of the effect.
     pub from: u64,
-    /// Not after.
+    /// Latest time of the effect.
     pub to: u64,
     /// Whether it certainly took effect.
     pub is_certain: bool,
@@ -48,9 +48,9 @@ pub struct Interval<S> {
 /// The result of the search.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// There is an order.
+    /// A valid order exists.
     Linearizable,
-    /// There is no order. In the best attempt these were taken, in this order, and no further one could be.
+    /// No valid order exists. The best attempt took these operations, in this order, and could not continue.
     Violated(Vec<usize>),
     /// The search would take too long.
     Undecided,
@@ -81,13 +81,13 @@ impl Taken {
     }
 }
 
-/// A configuration, with what can be taken next.
+/// A configuration, with its next options.
 struct Frame<S> {
     taken: Taken,
     next: std::vec::IntoIter<(usize, S)>,
 }
 
-/// Looks for an order, through `max_visits` configurations at most.
+/// Searches for an order, through at most `max_visits` configurations.
 pub fn check<M: Model>(model: &M, intervals: &[Interval<M::Step>], max_visits: usize) -> Verdict {
     let nothing = Taken(vec![0; intervals.len().div_ceil(64)].into());
     let Some(first) = options(model, intervals, &nothing, &model.initial()) else {
@@ -191,7 +191,7 @@ fn options<M: Model>(
 mod tests {
     use super::*;
 
-    /// A register of numbers that begins with 0.
+    /// A register of numbers with the initial value 0.
     struct Register;
 
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -386,7 +386,7 @@ mod tests {
         assert!(!holds(&history));
     }
 
-    /// A register that only rises: what is below it is past.
+    /// A register that only rises: lower numbers are outdated.
     struct Rising;
 
     impl Model for Rising {

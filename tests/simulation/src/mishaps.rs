@@ -59,7 +59,7 @@ mishaps! {
     Restarted "clients made anew",
 }
 
-/// How often each kind happened.
+/// Counters of each kind of fault.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Mishaps([u64; Mishap::ALL.len()]);
 
@@ -78,7 +78,7 @@ impl Mishaps {
         self.0[kind as usize] += times as u64;
     }
 
-    /// How often this kind happened.
+    /// Returns the counter of this kind.
     pub fn of(&self, kind: Mishap) -> u64 {
         self.0[kind as usize]
     }

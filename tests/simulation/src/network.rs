@@ -62,7 +62,7 @@ pub(crate) struct Near {
     pub(crate) ended: Option<Ending>,
     pub(crate) reader: Option<Waker>,
     pub(crate) writer: Option<Waker>,
-    /// Since when the client had bytes that the connection did not take, and when it had taken them.
+    /// Time since which the client had bytes that the connection did not accept, and the time at which it accepted them.
     pub(crate) blocked: Option<(u64, Option<u64>)>,
     wire: wire::End,
 }
@@ -109,7 +109,7 @@ pub(crate) fn lower(limits: &mut Limits, to: Limits) {
 }
 
 impl World {
-    /// A client tries to connect: the connection, unless it is refused, and how long the client waits for it.
+    /// Connects a client. Returns the connection, unless it is refused, and the time that the client waits for it.
     pub(crate) fn dial(&mut self, client: usize) -> (Option<usize>, u64) {
         let now_ms = self.now_ms();
         let (there, back) = (self.latency_ms(), self.latency_ms());
@@ -247,7 +247,7 @@ impl World {
         }
     }
 
-    /// Something reaches the other end.
+    /// Handles bytes that reach the other end.
     pub(crate) fn arrive(&mut self, link: usize, way: Way) {
         let now_ms = self.now_ms();
         loop {
@@ -375,7 +375,7 @@ impl World {
         }
     }
 
-    /// The server hangs up; the client learns it after what is on its way.
+    /// Closes the server's end. The client is notified after the bytes in flight.
     pub(crate) fn server_hangs_up(&mut self, link: usize, how: Ending) {
         let down = &self.links[link].down;
         if down.is_silent {
@@ -437,7 +437,7 @@ impl World {
         self.changed.notify_one();
     }
 
-    /// Takes note of packets, or of what is wrong with them.
+    /// Records packets, or their errors.
     pub(crate) fn inspect(
         &mut self,
         link: usize,

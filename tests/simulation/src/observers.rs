@@ -15,7 +15,7 @@ pub(crate) struct Following {
     pub(crate) key: Bytes,
     /// Whether the observer wants every change, not only the last one.
     pub(crate) wants_all: bool,
-    /// When the watch had begun.
+    /// Start of the watch.
     pub(crate) began_ms: Option<u64>,
     pub(crate) told: Vec<(u64, Told)>,
     /// Whether the observer was dropped, or its stream has ended.
@@ -43,7 +43,7 @@ impl Told {
 }
 
 impl World {
-    /// A client begins to observe a key.
+    /// Lets a client observe a key.
     pub(crate) fn follow(&mut self, client: usize) {
         let Some(made) = self.computers[client].client.clone() else {
             return;

@@ -14,7 +14,7 @@ pub(crate) struct Register {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct State {
     pub(crate) entry: Option<Entry>,
-    /// No later change has a version that is not higher.
+    /// The highest version so far; every later change has a higher one.
     highest: Option<Version>,
 }
 
@@ -114,7 +114,7 @@ fn read(state: &State, got: Option<&(Bytes, Version)>) -> Option<State> {
     }
 }
 
-/// Whether the step, which it can be in this state, changes what the store has.
+/// Whether a step that is possible in this state changes the store.
 pub(crate) fn is_change(state: &State, step: &Step) -> bool {
     match step {
         Step::Lost | Step::Expired { .. } => true,
@@ -125,7 +125,7 @@ pub(crate) fn is_change(state: &State, step: &Step) -> bool {
     }
 }
 
-/// The entry that is there has this version.
+/// Returns the state with this version of the entry, or `None` if another version is known.
 pub(crate) fn learn(state: &State, version: Version) -> Option<State> {
     let mut state = state.clone();
     let entry = state.entry.as_mut()?;

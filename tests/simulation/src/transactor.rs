@@ -50,7 +50,7 @@ impl Transactor {
         })
     }
 
-    /// Begins a transaction, unless the last one is still under way.
+    /// Starts a transaction, unless the last one is pending.
     pub(crate) fn ask(&mut self, chance: &mut Chance, now: Now) {
         if self.asked.is_some() {
             return;
@@ -108,10 +108,10 @@ impl Transactor {
             .expect("a request");
     }
 
-    /// Hands over what it has to say, and reads what came: the versions that transactions gave.
+    /// Hands over the output, and reads the input: the versions of transactions.
     ///
     /// # Errors
-    /// An answer that its transaction cannot have.
+    /// An answer that is impossible for its transaction.
     pub(crate) fn take(&mut self, hub: &mut Hub, now: Now) -> Result<Vec<Version>, String> {
         let mut given = Vec::new();
         loop {

@@ -17,7 +17,7 @@ pub(crate) struct Change {
     pub(crate) value: Option<Bytes>,
     /// `None` for a deletion that only the disk knows of.
     pub(crate) version: Option<Version>,
-    /// Where in the order of all things it happened: not before the one, nor after the other.
+    /// Span of the change in the order of all events: not before the first, nor after the second.
     pub(crate) span: (u64, u64),
     /// The value that expired.
     pub(crate) expired: Option<Bytes>,
@@ -55,7 +55,7 @@ pub(crate) struct Holds {
 pub(crate) struct Truth {
     pub(crate) changes: Vec<Change>,
     pub(crate) present: BTreeMap<Bytes, Holds>,
-    /// When, and where in the order of all things, everything was lost.
+    /// Times, and positions in the order of all events, at which everything was lost.
     pub(crate) losses: Vec<(u64, u64)>,
     /// The span of the changes that are being recorded.
     span: (u64, u64),
@@ -165,7 +165,7 @@ impl Truth {
         self.losses.push((at_ms, stamp));
     }
 
-    /// The server is gone, and what stood in later batches of this run.
+    /// Marks the changes of later batches of this run as lost, because the server has ended.
     pub(crate) fn lose_tail(&mut self, run: u64, durable: u64) {
         for change in &mut self.changes {
             change.is_lost |= change
@@ -174,7 +174,8 @@ impl Truth {
         }
     }
 
-    /// Whether a change of this run is still under way to the disk, which has the batches up to `durable`.
+    /// Whether the change of a key with this version was made in this run and is not durable yet. The disk has the batches
+    /// up to `durable`.
     pub(crate) fn is_under_way(
         &self,
         key: &[u8],

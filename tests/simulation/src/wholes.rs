@@ -19,16 +19,16 @@ use std::sync::Arc;
 
 /// Small enough that a few commits fill a log.
 const LOG_BYTES: u64 = 900;
-/// How long values are, in turn; some take several sectors.
+/// Lengths of the values, in turn; some take several sectors.
 const LENGTHS: [usize; 4] = [10, 700, 40, 1300];
-/// How many commits a store has at the beginning.
+/// Number of commits of a store at the beginning.
 const BEGUN: usize = 14;
 const MANIFEST: &str = "statestore.manifest";
 
 /// Keys and values.
 type Content = BTreeMap<Bytes, Bytes>;
 
-/// How many ends were looked at.
+/// Number of checked ends.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Looked {
     /// Calls after which that was done.
@@ -94,7 +94,7 @@ fn holds(files: &Files, folder: &Path, wanted: &Content) -> Result<(), String> {
     }
 }
 
-/// Looks at what is left after each call from the one with this number on.
+/// Checks the files after each call, from the one with this number on.
 fn each_end(
     record: &[Change],
     from: usize,
@@ -195,7 +195,7 @@ fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// A store with some logs, a base, and what comes after it.
+/// Creates a store with some logs, a base, and later commits.
 fn begin(drive: &Drive) -> Result<DurableStorage, String> {
     let mut storage = drive.open(LOG_BYTES).map_err(text)?;
     storage.load(&mut Loaded::default()).map_err(text)?;
@@ -219,10 +219,10 @@ fn make(disk: Arc<dyn Disk>, folder: &Path, records: usize) -> Result<(), Storag
     store.finish(Some((100, 0)))
 }
 
-/// A store that is made with all its records. Before it is finished, it is no store, and can be made again.
+/// Checks a store that is created with all its records. Before it is finished, it is no store, and can be created again.
 ///
 /// # Errors
-/// What was violated, and after which call.
+/// The violated invariant, and the call before it.
 pub fn every_end_of_a_new_store() -> Result<Looked, String> {
     const RECORDS: usize = 5;
     let folder = Path::new("/new/store");
@@ -247,10 +247,10 @@ pub fn every_end_of_a_new_store() -> Result<Looked, String> {
     each(|_| Ok(()), act, look)
 }
 
-/// A copy of a store. It is one when it has a manifest; what is copied stays as it is.
+/// Checks a copy of a store. The copy is valid once it has a manifest; the original does not change.
 ///
 /// # Errors
-/// As of [`every_end_of_a_new_store`].
+/// As for [`every_end_of_a_new_store`].
 pub fn every_end_of_a_copy() -> Result<Looked, String> {
     let copy = Path::new("/copies/one");
     let all = content_of((0..BEGUN).map(record));

@@ -1,4 +1,4 @@
-//! Reads along what the two ends of a connection send, and holds them to what MQTT allows.
+//! A monitor of the bytes that the two ends of a connection send, which checks them against MQTT.
 use crate::history::{Version, version};
 use bytes::BytesMut;
 use statestore::Hlc;
@@ -13,9 +13,9 @@ pub(crate) struct End {
     received: BytesMut,
     /// Limits that the other end has announced.
     limits: Option<Limits>,
-    /// The last timestamp in each sequence of what it sent.
+    /// Last timestamp of each sequence that the end has sent.
     newest: HashMap<String, Version>,
-    /// Packet identifiers of what it sent and has not seen acknowledged.
+    /// Packet identifiers that the end has sent and that are not acknowledged.
     unacknowledged: HashSet<u16>,
     /// Whether the end belongs to a broker, which gets some changes twice and delivers both.
     pub(crate) is_of_broker: bool,
@@ -80,7 +80,7 @@ impl End {
         }
     }
 
-    /// How many PUBLISHes it has not seen acknowledged.
+    /// Returns the number of unacknowledged PUBLISHes.
     pub(crate) fn unacknowledged(&self) -> usize {
         self.unacknowledged.len()
     }
@@ -118,7 +118,7 @@ pub(crate) fn timestamp(publish: &Publish) -> Option<Version> {
     Some(version(&text.parse::<Hlc>().ok()?))
 }
 
-/// A packet in a few words.
+/// Returns a short description of a packet.
 pub(crate) fn summary(packet: &Packet) -> String {
     match packet {
         Packet::Connect(connect) => format!(

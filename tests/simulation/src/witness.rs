@@ -1,4 +1,4 @@
-//! A client inside of the server's machine that watches every key, and so sees every change at once.
+//! A client inside the server's machine that watches every key, and so sees every change immediately.
 use crate::history::{Version, version};
 use crate::server::PEER;
 use bytes::{Bytes, BytesMut};

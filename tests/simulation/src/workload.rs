@@ -10,11 +10,11 @@ use statestore::{
 };
 use std::time::Duration;
 
-/// How long a client may take to close.
+/// Maximum time that a client takes to close.
 const CLOSING_MS: u64 = 1_100;
 
 impl World {
-    /// A client is made, and connects.
+    /// Creates a client, which connects.
     pub(crate) fn start_client(&mut self, client: usize) {
         if self.computers[client].is_starting || self.computers[client].client.is_some() {
             return;
@@ -105,7 +105,7 @@ impl World {
         let gate = self.computers[client].gate.clone();
         let began_ms = self.now_ms();
         self.running += 1;
-        // Some finish the requests under way first.
+        // Half of the clients finish their pending requests first.
         let timeout = if client.is_multiple_of(2) {
             Client::CLOSE_TIMEOUT
         } else {
@@ -138,7 +138,7 @@ impl World {
         pauses.any(|(_, to_ms)| *to_ms >= since_ms)
     }
 
-    /// A client does something, and will again.
+    /// Lets a client do some work, and enters its next work.
     pub(crate) fn work(&mut self, client: usize) {
         if self.is_healed {
             return;
@@ -262,7 +262,7 @@ impl World {
         history::token(number, wall_ms)
     }
 
-    /// A client calls the store.
+    /// Makes a call of a client.
     pub(crate) fn call(
         &mut self,
         client: usize,

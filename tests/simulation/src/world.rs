@@ -1,4 +1,4 @@
-//! The whole world of a run, and what happens in it next.
+//! The world of a run, and its next events.
 use crate::Place;
 use crate::broker::{Behind, Broker, Trunk, TrunkEvent};
 use crate::chance::Chance;
@@ -35,18 +35,18 @@ pub(crate) enum Event {
     Cut(usize),
     EndAtClient(usize, Ending),
     EndAtServer(usize),
-    /// A client had until now to notice that a connection is cut, since then.
+    /// End of the time in which a client had to notice that a connection is cut; the second number is the time of the cut.
     Silent(usize, u64),
     Serve(usize),
     Tick,
-    /// The committer of a process is ready with what it did.
+    /// The committer of a process has finished its work.
     Achieved(u64),
     /// The committer of a process checks for space, if it has taken no work since this turn.
     LookForSpace {
         process: u64,
         turn: u64,
     },
-    /// A job of a process goes on.
+    /// A job of a process continues.
     Job {
         process: u64,
         number: u64,
@@ -95,13 +95,13 @@ pub(crate) struct Computer {
     /// Connected at least once.
     pub(crate) client: Option<Client>,
     pub(crate) is_starting: bool,
-    /// How many clients it has had, one after the other, all with its name.
+    /// Number of clients with this name so far, one after the other.
     pub(crate) made: u32,
     /// Time that it may take to notice a silent connection.
     pub(crate) silence_ms: u64,
     pub(crate) max_queued: u64,
     pub(crate) max_in_flight: u64,
-    /// When it stood still, from and to.
+    /// Spans in which the machine was paused.
     pub(crate) pauses: Vec<(u64, u64)>,
 }
 
@@ -131,7 +131,7 @@ pub(crate) struct World {
     pub(crate) left: BTreeMap<(usize, u32), u64>,
     pub(crate) followings: Vec<Following>,
     pub(crate) truth: Truth,
-    /// When a KEYNOTIFY reached the server, on which connection, and for which key.
+    /// Arrivals of KEYNOTIFY at the server: time, connection, and key.
     pub(crate) watches: Vec<(u64, usize, Bytes)>,
     pub(crate) is_healed: bool,
     pub(crate) is_over: bool,
@@ -139,7 +139,7 @@ pub(crate) struct World {
     pub(crate) running: usize,
     /// Keys with a history that took long to decide.
     pub(crate) hard: Vec<Bytes>,
-    /// How many of these histories were not decided after all.
+    /// Number of these histories that were not decided after all.
     pub(crate) undecided: usize,
     pub(crate) crashes: usize,
     pub(crate) merges: usize,
@@ -233,7 +233,7 @@ impl World {
         self.trace.line(now_ms, text);
     }
 
-    /// Something happened that must not happen. The first one counts.
+    /// Records a violated invariant. The first one counts.
     pub(crate) fn violated(&mut self, what: impl fmt::Display) {
         self.note(|| format!("VIOLATION: {what}"));
         if self.violation.is_none() {
@@ -257,7 +257,7 @@ impl World {
         self.changed.notify_one();
     }
 
-    /// A number that is higher than all before: times in milliseconds do not tell what came first.
+    /// Returns a number that is higher than all before: times in milliseconds do not determine the order.
     pub(crate) fn stamp(&mut self) -> u64 {
         self.stamps += 1;
         self.stamps

@@ -1,4 +1,4 @@
-//! `scripts/chaos`: everything breaks, and what was promised holds.
+//! `scripts/chaos`: everything around the store breaks, and its promises still hold.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 use chaos::census::Census;
 use chaos::disk::Disk;
@@ -221,7 +221,7 @@ fn work(world: &Rc<World>, chance: &mut fastrand::Rng) -> JoinSet<()> {
     workers
 }
 
-/// The processes that there are now.
+/// Returns the running processes.
 fn processes(world: &World, server: Option<Pid>) -> impl Iterator<Item = (String, Pid)> {
     let clients = world
         .seats

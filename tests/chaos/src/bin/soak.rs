@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::{sleep, sleep_until, timeout};
 
-/// How often memory is looked at.
+/// Interval at which memory is measured.
 const ROUND: Duration = Duration::from_secs(10);
 
 /// Share of the time that passes before growth counts: buffers, caches and the arenas of allocators fill.
@@ -32,23 +32,24 @@ const MORE_KIB: f64 = 1024.0;
 /// Number of calls of which one may fail, because the machine may be busy.
 const ONE_IN: u64 = 1_000;
 
-/// Longer than any call takes.
+/// Upper bound of the duration of a call.
 const CALL_LIMIT: Duration = Duration::from_secs(60);
 
-/// Bytes of the values of each stage of the churn. What stays of one stage lies between free memory that is too small for the next.
+/// Bytes of the values of each stage of the churn. The remaining values of a stage lie between free areas that are too small for
+/// the next stage.
 const STAGES: [usize; 4] = [100, 5_000, 100_000, 1_000];
 
 /// Number of values for each one that stays when a stage ends, until that stage comes again.
 const KEPT: usize = 24;
 
-/// Requests of the churn under way at a time, and the time between two such groups.
+/// Number of concurrent requests of the churn, and the time between two such groups.
 const GROUP: usize = 32;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Bytes that an entry of the churn takes besides its value, roughly.
 const OVERHEAD: usize = 200;
 
-/// Memory of a server besides its budgets (docs/server.md), and for what waits for the disk and a merge of this store.
+/// Memory of a server besides its budgets (docs/server.md), for batches that wait for the disk and for a merge of this store.
 const BESIDES_MIB: u64 = 64 + 32;
 
 /// Clients in Rust, C, Python (blocking and asyncio) and Node that come and go for hours, and what memory they and the server have
@@ -181,7 +182,7 @@ impl Soak {
 
     /// Runs one client after the other under one number.
     async fn clients(self: Rc<Self>, process: usize, number: usize, mut chance: fastrand::Rng) {
-        // Not all at once.
+        // The clients do not start at the same time.
         sleep(Duration::from_millis(chance.u64(0..5_000))).await;
         while self.goes_on() {
             let (scheme, authority, address) = match number % 2 {
@@ -333,7 +334,7 @@ async fn run(options: &Options) -> ExitCode {
     }
 }
 
-/// Prints what there was; whether it is good.
+/// Prints the results. Returns whether they are good.
 fn report(options: &Options, soak: &Soak, census: &Census) -> bool {
     let failed: u64 = soak.failed.borrow().values().sum();
     let (calls, connections) = (soak.calls.get(), soak.connections.get());

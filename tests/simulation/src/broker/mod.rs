@@ -51,10 +51,10 @@ pub(crate) struct Broker {
     /// Whether unacknowledged messages of a shared subscription go to another member when a session ends. If not, they are
     /// dropped.
     pub(crate) gives_on: bool,
-    /// How often that happened, and the correlation data of what that was lately.
+    /// Number of messages that another member got this way, and the correlation data of the latest ones.
     pub(crate) given_on: u64,
     pub(crate) lately_given_on: Vec<Bytes>,
-    /// How much was shared.
+    /// Number of messages that were shared.
     shared: usize,
 }
 
@@ -293,7 +293,7 @@ fn said(error: EncodeError) -> String {
 }
 
 impl World {
-    /// Sends what the broker has for anybody.
+    /// Sends the pending output of the broker to all peers.
     pub(crate) fn serve_broker(&mut self) {
         let peers = self.broker.as_ref().map(Broker::peers);
         for peer in peers.into_iter().flatten() {
@@ -304,7 +304,7 @@ impl World {
         }
     }
 
-    /// A packet reached the broker.
+    /// Handles a packet that reached the broker.
     pub(crate) fn reached_broker(&mut self, peer: Peer, packet: Packet) {
         let now_ms = self.now_ms();
         if let Some(broker) = &mut self.broker {

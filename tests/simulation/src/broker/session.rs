@@ -27,7 +27,7 @@ impl Message {
         }
     }
 
-    /// The same for one of a group.
+    /// Returns the same message for a member of a group.
     pub(super) fn shared(&self, group: String) -> Self {
         Self {
             group: Some(group),
@@ -126,7 +126,7 @@ impl Session {
         self.filters.iter().any(|filter| matches(filter, topic))
     }
 
-    /// The groups in which it shares what is published to a topic.
+    /// Returns the groups with a shared subscription that matches a topic.
     pub(super) fn groups(&self, topic: &str) -> impl Iterator<Item = &str> {
         self.filters.iter().filter_map(move |filter| {
             let (group, filter) = filter.strip_prefix("$share/")?.split_once('/')?;
@@ -134,7 +134,7 @@ impl Session {
         })
     }
 
-    /// The correlation data of what it was given in a group and has not acknowledged.
+    /// Returns the correlation data of the unacknowledged messages of a group.
     pub(super) fn shared_correlations(&self) -> impl Iterator<Item = &[u8]> {
         let sent = self.again.iter().chain(&self.in_flight);
         let all = sent.map(|(_, message)| message).chain(&self.waiting);
@@ -166,7 +166,7 @@ impl Session {
         }
     }
 
-    /// Appends what waits, as far as the client takes it.
+    /// Appends waiting messages, as far as the client accepts them.
     pub(super) fn send(
         &mut self,
         limits: Limits,

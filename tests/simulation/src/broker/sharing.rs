@@ -44,7 +44,7 @@ impl Broker {
             .flat_map(Session::shared_correlations)
     }
 
-    /// A session is gone: what it was given in a group is for the others, if the broker is one that does that.
+    /// Handles the end of a session: the other members get its unacknowledged group messages, if the broker is configured so.
     pub(super) fn give_on(&mut self, mut session: Session) {
         if !self.gives_on {
             return;

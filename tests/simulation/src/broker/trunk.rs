@@ -6,16 +6,16 @@ use statestore_protocol::mqtt::{Limits, Packet, PacketId, Publish, ReasonCode, d
 use statestored::hub::Hub;
 use std::collections::{HashMap, HashSet, VecDeque};
 
-/// How it goes on.
+/// The next event of the connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum TrunkEvent {
-    /// The server begins to connect, unless it has.
+    /// The server starts to connect, unless it is connected.
     Dial,
     /// The attempt reaches the broker.
     Accept(u64),
-    /// Something reaches the broker.
+    /// Bytes reach the broker.
     Up(u64),
-    /// Something reaches the server.
+    /// Bytes reach the server.
     Down(u64),
     Cut(u64),
     /// The end reaches the broker.
@@ -56,7 +56,7 @@ impl Direction {
     }
 }
 
-/// The connection that there is, if there is one.
+/// The current connection, if there is one.
 #[derive(Debug, Default)]
 pub(crate) struct Trunk {
     /// Number of the latest connection.
@@ -78,7 +78,7 @@ pub(crate) struct Trunk {
 }
 
 impl World {
-    /// Enters what happens to the broker by itself.
+    /// Enters the faults of the broker.
     pub(crate) fn begin_behind(&mut self) {
         if let Some(behind) = &self.scenario.behind {
             self.again(behind.lose_every_ms, Event::Trunk(TrunkEvent::LoseBroker));
@@ -188,7 +188,7 @@ impl World {
         self.settle();
     }
 
-    /// The server reads what came, does what there is to do, and sends what there is to say.
+    /// Lets the server read its input, do its work, and send its output.
     pub(crate) fn turn_trunk(&mut self) {
         if !self.trunk.is_open {
             return;
@@ -287,7 +287,7 @@ impl World {
         self.at(at_ms, Event::Trunk(TrunkEvent::Up(number)));
     }
 
-    /// The broker sends what it has for the server.
+    /// Sends the broker's output to the server.
     pub(crate) fn send_to_server(&mut self, number: u64) {
         let now_ms = self.now_ms();
         let Some(broker) = &mut self.broker else {
@@ -321,7 +321,7 @@ impl World {
         }
     }
 
-    /// The broker ends a connection of the server, which hears of it behind what is on its way.
+    /// Ends a connection of the server from the broker's side. The server is notified after the bytes in flight.
     pub(crate) fn broker_hangs_up(&mut self, number: u64) {
         if self.is_current(number) && !self.trunk.is_silent {
             let at_ms = self.trunk.down.last_ms.max(self.now_ms() + 1);
@@ -357,7 +357,7 @@ impl World {
         self.settle();
     }
 
-    /// The connection breaks. At times one of the ends does not hear of it before all faults end.
+    /// Cuts the connection. At times an end does not notice it before all faults end.
     fn cut_trunk(&mut self, number: u64) {
         if self.is_healed || !self.is_current(number) || !self.trunk.is_open {
             return;

@@ -1,4 +1,4 @@
-//! The disk itself: what was done to it, when, and what becomes of that.
+//! The disk device: its changes, their times, and their fate.
 use super::files::{Change, Files, SECTOR};
 use crate::chance::Chance;
 use crate::mishaps::{Mishap, Mishaps};
@@ -9,15 +9,15 @@ use std::io;
 /// The current faults of a disk.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Faults {
-    /// How long a sync takes, at most.
+    /// Maximum duration of a sync.
     pub(crate) sync_ms: u64,
     /// Share of the calls that read, write or sync and fail.
     pub(crate) error_percent: u64,
-    /// Beyond what the files take already, there is room for so many bytes.
+    /// Free space in bytes beyond the present size of the files.
     pub(crate) room: Option<usize>,
     /// Space can be reserved.
     pub(crate) can_reserve: bool,
-    /// No write is short unless there is no room.
+    /// Whether writes are short only on a full disk.
     pub(crate) is_steady: bool,
     /// Maximum number of bytes that a single write takes.
     pub(crate) most_written: usize,
@@ -41,16 +41,16 @@ impl Default for Faults {
 pub(crate) enum Failure {
     /// The disk failed.
     Error,
-    /// There is no space.
+    /// The disk is full.
     NoSpace,
     /// A write takes a part, and there is no space for the rest.
     Short,
-    /// The disk failed, when it was only asked for what is there: to open, to lock, for names and lengths.
+    /// A read-only call fails: opening, locking, listing names, or reading lengths.
     Look,
 }
 
 impl Failure {
-    /// All of them.
+    /// All kinds.
     pub(crate) const ALL: [Self; 4] = [Self::Error, Self::NoSpace, Self::Short, Self::Look];
 }
 
@@ -61,12 +61,12 @@ pub(super) enum Object {
     File(u64),
 }
 
-/// Work that goes on beside that of its owner.
+/// A job that runs beside its owner.
 pub(super) struct Running {
     /// Taken out while it does something.
     pub(super) job: Option<Box<dyn Job>>,
     pub(super) name: &'static str,
-    /// When it was over.
+    /// Time at which the job ended.
     pub(super) ended_us: Option<u64>,
 }
 
@@ -80,17 +80,17 @@ impl std::fmt::Debug for Running {
 pub(super) struct Device {
     pub(super) chance: Chance,
     pub(super) faults: Faults,
-    /// How much the files may take together.
+    /// Maximum size of all files together.
     capacity: Option<usize>,
     /// The clock of the running work.
     pub(super) clock_us: u64,
-    /// Counts the processes: those before the last one are gone.
+    /// Number of the current process; earlier ones have ended.
     pub(super) process: u64,
     pub(super) is_locked: bool,
     next_file: u64,
-    /// As the process sees them.
+    /// Files as the process sees them.
     pub(super) seen: Files,
-    /// Without what is in the journal.
+    /// Files without the changes in the journal.
     happened: Files,
     /// Changes by the time at which they complete, in the order in which they were entered.
     journal: BTreeMap<(u64, u64), Change>,
@@ -254,7 +254,7 @@ impl Device {
         Ok(())
     }
 
-    /// How much a write takes of so many bytes, if it is the one that is to be short.
+    /// Returns the length of a write of this size, if it is the one that is to be short.
     pub(super) fn shortened(&mut self, bytes: usize) -> Option<usize> {
         if self.failing != Some((self.calls, Failure::Short)) {
             return None;
@@ -263,12 +263,12 @@ impl Device {
         Some(bytes.div_ceil(2))
     }
 
-    /// How long a call takes that need not wait for the disk.
+    /// Returns the duration of a call that does not wait for the disk.
     pub(super) fn quick_us(&mut self) -> u64 {
         self.chance.between(2, 30)
     }
 
-    /// How long a sync takes, of at most so many milliseconds.
+    /// Returns the duration of a sync, with an upper bound in milliseconds.
     pub(super) fn sync_us(&mut self, most_ms: u64) -> u64 {
         let most_ms = most_ms.min(self.faults.sync_ms);
         let takes_us = self.chance.spread(100, most_ms * 1_000);
@@ -278,7 +278,7 @@ impl Device {
         takes_us
     }
 
-    /// Up to which byte a file could grow.
+    /// Returns the length to which a file can grow.
     pub(super) fn most(&self, file: u64) -> usize {
         let Some(capacity) = self.capacity else {
             return usize::MAX;

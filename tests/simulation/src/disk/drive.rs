@@ -9,7 +9,7 @@ use statestored::storage::{DurableOptions, DurableStorage, StorageError};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Where the server has its data.
+/// Folder of the server's data.
 pub(crate) const DATA: &str = "/data";
 
 /// How a process ends.
@@ -47,7 +47,7 @@ impl Drive {
         self.0.lock().unwrap()
     }
 
-    /// A disk with these files that never draws anything, and notes all that is done.
+    /// Creates a disk with these files that draws nothing at random, and records all changes.
     pub(crate) fn recording(files: Files) -> Self {
         let last_file = files.last_file();
         let mut device = Device::new(Chance::new(0), files, last_file);
@@ -56,7 +56,7 @@ impl Drive {
         Self(Arc::new(Mutex::new(device)))
     }
 
-    /// How much has been noted.
+    /// Returns the number of recorded changes.
     pub(crate) fn noted(&self) -> usize {
         self.device().record.as_ref().map_or(0, Vec::len)
     }
@@ -66,7 +66,7 @@ impl Drive {
         self.device().record.take().unwrap_or_default()
     }
 
-    /// How many calls there were that can fail in this way.
+    /// Returns the number of calls so far that can fail in this way.
     pub(crate) fn calls(&self, how: Failure) -> u64 {
         let device = self.device();
         match how {
@@ -75,7 +75,7 @@ impl Drive {
         }
     }
 
-    /// Has a call fail.
+    /// Makes the call with this number fail.
     pub(crate) fn fail(&self, call: u64, how: Failure) {
         self.device().failing = Some((call, how));
     }
@@ -108,7 +108,7 @@ impl Drive {
         self.open_in(Path::new(DATA), log_bytes)
     }
 
-    /// The same, in another folder.
+    /// Opens a storage in another folder.
     pub(crate) fn open_in(
         &self,
         path: &Path,

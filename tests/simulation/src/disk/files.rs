@@ -1,4 +1,4 @@
-//! Files and names as processes see them, and what of both survives when the power fails.
+//! Files and names as processes see them, and the part of both that survives a power failure.
 use crate::chance::Chance;
 use crate::mishaps::{Mishap, Mishaps};
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ pub(crate) enum Entry {
     File(u64),
 }
 
-/// Something that is done to files.
+/// A change of files.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Change {
     Name(NameChange),
@@ -49,7 +49,7 @@ pub(crate) enum NameChange {
         path: PathBuf,
         entry: Entry,
     },
-    /// Another name of a file that has one.
+    /// Adds another name to a file.
     Link {
         path: PathBuf,
         entry: Entry,
@@ -97,7 +97,7 @@ pub(super) enum Dirty {
     Bytes {
         at: usize,
         bytes: Vec<u8>,
-        /// No sync writes it any more.
+        /// Whether a sync of these bytes has failed: no later sync writes them.
         is_given_up: bool,
     },
     Length(usize),
@@ -105,9 +105,9 @@ pub(super) enum Dirty {
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct File {
-    /// As processes see it.
+    /// Content as processes see it.
     pub(super) content: Vec<u8>,
-    /// As it certainly survives.
+    /// Content that certainly survives.
     pub(super) platter: Vec<u8>,
     pub(super) dirty: Vec<Dirty>,
     pub(super) reserved: usize,
@@ -220,7 +220,7 @@ impl File {
         self.reserved = 0;
     }
 
-    /// How much space it takes.
+    /// Returns the space of the file.
     fn space(&self) -> usize {
         self.content
             .len()
@@ -252,7 +252,7 @@ pub(super) fn patch(content: &mut Vec<u8>, at: usize, bytes: &[u8]) {
 pub(crate) struct Files {
     pub(super) numbered: BTreeMap<u64, File>,
     pub(super) names: BTreeMap<PathBuf, Entry>,
-    /// As they certainly survive.
+    /// Names that certainly survive.
     pub(super) durable: BTreeMap<PathBuf, Entry>,
     /// Changes of the names since their last sync.
     pub(super) unsynced: Vec<NameChange>,
@@ -339,7 +339,7 @@ impl Files {
         }
     }
 
-    /// Counts what is lost of what there was `before` the end of a process.
+    /// Counts the changes that were lost at the end of a process.
     pub(super) fn count_losses(&self, before: &Self, mishaps: &mut Mishaps) {
         if self.names != before.names {
             mishaps.count(Mishap::NamesLost);
@@ -384,12 +384,12 @@ impl Files {
         self.numbered.get(&file).map_or(&[], |file| &file.content)
     }
 
-    /// How much space a file takes.
+    /// Returns the space of a file.
     pub(super) fn space(&self, file: u64) -> usize {
         self.numbered.get(&file).map_or(0, File::space)
     }
 
-    /// How much space all files take.
+    /// Returns the space of all files.
     pub(super) fn used(&self) -> usize {
         let files = self.names.values().map(|entry| match entry {
             Entry::Directory => 0,

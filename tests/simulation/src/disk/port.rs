@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// How long syncs take at most that are not part of each commit.
+/// Maximum duration of a sync that is not part of each commit.
 const MOST_RARE_SYNC_MS: u64 = 100;
 
 /// The disk and the machine of one process.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Up to this number of changes, every subset may survive.
 const MOST_SUBSETS: usize = 4;
 
-/// A part of what was done to a file that survives as a whole or not at all.
+/// A part of a file's changes that survives as a whole or not at all.
 enum Piece<'a> {
     Bytes(usize, &'a [u8]),
     Length(usize),
@@ -81,7 +81,7 @@ fn parts(count: usize) -> Vec<Vec<bool>> {
 }
 
 impl Files {
-    /// Everything that a failure of the power may leave.
+    /// Returns all states that a power failure may leave.
     pub(crate) fn survivals(&self) -> Vec<Self> {
         let mut found = Vec::new();
         for names in self.surviving_names() {
@@ -161,7 +161,7 @@ impl Files {
         self.numbered.keys().next_back().copied().unwrap_or(0)
     }
 
-    /// Whether a failure of the power would leave of this file what there is, if its name survives.
+    /// Whether a power failure would keep the content of this file, if its name survives.
     pub(crate) fn is_durable(&self, path: &Path) -> bool {
         match self.entry(path) {
             Some(Entry::File(number)) => self
@@ -177,7 +177,7 @@ impl Files {
         self.names().all(|path| self.is_durable(path))
     }
 
-    /// The same of those in a folder.
+    /// Whether that holds for all files in a folder.
     pub(crate) fn are_durable_in(&self, folder: &Path) -> bool {
         let mut inside = self.names().filter(|path| path.parent() == Some(folder));
         inside.all(|path| self.is_durable(path))

@@ -1,4 +1,4 @@
-//! The storage on this disk, by itself.
+//! Tests of the storage on this disk, without a server.
 use super::device::Faults;
 use super::{Drive, End};
 use crate::chance::Chance;

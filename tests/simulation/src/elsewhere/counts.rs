@@ -1,4 +1,4 @@
-//! How much happened.
+//! Counters of a run.
 use super::Asked;
 use super::engine::Engine;
 use statestore_protocol::Reply;
@@ -69,7 +69,7 @@ impl std::ops::AddAssign for Counts {
     }
 }
 
-/// How many transactions were carried out.
+/// Returns the number of executed transactions.
 pub(super) fn transactions(asked: &[Asked]) -> usize {
     let is_made = |asked: &&Asked| {
         matches!(
@@ -80,7 +80,7 @@ pub(super) fn transactions(asked: &[Asked]) -> usize {
     asked.iter().filter(is_made).count()
 }
 
-/// How many tombstones were purged.
+/// Returns the number of purged tombstones.
 pub(super) fn purged(engine: &Engine) -> usize {
     let changes = engine.log.iter().flat_map(|logged| &logged.changes);
     changes.filter(|(_, put)| *put == Put::Nothing).count()

@@ -1,5 +1,5 @@
-//! An engine elsewhere with what etcd documents: compare-and-swap of many places, reads of one moment, changes in order. And one
-//! that loses what it has acknowledged.
+//! A shared engine with the documented behaviour of etcd: compare-and-swap of many keys, consistent reads, changes in order. It
+//! can also lose acknowledged changes.
 use super::node::BASE_MS;
 use bytes::Bytes;
 use statestored::keyspace::RequestDigest;
@@ -16,7 +16,7 @@ pub enum Fault {
     FloorNotCompared,
     /// A purge does not compare the floor.
     PurgeWithoutFloor,
-    /// A lost watch is not noticed: it goes on with what comes next.
+    /// A lost watch is not noticed: it continues with later changes.
     GapUnnoticed,
     /// A snapshot has the entries without those that expire.
     SnapshotWithoutExpiring,
@@ -35,7 +35,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// All of them.
+    /// All faults.
     pub const ALL: [Self; 10] = [
         Self::FloorNotCompared,
         Self::PurgeWithoutFloor,
@@ -50,7 +50,7 @@ impl Fault {
     ];
 }
 
-/// Something that was put, and when.
+/// A put, and its time.
 #[derive(Debug, Clone)]
 pub(crate) struct Logged {
     pub(crate) at_ms: u64,
@@ -72,14 +72,14 @@ pub(crate) struct Engine {
     pub(super) counts_revisions: bool,
     pub(crate) log: Vec<Logged>,
     pub(crate) fault: Option<Fault>,
-    /// How far revisions have jumped.
+    /// Sum of all jumps of the revisions.
     jumped: u64,
 }
 
 /// How long the engine keeps the clock reading of a node.
 pub(super) const CLOCK_LIFETIME_MS: u64 = 5_000;
 
-/// How far revisions jump when the engine loses changes.
+/// Jump of the revisions when the engine loses changes.
 const JUMP: u64 = 1 << 32;
 
 impl Engine {

@@ -35,12 +35,12 @@ fn remembered(asked: &Asked) -> Option<Remembered<'_>> {
     }
 }
 
-/// Whether it is one that the engine was not asked about.
+/// Whether the read was answered without the engine.
 pub(super) fn is_remembered(asked: &Asked) -> bool {
     remembered(asked).is_some()
 }
 
-/// How many there were.
+/// Returns the number of such reads.
 pub(super) fn count(asked: &[Asked]) -> usize {
     asked.iter().filter(|it| is_remembered(it)).count()
 }
@@ -92,7 +92,7 @@ pub(super) fn check(truth: &Truth<'_>, world: &World) -> Result<(), String> {
     Ok(())
 }
 
-/// When the node heard of the watch last, and the last revision that it heard of.
+/// Returns the time at which the node last heard of the watch, and the last revision that it heard of.
 fn heard_until(world: &World, asked: &Asked, at_ms: u64) -> Option<(u64, Revision)> {
     let way = world.nodes[asked.node].way_of(asked.life)?.lock();
     let count = way

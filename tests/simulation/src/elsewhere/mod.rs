@@ -1,7 +1,7 @@
-//! Nodes over one engine elsewhere: the real [`Remote`](statestored::keyspace::remote::Remote) keyspaces, an engine that does
-//! what etcd documents, and between them what networks, clocks and restarts do.
+//! Nodes over a shared engine: the real [`Remote`](statestored::keyspace::remote::Remote) keyspaces, and an engine with the
+//! documented behaviour of etcd. Networks, clocks and restarts are simulated.
 //!
-//! The engine's own log is the truth: the order in which everything happened. Each answer is held against it.
+//! The engine's own log is the truth: the order of all changes. Each answer is checked against it.
 mod aging;
 mod checks;
 mod counts;
@@ -35,13 +35,13 @@ use std::num::NonZeroU64;
 use std::sync::{Arc, LazyLock, Mutex};
 use way::Weather;
 
-/// How long things go wrong.
+/// Duration of the faults.
 const STORM_MS: u64 = 15_000;
 
-/// How long it is calm afterwards: longer than everything that has to end by itself.
+/// Duration of the calm afterwards: longer than all timeouts and expiries.
 const CALM_MS: u64 = 15_000;
 
-/// How long a node stands still, at most.
+/// Maximum duration of a node's pause.
 const MOST_PAUSE_MS: u64 = 3_000;
 
 /// The keys. Some of them share a bucket, and with it a floor.
@@ -53,7 +53,7 @@ static KEYS: LazyLock<Vec<Bytes>> = LazyLock::new(|| {
     all.take(2).chain(neighbours.skip(1).take(3)).collect()
 });
 
-/// How long a tombstone is kept, at most.
+/// Maximum time for which a tombstone is kept.
 const TOMBSTONE_MS: u64 = 2_500;
 
 /// A request of a client.
@@ -74,7 +74,7 @@ pub(crate) enum Action {
     },
 }
 
-/// Something that was asked of a node.
+/// A request to a node.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) node: usize,
@@ -109,11 +109,11 @@ pub struct Report {
     pub seed: u64,
     /// The violated invariant, if there is one.
     pub violation: Option<String>,
-    /// How much happened.
+    /// Counters of the run.
     pub counts: Counts,
 }
 
-/// Everything of a run.
+/// The state of a run.
 pub(crate) struct World {
     pub(crate) now_ms: u64,
     pub(crate) engine: Arc<Mutex<Engine>>,
@@ -126,7 +126,7 @@ pub(crate) struct World {
     restarts_ms: Vec<u64>,
     /// Requests that were delivered a second time.
     again: usize,
-    /// How often the engine lost changes, if that may happen.
+    /// Number of times that the engine lost changes, if the run allows that.
     reversions: Option<usize>,
     /// Which clocks are wrong, if they may be.
     skew: Option<skewed::Skew>,
@@ -181,7 +181,7 @@ impl World {
         self.go_wrong(STORM_MS, pace_ms, (50, 5_000));
     }
 
-    /// Until then, with a request now and then, and as rarely something that goes wrong.
+    /// Runs until this time, with a request now and then, and a fault from time to time.
     fn go_wrong(&mut self, until_ms: u64, pace_ms: u64, rarely_ms: (u64, u64)) {
         let mut next_request_ms = self.now_ms;
         let mut next_trouble_ms = self.now_ms;
@@ -276,7 +276,7 @@ impl World {
         }
     }
 
-    /// A client asks something of a node.
+    /// Lets a client make a request to a node.
     fn request(&mut self) {
         let node = self.chance.index(self.nodes.len());
         let ticket = self.asked.len();
@@ -363,7 +363,7 @@ impl World {
         self.deliver(again);
     }
 
-    /// Something goes wrong, or is right again.
+    /// Causes a fault, or ends one.
     fn trouble(&mut self) {
         if let Some(count) = &mut self.reversions
             && self.chance.percent(20)

@@ -15,10 +15,10 @@ use std::sync::{Arc, Mutex};
 /// Time of the wall clocks at the start.
 pub(crate) const BASE_MS: u64 = 1_700_000_000_000;
 
-/// How long a node answers from what it knows after the watch has spoken.
+/// Time after the last report of the watch for which a node answers reads from its own state.
 pub(crate) const TRUST_MS: u64 = 1_000;
 
-/// How often a node compares its clock with others.
+/// Interval at which a node compares its clock with others.
 const COMPARE_MS: u64 = 500;
 
 /// Limit by which a clock may be ahead, if the run has clocks that are far off.
@@ -39,7 +39,7 @@ pub(crate) struct Heard {
 /// A key that is followed at a node, in one life of that node.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Following {
-    /// Since when they know that it is followed.
+    /// Time since which the follower knows that the key is followed.
     pub(crate) since_ms: Option<u64>,
     pub(crate) heard: Vec<Heard>,
 }
@@ -53,12 +53,12 @@ pub(crate) struct Node {
     weather: Weather,
     tombstone_ms: u64,
     pub(crate) life: u64,
-    /// How much the wall clock is ahead.
+    /// Offset of the wall clock.
     ahead_ms: i64,
-    /// From when until when it was far off.
+    /// Spans in which the clock was far off.
     far: Vec<(u64, u64)>,
     clock_limit_ms: u64,
-    /// Where the clock that never jumps began in this life.
+    /// Start of the monotonic clock in this life.
     start_ms: u64,
     paused_until_ms: u64,
     pub(crate) following: BTreeMap<Bytes, Following>,
@@ -208,7 +208,7 @@ impl Node {
         times.any(|(from, until)| *from <= to_ms && from_ms <= *until)
     }
 
-    /// The process is killed, and another one begins.
+    /// Kills the process, and starts another one.
     pub(crate) fn restart(&mut self, engine: &Arc<Mutex<Engine>>, chance: &mut Chance) {
         let way = Way::new(Arc::clone(engine), chance.fork(), self.weather);
         let way = Shared(Arc::new(Mutex::new(way)));
@@ -291,7 +291,7 @@ impl Node {
         }
     }
 
-    /// When the node, or what is on its way, goes on.
+    /// Returns the time of the next event of the node or its links.
     pub(crate) fn next_ms(&self, now_ms: u64) -> Option<u64> {
         let ways = self.ways().filter_map(|way| way.lock().next_ms());
         let own = self
@@ -304,7 +304,7 @@ impl Node {
         ways.chain(own).chain(news).min()
     }
 
-    /// Lets everything happen that is due, and gives what has ended.
+    /// Handles all due events, and returns the requests that have ended.
     pub(crate) fn proceed(&mut self, now_ms: u64) -> Vec<(usize, End)> {
         for way in self.ways() {
             way.lock().proceed(now_ms);
@@ -351,7 +351,7 @@ impl Node {
     }
 }
 
-/// As the keyspace is asked it.
+/// Returns an action in the form of the keyspace.
 pub(crate) fn operation<'a>(action: &'a Action, asked: &'a Asked) -> Operation<'a> {
     match action {
         Action::Get { eventual } => Operation::Get {

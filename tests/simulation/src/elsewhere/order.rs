@@ -1,4 +1,4 @@
-//! The order in which a node does what it is asked to do on one key.
+//! The order in which a node executes requests on a key.
 use super::{Action, Asked, What, World};
 use bytes::Bytes;
 use statestored::keyspace::End;

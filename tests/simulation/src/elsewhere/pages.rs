@@ -1,4 +1,4 @@
-//! Pages of keys, each from where another one ended, whichever node gave that and whatever was changed since.
+//! Pages of keys. Each starts at the end of another page, which any node may have returned, with any changes in between.
 use super::truth::{States, Truth};
 use super::way::STORE_SECRET;
 use super::{Asked, What};
@@ -7,10 +7,10 @@ use statestore_protocol::Reply;
 use statestored::keyspace::remote::{Record, bucket_of};
 use statestored::keyspace::{End, PageTokens};
 
-/// Records that a node looks at for one page: some pages have no key at all.
+/// Number of records that a node reads for a page: some pages have no key at all.
 pub(super) const LOOKED_AT: usize = 2;
 
-/// Where the last page that has another one behind it ended.
+/// Returns the end of the last page that is followed by another one.
 pub(super) fn last_token(asked: &[Asked]) -> Option<Bytes> {
     let answered = asked.iter().rev().take(300);
     let mut tokens = answered.filter_map(|asked| match (&asked.what, &asked.end) {

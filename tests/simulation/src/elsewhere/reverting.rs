@@ -12,13 +12,14 @@ use statestored::keyspace::remote::{Content, Record};
 /// Most changes that are lost at a time.
 const MOST_LOST: u64 = 40;
 
-/// How long an answer may take when it is calm.
+/// Maximum delay of an answer without faults.
 const SOON_MS: u64 = 1_000;
 
-/// Runs nodes over such an engine, with a rule that is left out if one is given: how often it lost changes.
+/// Runs nodes over such an engine, without one of its rules if a fault is given. Returns the number of times that it lost
+/// changes.
 ///
 /// # Errors
-/// What was violated.
+/// The violated invariant.
 pub fn run_reverting(seed: u64, fault: Option<Fault>) -> Result<usize, String> {
     let mut world = World::new(seed, fault);
     world.reversions = Some(0);
@@ -61,7 +62,7 @@ impl World {
         Ok(())
     }
 
-    /// Asks a node what a key holds.
+    /// Checks the content of a key at a node.
     fn has(&mut self, node: usize, key: &Bytes, record: Option<&Record>) -> Result<(), String> {
         let ticket = self.asked.len();
         let mut asked = Asked {

@@ -11,16 +11,16 @@ use bytes::Bytes;
 use statestore_protocol::{Condition, Hlc, Reply, ServiceError};
 use statestored::keyspace::End;
 
-/// How far a clock that is right may be off.
+/// Maximum error of a correct clock.
 pub(super) const USUAL_MS: u64 = 20_000;
 
-/// How far one is off that is not, at least and at most.
+/// Range of the error of a wrong clock.
 const FAR_MS: (u64, u64) = (300_000, 365 * 24 * 3_600_000);
 
 /// Time to live of entries that outlast such a run. Their age is known from wall clocks.
 const LONG_TTL_MS: u64 = 20 * 60 * 1_000;
 
-/// How long an answer may take when it is calm.
+/// Maximum delay of an answer without faults.
 const SOON_MS: u64 = 2_000;
 
 /// Which clock is wrong.
@@ -28,9 +28,9 @@ const SOON_MS: u64 = 2_000;
 pub(super) struct Skew {
     /// The node.
     pub(super) wrong: Option<usize>,
-    /// Since when none is.
+    /// Time since which no clock is wrong.
     pub(super) since_ms: u64,
-    /// How long a long entry lasts that ends within the run, if any does.
+    /// Time to live of a long entry that expires within the run, if there are any.
     pub(super) aging_ms: Option<u64>,
 }
 
@@ -58,7 +58,7 @@ pub fn run_skewed(seed: u64, fault: Option<Fault>) -> Report {
     }
 }
 
-/// How many changes were refused because of a clock.
+/// Returns the number of changes that were rejected because of a clock.
 pub(super) fn refused(asked: &[Asked]) -> usize {
     let is_refused = |asked: &&Asked| matches!(&asked.end, Some((_, end)) if is_refusal(end));
     asked.iter().filter(is_refused).count()
@@ -79,7 +79,7 @@ pub(super) fn may_be_refused(world: &World, asked: &Asked, end_ms: u64) -> Resul
     may.then_some(()).ok_or_else(wrong)
 }
 
-/// No version is made of a clock that is far ahead.
+/// Checks that no version is made from a clock that is far ahead.
 pub(super) fn nobody_stamped_ahead(truth: &Truth<'_>, world: &World) -> Result<(), String> {
     if world.skew.is_none() {
         return Ok(());
@@ -126,7 +126,7 @@ impl World {
         self.chance.below(2 * USUAL_MS).cast_signed() - USUAL_MS.cast_signed()
     }
 
-    /// Half of what expires is long.
+    /// Makes half of the times to live long.
     pub(super) fn skew_ttl(&mut self, ttl_ms: Option<u64>) -> Option<u64> {
         let Some(skew) = &self.skew else {
             return ttl_ms;
@@ -183,7 +183,7 @@ impl World {
         }
     }
 
-    /// Every node takes a change, now that all clocks are right.
+    /// Checks that every node accepts a change, now that all clocks are right.
     fn all_write(&mut self) -> Result<(), String> {
         for node in 0..self.nodes.len() {
             let ticket = self.asked.len();

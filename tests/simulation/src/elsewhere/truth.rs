@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 pub(super) type States = BTreeMap<Bytes, Record>;
 
-/// The engine's log, with what all keys held after each change.
+/// The engine's log, and the contents of all keys after each change.
 pub(super) struct Truth<'w> {
     pub(super) log: &'w [Logged],
     /// Before the first change, after it, and so on.
@@ -37,7 +37,7 @@ impl<'w> Truth<'w> {
         }
     }
 
-    /// The states that there were at some moment between two times, both included.
+    /// Returns the states at all moments between two times, both included.
     pub(super) fn between(&self, from_ms: u64, to_ms: u64) -> impl Iterator<Item = &States> {
         let first = self.log.partition_point(|it| it.at_ms < from_ms);
         let last = self.until(to_ms);
@@ -68,7 +68,7 @@ impl<'w> Truth<'w> {
         })
     }
 
-    /// Where the log has this value.
+    /// Returns the positions of a value in the log.
     pub(super) fn of_value(&self, value: &Bytes) -> Vec<usize> {
         let found = self.records().filter(|(_, _, record)| {
             matches!(&record.content, Content::Entry { value: it, .. } if it == value)

@@ -16,7 +16,7 @@ const TIMEOUT_MS: u64 = 300;
 /// Interval at which a watch without changes reports that it is alive.
 const SILENCE_MS: u64 = 300;
 
-/// For so long a watch is interrupted at most.
+/// Maximum duration of an interruption of a watch.
 const LONGEST_INTERRUPTION_MS: u64 = 3_000;
 
 /// The faults of a link, in percent unless another unit is given.
@@ -31,7 +31,8 @@ pub(crate) struct Weather {
     pub(crate) doubled: u64,
     /// Commits that the engine rejects because it is full.
     pub(crate) full: u64,
-    /// In a thousand, for each change: the watch is lost. As often it is interrupted, and goes on where it was.
+    /// Rate of lost watches, in a thousand, for each change. Interruptions, after which a watch continues where it was, are
+    /// equally frequent.
     pub(crate) watch_lost: u64,
 }
 
@@ -63,7 +64,7 @@ pub(crate) struct Way {
     engine: Arc<Mutex<Engine>>,
     chance: Chance,
     pub(crate) weather: Weather,
-    /// No commit comes twice by itself.
+    /// Whether the link never duplicates a commit.
     sends_once: bool,
     /// Whether the link is cut: it delivers no message, in either direction.
     pub(crate) is_cut: bool,
@@ -84,7 +85,7 @@ pub(crate) struct Way {
     told: Vec<News>,
     /// Times at which the node heard of the watch, and the last revision of each report.
     pub(crate) heard: Vec<(u64, Revision)>,
-    /// How often things went wrong.
+    /// Counters of the faults.
     pub(crate) lost: usize,
     pub(crate) gaps: usize,
     pub(crate) interruptions: usize,

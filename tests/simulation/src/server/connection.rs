@@ -1,4 +1,4 @@
-//! The server's end of a connection: what arrives, what the hub takes of it, what is sent.
+//! The server's end of a connection: its input, the part that the hub takes, and its output.
 use super::PEER;
 use crate::broker::Peer;
 use crate::mishaps::Mishap;
@@ -25,7 +25,7 @@ pub(crate) struct ServerEnd {
     taken: BytesMut,
     /// The Message Expiry, in milliseconds, of each PUBLISH that arrived and was not offered to the hub.
     lifetimes: VecDeque<u64>,
-    /// When each PUBLISH expires that was offered to the hub and not taken.
+    /// Expiry time of each PUBLISH that was offered to the hub and not taken.
     pub(super) expiries: VecDeque<u64>,
     /// The keys of the requests, by their correlation data.
     pub(super) asked: HashMap<Box<[u8]>, Asked>,
@@ -132,7 +132,7 @@ impl World {
         self.settle();
     }
 
-    /// Offers input to the hub, if it takes any.
+    /// Offers input to the hub, if it accepts any.
     fn take_input(&mut self, link: usize) {
         let now = self.server_now();
         let far = &mut self.links[link].far;
@@ -143,7 +143,7 @@ impl World {
             return;
         }
         let offered = far.input.clone();
-        // Before, it knows of them as little as of what is still on its way.
+        // Until this offer, the hub did not know of these messages, as if they were in flight.
         let lifetimes = far.lifetimes.drain(..);
         far.expiries
             .extend(lifetimes.map(|lifetime_ms| now.mono_ms + lifetime_ms));

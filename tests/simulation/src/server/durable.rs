@@ -24,7 +24,7 @@ pub(super) struct Committer {
     is_at_work: bool,
     /// The result, once the disk is ready.
     outcome: Option<Result<Achieved, StorageError>>,
-    /// Counts how often it took something.
+    /// Number of times that the committer took work.
     turn: u64,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Durable {
     pub(super) kept: Kept,
     pub(super) starting: Option<Started>,
     pub(super) committer: Option<Committer>,
-    /// Counts the times at which something was wrong with the disk.
+    /// Number of temporary faults of the disk.
     pub(super) faults: u64,
 }
 
@@ -166,7 +166,7 @@ impl World {
         self.settle();
     }
 
-    /// Begins a commit of all that waits, unless one is under way.
+    /// Starts a commit of all waiting batches, unless one is pending.
     pub(super) fn commit(&mut self) {
         if let Some(committer) = &mut self.server.durable.committer
             && !committer.is_at_work
@@ -188,7 +188,7 @@ impl World {
         self.advance();
     }
 
-    /// Does what the committer does next.
+    /// Does the next step of the committer.
     fn advance(&mut self) {
         let now_ms = self.now_ms();
         let durable = &mut self.server.durable;
@@ -218,7 +218,7 @@ impl World {
         self.expect_faults();
     }
 
-    /// The disk is ready with what the committer did.
+    /// Handles the result of the committer, once the disk is ready.
     pub(crate) fn achieved(&mut self, process: u64) {
         let durable = &mut self.server.durable;
         if process != durable.drive.process() {
@@ -248,7 +248,7 @@ impl World {
         self.advance();
     }
 
-    /// There was no room on the disk a while ago.
+    /// Retries after the disk was full.
     pub(crate) fn look_for_space(&mut self, process: u64, turn: u64) {
         let durable = &self.server.durable;
         if process == durable.drive.process()
@@ -289,7 +289,7 @@ impl World {
         }
     }
 
-    /// A job goes on.
+    /// Continues a job.
     pub(crate) fn do_job(&mut self, process: u64, number: u64) {
         let now_ms = self.now_ms();
         let drive = self.server.durable.drive.clone();

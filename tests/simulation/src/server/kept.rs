@@ -5,7 +5,7 @@ use statestored::service::Now;
 use statestored::storage::{Batch, Record, RecordView, Restore, Write};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Everything that a storage keeps.
+/// All records of a storage.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Records {
     pub(super) records: BTreeMap<Bytes, Record>,
@@ -28,7 +28,7 @@ impl Records {
     }
 }
 
-/// Fills the keyspace, and notes what it is filled with.
+/// Receiver that fills the keyspace and records its content.
 #[derive(Debug)]
 pub(super) struct Loading {
     pub(super) keyspace: Embedded,
@@ -87,12 +87,12 @@ impl Kept {
         self.all == Records::default()
     }
 
-    /// A commit of everything begins.
+    /// Starts a commit of all batches.
     pub(super) fn attempt(&mut self) {
         self.attempted.push(self.tail.len());
     }
 
-    /// The commit has ended, and so many more batches are durable; the number of the last of them.
+    /// Ends a commit that made this number of batches durable. Returns the number of the last one.
     pub(super) fn keep(&mut self, count: usize) -> Option<u64> {
         let mut last = None;
         for (sequence, batch) in self.tail.drain(..count.min(self.tail.len())) {

@@ -1,4 +1,4 @@
-//! The server's machine: the hub with its connections, its disk, and what becomes of both in a crash.
+//! The server's machine: the hub with its connections, its disk, and the effects of a crash on both.
 mod connection;
 mod durable;
 mod kept;
@@ -21,20 +21,20 @@ use statestored::service::{Now, Service, ServiceConfig};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Where all clients connect from.
+/// Address from which all clients connect.
 pub(crate) const PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) hub: Option<Hub>,
-    /// Counts the starts.
+    /// Number of starts.
     run: u64,
     durable: Durable,
     /// Number of the last batch that was reported as durable to the hub.
     told: u64,
     /// Whether the hub was notified that too many bytes wait for the disk.
     is_full: bool,
-    /// From when to when it refused writes, since its disk was full.
+    /// Spans in which the server refused writes because its disk was full.
     pub(crate) read_only: Vec<(u64, u64)>,
     witness: Option<Witness>,
     /// Present only with a disk.
@@ -100,7 +100,7 @@ impl World {
         }
     }
 
-    /// The process starts, with what the disk holds.
+    /// Starts the process with the content of the disk.
     pub(crate) fn start_server(&mut self) {
         if self.server.hub.is_some() || self.server.durable.is_starting() {
             return;
@@ -124,7 +124,7 @@ impl World {
         }
     }
 
-    /// The process begins to serve.
+    /// Starts to serve.
     fn open_hub(&mut self, keyspace: Embedded, now: Now) {
         let is_behind = self.broker.is_some();
         let config = HubConfig {

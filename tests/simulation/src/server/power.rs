@@ -1,4 +1,4 @@
-//! How the server ends, what its disk may do to it, and what it would find if it ended now.
+//! The ends of the server, the faults of its disk, and the state that the next process would find.
 use super::durable::start;
 use super::kept::{Loading, Records};
 use crate::disk::{End, Faults};
@@ -10,7 +10,7 @@ use statestored::keyspace::Embedded;
 const PROBE_PERCENT: u64 = 4;
 
 impl World {
-    /// Enters what goes on by itself on the disk, and what may happen in the midst of the last work.
+    /// Enters the pending jobs of the disk, and a fault in the middle of the last work.
     pub(super) fn expect_faults(&mut self) {
         let now_ms = self.now_ms();
         let drive = self.server.durable.drive.clone();
@@ -42,7 +42,7 @@ impl World {
         }
     }
 
-    /// Looks at what the next process would find if this one ended.
+    /// Checks the state that the next process would find if this one ended.
     pub(crate) fn probe(&mut self, process: u64, cut_us: u64, how: End) {
         let durable = &self.server.durable;
         if process != durable.drive.process() {
@@ -132,7 +132,7 @@ impl World {
         true
     }
 
-    /// Something is wrong with the disk for a while.
+    /// Causes a temporary fault of the disk.
     pub(crate) fn break_disk(&mut self) {
         if self.is_healed || !self.scenario.is_durable {
             return;

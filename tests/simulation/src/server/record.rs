@@ -21,7 +21,7 @@ impl World {
         let Packet::Publish(publish) = packet else {
             return;
         };
-        // A client that takes its session for lost sends without DUP what it had sent before.
+        // A client that considers its session lost sends former messages again without DUP.
         let was_taken = publish.dup()
             || publish.correlation_data().is_some_and(|correlation| {
                 let asked = |other: &Link| other.far.asked.contains_key(correlation);
@@ -48,7 +48,7 @@ impl World {
         self.asked_behind.extend(asked);
     }
 
-    /// Takes note of a request of the client of this link. What it is about, if that is a key.
+    /// Records a request of the client of this link. Returns its subject, if that is a key.
     fn note_taken(
         &mut self,
         publish: &Publish,
@@ -104,7 +104,7 @@ impl World {
         }
     }
 
-    /// The same of what the server publishes through a broker.
+    /// Makes the same check for messages that the server publishes through a broker.
     pub(crate) fn check_published(&mut self, publish: &Publish) {
         let clients: Vec<_> = (0..self.computers.len()).collect();
         let (asked, key) = about(publish, &self.asked_behind, &clients);
@@ -141,7 +141,7 @@ impl World {
         }
     }
 
-    /// Takes note of what the hub has changed since the last time.
+    /// Records the changes of the hub since the last call.
     pub(crate) fn note_changes(&mut self) {
         let now = self.server_now();
         let stamp = self.stamp();

@@ -20,7 +20,7 @@ impl World {
         }
     }
 
-    /// Reads what has become of transactions, before what they have changed is noted.
+    /// Reads the results of transactions, before their changes are recorded.
     pub(super) fn hear_of_transactions(&mut self) {
         let now = self.server_now();
         let (Some(hub), Some(transactor)) = (&mut self.server.hub, &mut self.server.transactor)

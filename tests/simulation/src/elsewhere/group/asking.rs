@@ -12,11 +12,11 @@ use statestore_protocol::{Condition, Hlc, Notification, topic};
 /// How often a server may request the state of the group's leader within a second.
 const MOST_JOINS: usize = 3;
 
-/// For so long what was not answered may still be executed.
+/// Time for which a request without an answer may still be executed.
 const UNSETTLED_MS: u64 = 25_000;
 
 impl World {
-    /// A client asks something.
+    /// Lets a client make a request.
     pub(super) fn ask(&mut self) {
         let client = self.chance.index(CLIENTS);
         let key = self.chance.pick(&KEYS);
@@ -31,7 +31,7 @@ impl World {
         self.ask_for(client, what);
     }
 
-    /// A client asks this, unless it asks about the same watch already.
+    /// Lets a client make this request, unless a request about the same watch is pending.
     pub(super) fn ask_for(&mut self, client: usize, what: What) {
         let number = self.asked.len();
         let key = what.key().clone();
@@ -89,7 +89,7 @@ impl World {
         self.at(self.now_ms + PATIENCE_MS, Event::Look(number));
     }
 
-    /// A client has waited long enough for an answer: it asks again, or gives up.
+    /// Handles a client that has waited long enough for an answer: it repeats the request, or gives up.
     pub(super) fn look(&mut self, number: usize) {
         let asked = &self.asked[number];
         if asked.ended.is_some() {
@@ -147,7 +147,7 @@ impl World {
         })
     }
 
-    /// Another request about the same watch may follow.
+    /// Ends a request, so that another one about the same watch may follow.
     fn is_over(&mut self, number: usize) {
         let asked = &self.asked[number];
         let about = &mut self.clients[asked.client].about;
@@ -266,7 +266,7 @@ impl World {
         }
     }
 
-    /// A packet of a server reaches the broker.
+    /// Handles a packet of a server that reaches the broker.
     pub(super) fn is_published(&mut self, number: u64, packet: &Packet) {
         let Packet::Publish(publish) = packet else {
             return;

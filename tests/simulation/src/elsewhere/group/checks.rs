@@ -9,17 +9,17 @@ use statestore_protocol::{Condition, Event};
 use statestored::keyspace::remote::{Content, Place, Put, Record};
 use std::sync::Arc;
 
-/// Longer than a watcher waits for a change, whatever goes wrong.
+/// Upper bound of the delay of a notification, under any fault.
 const TOLD_MS: u64 = 15_000;
 
-/// Until there is a keeper again, after a storm.
+/// Time until the group has a leader again after a storm.
 const SETTLED_MS: u64 = 10_000;
 
-/// Longer than an answer or a notification takes while all is well.
+/// Upper bound of the delay of an answer or a notification without faults.
 const SOON_MS: u64 = 5_000;
 
 impl World {
-    /// A storm, calm, and what has to hold then.
+    /// Runs a storm and a calm, and checks the invariants.
     pub(super) fn run(&mut self) {
         for client in 0..CLIENTS {
             self.connect(client);
@@ -203,7 +203,7 @@ impl World {
         Ok(())
     }
 
-    /// Each removal was asked for.
+    /// Checks that each removal was requested.
     fn removals(&self, truth: &Truth<'_>, key: &Bytes) -> Result<(), String> {
         let records = truth.records().filter(|(_, its, _)| *its == key);
         let removed = records.filter(|(_, _, record)| record.content == Content::Tombstone);

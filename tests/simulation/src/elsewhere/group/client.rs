@@ -72,7 +72,7 @@ pub(super) struct Asked {
     pub(super) what: What,
     pub(super) timestamp: Hlc,
     pub(super) called_ms: u64,
-    /// How often it was sent.
+    /// Number of times that the request was sent.
     pub(super) times: u32,
     /// The client does not wait any more.
     pub(super) is_given_up: bool,
@@ -88,18 +88,18 @@ pub(super) enum Told {
     Watch(bool),
     /// The request was certainly not executed, and will not be, for a reason that another server may not have.
     Refused(String),
-    /// The server that was asked did not execute it, with the status 503.
+    /// The server did not execute the request; the status is 503.
     Unavailable,
 }
 
-/// Whether a watch is there, as its client knows.
+/// State of a watch as its client knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Watching {
     /// Certainly not, since then.
     Off { since_ms: u64 },
     /// A request has no response yet, or all servers that knew the watch are gone.
     Unsure,
-    /// Since then.
+    /// Certainly active, since then.
     On { since_ms: u64 },
 }
 
@@ -110,13 +110,13 @@ pub(super) struct Client {
     /// The last reading of the client's clock.
     pub(super) clock_ms: u64,
     pub(super) input: BytesMut,
-    /// When what was sent to the broker last reaches it, and the other way round.
+    /// Arrival time of the last bytes on their way to the broker, and of those on their way back.
     pub(super) up_ms: u64,
     pub(super) down_ms: u64,
     pub(super) watches: BTreeMap<Bytes, Watching>,
-    /// The request about the watch of a key that is under way.
+    /// Pending requests about the watch of a key.
     pub(super) about: BTreeMap<Bytes, usize>,
-    /// Until when what was asked about the watch of a key before may still be executed.
+    /// Time until which earlier requests about the watch of a key may still be executed.
     pub(super) unsettled: BTreeMap<Bytes, u64>,
 }
 

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 /// The name of the group.
 const SHARE: &str = "group";
 
-/// How long a tombstone is kept.
+/// Time for which a tombstone is kept.
 const TOMBSTONE_MS: u64 = 2_500;
 
 /// The connection of a server to the broker.
@@ -23,15 +23,15 @@ pub(super) struct Trunk {
     pub(super) number: u64,
     /// Whether all further bytes are lost, in both directions.
     pub(super) is_silent: bool,
-    /// When what the server has sent is at the broker.
+    /// Arrival time of the last bytes that the server has sent.
     pub(super) up_ms: u64,
     /// Bytes on their way to the server, with their arrival times.
     pub(super) down: VecDeque<(u64, Bytes)>,
-    /// When the last of it arrives, whether it was taken or not.
+    /// Arrival time of the last of these bytes, whether they were taken or not.
     pub(super) down_ms: u64,
     /// Bytes that arrived and were not taken.
     input: BytesMut,
-    /// When the server hears of the end.
+    /// Time at which the server is notified of the end.
     pub(super) ends_ms: Option<u64>,
 }
 
@@ -68,9 +68,9 @@ pub(super) struct Member {
     ahead_ms: u64,
     pub(super) paused_until_ms: u64,
     pub(super) trunk: Option<Trunk>,
-    /// When it connects to the broker.
+    /// Time at which the server connects to the broker.
     pub(super) dials_ms: u64,
-    /// When a process begins again.
+    /// Time at which the next process starts.
     pub(super) begins_ms: Option<u64>,
     /// Time of the last fault of this server.
     pub(super) undisturbed_ms: u64,
@@ -138,7 +138,7 @@ impl Member {
         }
     }
 
-    /// The way to the engine is cut, or is there again.
+    /// Cuts or restores the link to the engine.
     pub(super) fn cut_off(&mut self, is_cut: bool) {
         self.way.lock().is_cut = is_cut;
     }
@@ -147,7 +147,7 @@ impl Member {
         self.way.lock().is_cut
     }
 
-    /// The process is killed, and begins again after a while.
+    /// Kills the process; the next one starts at this time.
     pub(super) fn kill(&mut self, begins_ms: u64) {
         self.hub = None;
         self.way.lock().abandon();
@@ -155,7 +155,7 @@ impl Member {
         self.paused_until_ms = 0;
     }
 
-    /// A process begins, if it is time for it.
+    /// Starts a process, if it is due.
     pub(super) fn begin(
         &mut self,
         engine: &Arc<Mutex<Engine>>,
@@ -186,7 +186,7 @@ impl Member {
         }
     }
 
-    /// When there is something to do here.
+    /// Returns the time of the next event of this server.
     pub(super) fn next_ms(&self, now_ms: u64) -> Option<u64> {
         let ways = self.ways().filter_map(|way| way.lock().next_ms());
         let own = self.own_ms(now_ms);
@@ -210,7 +210,7 @@ impl Member {
         attached.into_iter().chain(others).flatten().min()
     }
 
-    /// Lets what is on the way to the engine arrive, also while the process stands still.
+    /// Delivers messages on the links to the engine, also while the process is paused.
     pub(super) fn proceed(&self, now_ms: u64) {
         for way in self.ways() {
             way.lock().proceed(now_ms);
@@ -222,7 +222,7 @@ impl Member {
         self.hub.is_some() && self.paused_until_ms <= now_ms
     }
 
-    /// There is a connection to the broker.
+    /// Connects to the broker.
     pub(super) fn connected(&mut self, number: u64, now_ms: u64) -> Result<(), String> {
         self.trunk = Some(Trunk {
             number,
@@ -234,7 +234,7 @@ impl Member {
         connected.map_err(|error| format!("a server cannot connect: {error}"))
     }
 
-    /// The process does what there is to do.
+    /// Lets the process do its work.
     pub(super) fn turn(&mut self, now_ms: u64) -> Turned {
         let now = self.now(now_ms);
         let mut turned = Turned::default();

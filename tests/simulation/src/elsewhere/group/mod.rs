@@ -24,13 +24,13 @@ use std::ops::AddAssign;
 use std::sync::{Arc, Mutex};
 
 const CLIENTS: usize = 3;
-/// How long things go wrong.
+/// Duration of the faults.
 const STORM_MS: u64 = 60_000;
-/// After so long without faults everything works.
+/// Time without faults after which everything works.
 const RECOVERED_MS: u64 = 30_000;
-/// How long a client waits for an answer before it sends its request again, or gives it up.
+/// Time that a client waits for an answer before it sends its request again, or gives it up.
 const PATIENCE_MS: u64 = 3_000;
-/// How often it sends one at most.
+/// Maximum number of times that a client sends a request.
 const MOST_TIMES: u32 = 3;
 /// How long before a watch begins a server has to be attached to learn of it.
 const ATTACHED_MS: u64 = 1_000;
@@ -46,14 +46,14 @@ enum Event {
     ToClient(usize, u64, Bytes),
     /// Bytes of a server reach the broker, on this connection.
     Up(u64, Bytes),
-    /// The broker hears of the end of this connection.
+    /// The broker notices the end of this connection.
     EndAtBroker(u64),
-    /// A client looks whether its request was answered.
+    /// A client checks whether its request was answered.
     Look(usize),
     BrokerIsBack,
 }
 
-/// How much happened.
+/// Counters of a run.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Counts {
     /// Requests.
@@ -78,7 +78,7 @@ pub struct Counts {
     pub pauses: u64,
     /// Connections of servers that were cut.
     pub cuts: u64,
-    /// Cuts that the server, or the broker, did not hear of.
+    /// Cuts that the server, or the broker, did not notice.
     pub unnoticed: u64,
     /// Ways to the engine that were cut.
     pub away: u64,
@@ -114,7 +114,7 @@ pub struct Report {
     pub violation: Option<String>,
     /// The trace of the run, if it was requested.
     pub trace: Vec<String>,
-    /// How much happened.
+    /// Counters of the run.
     pub counts: Counts,
 }
 
@@ -153,10 +153,10 @@ struct World {
     asked: Vec<Asked>,
     notified: Vec<Notified>,
     watched: Vec<Watched>,
-    /// When servers asked the keeper what it knows, by connection.
+    /// Times at which servers requested the leader's state, by connection.
     joins: BTreeMap<u64, Vec<u64>>,
     delay_ms: u64,
-    /// Every request is answered from now on.
+    /// Whether every request has to be answered from now on.
     is_well: bool,
     counts: Counts,
     trace: Option<Vec<String>>,
@@ -222,7 +222,7 @@ impl World {
         self.events.insert((at_ms, self.entered), event);
     }
 
-    /// How long something is on its way.
+    /// Returns the delay of a message.
     fn latency_ms(&mut self) -> u64 {
         1 + self.chance.below(self.delay_ms)
     }
@@ -320,7 +320,7 @@ impl World {
         self.serve_broker();
     }
 
-    /// Sends what the broker has for anybody.
+    /// Sends the pending output of the broker to all peers.
     fn serve_broker(&mut self) {
         for peer in self.broker.peers() {
             let mut bytes = BytesMut::new();
@@ -364,7 +364,7 @@ impl World {
         }
     }
 
-    /// A server does what there is to do.
+    /// Lets a server do its work.
     fn turn(&mut self, index: usize) {
         let now_ms = self.now_ms;
         self.members[index].proceed(now_ms);
@@ -427,12 +427,12 @@ impl World {
         self.disturb(index);
     }
 
-    /// Something has happened to a server after which it may not know all watches.
+    /// Records an event after which a server may not know all watches.
     fn disturb(&mut self, index: usize) {
         self.members[index].undisturbed_ms = self.now_ms;
     }
 
-    /// Whether a server certainly knows what the keeper knew then.
+    /// Whether a server certainly knows what the group's leader knew at that time.
     fn knows(&self, index: usize, since_ms: u64) -> bool {
         let member = &self.members[index];
         let is_there = member.runs(self.now_ms)
@@ -466,7 +466,7 @@ impl World {
         }
     }
 
-    /// A client knows this of its watch from now on.
+    /// Sets the state of a watch as its client knows it.
     fn watches(&mut self, client: usize, key: Bytes, watching: Watching) {
         let former = self.clients[client].watches.insert(key.clone(), watching);
         if let Some(Watching::On { since_ms }) = former {

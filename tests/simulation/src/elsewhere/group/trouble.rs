@@ -7,7 +7,7 @@ use crate::broker::Peer;
 const SHORT_MS: u64 = 1_500;
 
 impl World {
-    /// Something goes wrong.
+    /// Causes a fault.
     pub(super) fn trouble(&mut self) {
         let index = self.chance.index(self.members.len());
         let now_ms = self.now_ms;
@@ -53,7 +53,7 @@ impl World {
         self.leave(index);
     }
 
-    /// The connection of a server breaks. At times one of the ends does not hear of it.
+    /// Cuts the connection of a server. At times one of the ends does not notice it.
     fn cut(&mut self, index: usize) {
         let (up_is_lost, down_is_lost) = (self.chance.percent(70), self.chance.percent(70));
         let (server_learns, broker_learns) = match self.chance.below(10) {
@@ -117,7 +117,7 @@ impl World {
         self.at(at_ms, Event::BrokerIsBack);
     }
 
-    /// Everything is well from now on.
+    /// Ends all faults.
     pub(super) fn calm_down(&mut self) {
         self.note(|| "calm".into());
         for index in 0..self.members.len() {
