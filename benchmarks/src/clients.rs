@@ -1,4 +1,4 @@
-//! Our client on one connection, with the vendor's client and Redis's protocol on a bare socket as peers.
+//! The client of this project on one connection, with the vendor's client and Redis's protocol on a bare socket as peers.
 
 use crate::{
     load::{self, COLUMNS, measured},
@@ -29,7 +29,7 @@ pub fn measure(plan: &Plan) {
 }
 
 fn depth(plan: &Plan, title: &str, runtime: &Runtime, in_flight: usize) {
-    // The vendor's client wants to be made and dropped inside.
+    // The vendor's client has to be created and dropped inside a runtime.
     let _inside = runtime.enter();
     let servers = plan.in_memory();
     let redis = redis::filled(KEYS);

@@ -15,9 +15,9 @@ use std::cell::Cell;
 
 const KEYS: u64 = 1000;
 const COUNTS: [usize; 5] = [1, 10, 100, 1_000, 10_000];
-/// Connections and sessions of the rounds before may still be there.
+/// Connections and sessions of earlier rounds may still exist.
 const LIMITS: [&str; 4] = ["--max-connections", "19000", "--max-sessions", "10000000"];
-/// Files that this process needs besides.
+/// Further files that this process needs.
 const OTHER_FILES: usize = 64;
 const TITLE: &str = "Bare sockets, 1 in flight on each, by number of connections";
 

@@ -67,7 +67,7 @@ fn commits(path: &Path, is_written: bool, time: Duration) -> Vec<f64> {
     ]
 }
 
-/// A new file, at its beginning.
+/// Creates a file, positioned at its start.
 fn begin(path: &Path, is_written: bool) -> File {
     let mut file = File::create(path).expect("a file");
     if is_written {

@@ -113,7 +113,7 @@ fn table(
     if let [now, before] = own[..] {
         table.ratio("now / before", now, before);
     }
-    // The load is shared: each has half of it.
+    // The load is shared: each node has half of it.
     let (one, other) = (&nodes[0].2, &nodes[1].2);
     if mix.in_flight > 1 {
         let half = Mix {

@@ -61,7 +61,7 @@ pub fn measure(plan: &Plan) {
     table.print(title, plan.rounds.min(MOST_ROUNDS));
 }
 
-/// Fills a server stage by stage; its numbers for [`COLUMNS`].
+/// Fills a server stage by stage; returns its numbers for [`COLUMNS`].
 fn resident(server: &Server, mut carry_out: impl FnMut(&Step<'_>, &[u64])) -> Vec<f64> {
     let mut stages = Vec::new();
     let mut next = 0;

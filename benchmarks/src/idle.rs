@@ -24,9 +24,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Connections at a time that a server allows, less those of the two other clients.
+/// Number of connections that a server allows, less those of the two other clients.
 const WATCHERS: usize = 10_000 - 2;
-/// Files that this process needs besides.
+/// Further files that this process needs.
 const OTHER_FILES: usize = 64;
 /// SETs of one round.
 const SETS: usize = 10;
@@ -51,7 +51,7 @@ const COLUMNS: [Column; 8] = [
     Column::new("GET p99 before the SETs", " ms", 2),
 ];
 
-/// Measures and prints, if the process may have that many files open.
+/// Measures and prints, if the process may open that many files.
 pub fn measure(plan: &Plan) {
     let title = format!("{WATCHERS} idle connections that watch one key, {SETS} SETs of it");
     let needed = WATCHERS + OTHER_FILES;
@@ -109,7 +109,7 @@ fn round(build: &Build, rest: Duration) -> Vec<f64> {
         process::own_cpu().saturating_sub(cpu.1),
     );
     let gets = reader.stop();
-    // Before its clients, so that it has not to notice that each of them goes.
+    // The server ends before its clients, so that it does not have to notice each of their ends.
     drop(server);
 
     let during = |spans: &[(Instant, Instant)]| -> Vec<u64> {
@@ -136,7 +136,7 @@ fn round(build: &Build, rest: Duration) -> Vec<f64> {
     ]
 }
 
-/// All connections that watch.
+/// All watching connections.
 struct Watchers {
     sockets: Vec<Socket<Mqtt>>,
     poll: Poll,
@@ -145,7 +145,7 @@ struct Watchers {
 }
 
 impl Watchers {
-    /// Connects them all; returns when each watch has been granted.
+    /// Connects all watchers; returns when each watch has been granted.
     fn connect(server: &Server) -> Self {
         let poll = Poll::new().expect("a poll");
         let sockets = (0..WATCHERS)
@@ -167,7 +167,7 @@ impl Watchers {
         watchers
     }
 
-    /// Waits until each of them got one.
+    /// Waits until each watcher got such a message.
     fn wait_for(&mut self, wanted: Message) {
         let mut left = WATCHERS;
         while left > 0 {
@@ -212,7 +212,7 @@ impl Client {
         self.socket.flush();
     }
 
-    /// Waits for something to arrive, but not for longer than this; returns how many answers there are.
+    /// Waits for input, but at most for this time; returns the number of answers.
     fn receive(&mut self, longest: Duration) -> usize {
         self.poll
             .poll(&mut self.events, Some(longest))
@@ -225,7 +225,7 @@ impl Client {
         answers
     }
 
-    /// Waits for the answer to the only request there is.
+    /// Waits for the answer to the only pending request.
     fn wait(&mut self) {
         let start = Instant::now();
         while self.receive(SILENCE) == 0 {

@@ -97,7 +97,7 @@ enum What {
 }
 
 impl What {
-    /// Whether it is part of everything.
+    /// Whether the measurement is part of `all`.
     fn is_of_all(self, plan: &Plan) -> bool {
         match self {
             Self::Builds => plan.before.is_some(),

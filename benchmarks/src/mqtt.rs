@@ -1,4 +1,4 @@
-//! The state store's protocol by hand: the bytes that our client sends, made once for each connection.
+//! The state store's protocol by hand: the bytes that the client of this project sends, created once for each connection.
 
 use crate::{
     load::{Request, VALUE},
@@ -13,7 +13,7 @@ use statestore_protocol::{
 use std::time::SystemTime;
 
 const ANY_SIZE: u32 = u32::MAX;
-/// Message expiry of requests, which is the time-out of our client.
+/// Message expiry of requests: the timeout of the client of this project.
 const EXPIRY_S: u32 = 10;
 const SESSION_EXPIRY_S: u32 = 3600;
 /// Placeholders for the key and the correlation data of a template.
@@ -62,7 +62,7 @@ impl Mqtt {
         self.watch.send(key, numbers, out);
     }
 
-    /// Packet identifier and number of the next request.
+    /// Returns the packet identifier and the number of the next request.
     fn next(&mut self) -> (u16, u64) {
         self.packet_id = self.packet_id.checked_add(1).unwrap_or(1);
         self.number += 1;
@@ -156,7 +156,7 @@ fn publish(body: &[u8], out: &mut Vec<u8>) -> Message {
     }
 }
 
-/// A variable byte integer and its width.
+/// Returns a variable byte integer and its width.
 fn varint(bytes: &[u8]) -> Option<(usize, usize)> {
     let mut value = 0;
     for (index, byte) in bytes.iter().take(4).enumerate() {
@@ -168,7 +168,7 @@ fn varint(bytes: &[u8]) -> Option<(usize, usize)> {
     None
 }
 
-/// A request that is sent many times, with another key and other numbers in it.
+/// A request that is sent many times, with different keys and numbers.
 #[derive(Debug)]
 struct Template {
     bytes: Vec<u8>,

@@ -52,7 +52,8 @@ impl Target for Direct {
     }
 }
 
-/// Servers of a build: one over a store of its own, and two over another one, since each follows all changes of its store.
+/// Servers of a build: one over a store of its own, and two over another store, because each server follows all changes of its
+/// store.
 struct Nodes<'a> {
     mark: &'a str,
     alone: Server,
@@ -140,7 +141,7 @@ fn table<'a>(
         });
         ones.push([one_own, one]);
         if mix.in_flight > 1 {
-            // The load is shared: each has half of it.
+            // The load is shared: each node has half of it.
             let half = Mix {
                 in_flight: mix.in_flight / 2,
                 ..mix

@@ -1,10 +1,10 @@
-//! Our client.
+//! The client of this project.
 
 use crate::load::Target;
 use statestore::{Client, Settings};
 use std::sync::Arc;
 
-/// A connected client of ours.
+/// A connected client of this project.
 pub struct Own(pub Client);
 
 impl Own {

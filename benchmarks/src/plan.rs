@@ -30,7 +30,7 @@ pub struct Build {
 }
 
 impl Plan {
-    /// The builds of the server to be measured: this one, and the one before if there is one.
+    /// Returns the builds of the server to be measured: this one, and the former one if there is one.
     pub fn builds(&self) -> Vec<Build> {
         let now = Build {
             mark: "",
@@ -74,7 +74,7 @@ impl Build {
     }
 }
 
-/// A runtime on the thread that waits for its work.
+/// Creates a runtime on the thread that waits for its work.
 pub fn one_thread() -> Runtime {
     Builder::new_current_thread()
         .enable_all()
@@ -82,7 +82,7 @@ pub fn one_thread() -> Runtime {
         .expect("a runtime")
 }
 
-/// A runtime with a thread per core.
+/// Creates a runtime with a thread per core.
 pub fn thread_per_core() -> Runtime {
     Builder::new_multi_thread()
         .enable_all()

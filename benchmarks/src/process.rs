@@ -20,7 +20,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts `statestored`; `data_dir` none means memory storage.
+    /// Starts `statestored`; without a `data_dir` with memory storage.
     pub fn statestored(binary: &Path, data_dir: Option<&Path>, more: &[&str]) -> Self {
         let mut command = Command::new(binary);
         match data_dir {
@@ -123,7 +123,7 @@ impl Server {
                 "--log-level",
                 "error",
             ])
-            // Each round writes new revisions of the same keys: they would fill it.
+            // Each round writes new revisions of the same keys, which would fill the store.
             .args([
                 "--auto-compaction-mode",
                 "revision",
@@ -138,7 +138,7 @@ impl Server {
         Self { child, port }.serving("etcd")
     }
 
-    /// Waits until it takes connections.
+    /// Waits until the server accepts connections.
     fn serving(mut self, name: &str) -> Self {
         let port = self.port;
         let deadline = Instant::now() + PEER_START;
@@ -155,7 +155,7 @@ impl Server {
         self
     }
 
-    /// Resident set in bytes.
+    /// Returns the resident set in bytes.
     pub fn resident_bytes(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))
             .expect("the server lives");
@@ -167,7 +167,7 @@ impl Server {
         kib * 1024
     }
 
-    /// CPU time used so far by all its threads, user and system.
+    /// Returns the CPU time of all its threads so far, user and system.
     pub fn cpu(&self) -> Duration {
         cpu_of(&format!("/proc/{}/task", self.child.id()))
     }
@@ -188,7 +188,7 @@ pub struct Mosquitto {
 }
 
 impl Mosquitto {
-    /// Starts one.
+    /// Starts a broker.
     pub fn start() -> Self {
         let port = free_port();
         let folder = Folder::new(&format!("mosquitto-{port}"));
@@ -199,7 +199,7 @@ impl Mosquitto {
              set_tcp_nodelay true\nlistener {port} 127.0.0.1\n"
         );
         std::fs::write(&config, lines).expect("its configuration");
-        // Debian keeps it where only root looks.
+        // Debian installs it in a folder that only root's PATH has.
         let path = std::env::var("PATH").unwrap_or_default();
         let child = Command::new("mosquitto")
             .env("PATH", format!("{path}:/usr/sbin:/usr/local/sbin"))
@@ -226,7 +226,7 @@ impl Mosquitto {
     }
 }
 
-/// A folder for the data of a server; gone when dropped.
+/// A folder for the data of a server; removed when dropped.
 #[derive(Debug)]
 pub struct Folder(PathBuf);
 
@@ -256,7 +256,7 @@ fn free_port() -> u16 {
         .port()
 }
 
-/// CPU time that the threads of this process used so far.
+/// Returns the CPU time of the threads of this process so far.
 pub fn own_cpu() -> Duration {
     cpu_of("/proc/self/task")
 }
@@ -280,7 +280,7 @@ pub fn open_files() -> usize {
         .find_map(|line| line.strip_prefix("Max open files"))
         .expect("a limit of open files");
     let soft = line.split_whitespace().next();
-    // The only text besides numbers is "unlimited".
+    // The only other value is "unlimited".
     soft.and_then(|number| number.parse().ok())
         .unwrap_or(usize::MAX)
 }

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longest time that an answer may take.
+/// Maximum time for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Connections to one server.
@@ -108,7 +108,7 @@ impl<W: Wire> Lane<W> {
         self.socket.flush();
     }
 
-    /// Returns how many answers there were.
+    /// Returns the number of answers.
     fn receive(&mut self, buffer: &mut ReadBuffer, latencies: &mut Vec<u64>) -> usize {
         let mut answers = 0;
         self.socket.receive(buffer, |message| {

@@ -15,11 +15,11 @@ pub enum Message {
     Answer,
     /// The value of a watched key has changed.
     Notification,
-    /// Part of the protocol.
+    /// Any other message of the protocol.
     Other,
 }
 
-/// A protocol, as one connection speaks it.
+/// The protocol of a connection.
 pub trait Wire {
     /// Appends the bytes that open the connection; returns the number of messages that answer them.
     fn open(&mut self, out: &mut Vec<u8>) -> usize;
@@ -32,7 +32,7 @@ pub trait Wire {
     fn message(&mut self, input: &[u8], out: &mut Vec<u8>) -> Option<(Message, usize)>;
 }
 
-/// The least input for which a read may leave something behind.
+/// Minimum input length for which a read may leave bytes behind.
 const READ_BYTES: usize = 256 * 1024;
 
 /// The read buffer of all sockets of a thread.
@@ -51,7 +51,7 @@ pub struct Socket<W> {
     stream: mio::net::TcpStream,
     /// The protocol.
     pub wire: W,
-    /// The beginning of a message.
+    /// The start of an incomplete message.
     begun: Vec<u8>,
     /// Bytes to be written.
     pub out: Vec<u8>,

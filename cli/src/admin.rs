@@ -68,7 +68,7 @@ enum Task {
 }
 
 impl Admin {
-    /// Runs it.
+    /// Runs the subcommand.
     pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let mut stdout = Output::stdout();
         let line = match &self.task {
@@ -160,7 +160,7 @@ impl Admin {
     }
 }
 
-/// The result of a reload, and whether all of it took effect.
+/// Returns the result of a reload, and the exit code, which depends on whether all of it took effect.
 fn reloaded(done: &Value) -> (String, Exit) {
     let users = match &done["users"] {
         Value::Null => String::new(),

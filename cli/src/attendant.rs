@@ -32,7 +32,7 @@ pub(crate) const VERB: &str = "lock-attendant";
 
 /// Asks the command alone to end, as `kill` does.
 pub(crate) const PASS_ON: Signal = Signal::TERM;
-/// Lets everything go on that was stopped.
+/// Continues stopped processes.
 pub(crate) const CONTINUE: Signal = Signal::CONT;
 /// Asks every process that the command has started to end.
 pub(crate) const END: Signal = Signal::USR1;
@@ -40,7 +40,7 @@ pub(crate) const END: Signal = Signal::USR1;
 pub(crate) const KILL: Signal = Signal::USR2;
 /// `statestore` holds the lock for [at least this long](assured). A process that does not listen for the signal yet ignores it.
 pub(crate) const ASSURE: Signal = Signal::URG;
-/// `statestore` is gone.
+/// `statestore` has ended.
 #[cfg(target_os = "linux")]
 const ORPHANED: Signal = Signal::HUP;
 
@@ -79,14 +79,14 @@ fn patience(lease: Duration) -> Duration {
 }
 
 impl Attendant {
-    /// Runs it: the exit code is the command's.
+    /// Runs the attendant; the exit code is that of the command.
     pub(crate) async fn run(self) -> Result<Exit, Failure> {
         let ignored = Ignored::now();
         let mut orders = Orders::listen()
             .map_err(|error| Failure::usage(format!("cannot listen for signals: {error}")))?;
         family::adopt();
         #[cfg(target_os = "linux")]
-        // Every Linux that Rust supports can.
+        // Every Linux that Rust supports has this call.
         let _ = rustix::process::set_parent_process_death_signal(Some(ORPHANED));
         if getppid() != Pid::from_raw(self.parent) {
             // `statestore` was killed before the request reached the kernel. The command has not started yet.
@@ -110,7 +110,7 @@ impl Attendant {
 async fn attend(child: Pid, grace: Duration, patience: Duration, orders: &mut Orders) -> Exit {
     let mut running = Some(child);
     let mut exit = Exit::NoAnswer;
-    // When the lock counts as lost; never once the command is made to end.
+    // When the lock counts as lost; never once the command is being ended.
     let mut lost_at = Instant::now().checked_add(patience);
     let mut is_lost = false;
     // When every remaining process is killed, and whether that is done without a message.
@@ -189,8 +189,8 @@ fn code(status: ExitStatus) -> Exit {
     Exit::Command(code.unwrap_or(u8::MAX))
 }
 
-/// Starts a command, which on Linux is killed when this process is killed. If it cannot be started: the exit code that shells use
-/// for that.
+/// Starts a command, which on Linux is killed when this process is killed. If it cannot be started, returns the exit code that
+/// shells use for that.
 fn start(command: &[OsString], ignored: Ignored) -> Result<Pid, Exit> {
     let Some((program, arguments)) = command.split_first() else {
         return Err(Exit::Usage);
@@ -212,7 +212,7 @@ fn start(command: &[OsString], ignored: Ignored) -> Result<Pid, Exit> {
     }
 }
 
-/// Lets the kernel kill a command when this process, which cannot end it any more then, was killed.
+/// Makes the kernel kill a command when this process is killed, because this process can then no longer end it.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "only the new process itself can ask for this")]
 fn end_with_this_process(command: &mut Command) {
@@ -261,7 +261,7 @@ impl Orders {
             (number(END), Order::End),
             (number(KILL), Order::Kill),
             (SignalKind::hangup(), Order::Orphaned),
-            // The terminal may send them before this process has left the group; the command gets them as well.
+            // The terminal may send these signals before this process has left the group; the command gets them as well.
             (SignalKind::interrupt(), Order::Look),
             (SignalKind::quit(), Order::Look),
             (number(Signal::TSTP), Order::Look),

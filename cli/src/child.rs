@@ -59,7 +59,7 @@ fn listen(kind: SignalKind) -> Result<unix::Signal, Failure> {
 }
 
 impl Signals {
-    /// The next one.
+    /// Waits for the next signal.
     pub(crate) async fn recv(&mut self) -> Ending {
         tokio::select! {
             _ = self.interrupt.recv() => Ending::Interrupt,
@@ -92,7 +92,7 @@ impl Child {
         lease: Duration,
     ) -> Result<Self, Failure> {
         let cannot = |error| Failure::usage(format!("cannot start a process: {error}"));
-        // Before it starts anything.
+        // The handlers are installed before a process is started.
         let stop = listen(SignalKind::from_raw(Signal::TSTP.as_raw()))?;
         // If SIGCHLD is ignored, the exit status of a child is lost.
         let _ = listen(SignalKind::child())?;
@@ -152,7 +152,7 @@ impl Child {
         self.signal(ASSURE);
     }
 
-    /// Hands a signal on, unless the terminal sent it to the command as well.
+    /// Passes a signal on, unless the terminal sent it to the command as well.
     pub(crate) fn pass_on(&self, signal: Ending) {
         if signal == Ending::Terminate {
             self.signal(PASS_ON);
@@ -189,7 +189,7 @@ impl Drop for Child {
     }
 }
 
-/// The program that runs, also after another version was installed in its place.
+/// Returns the path of the running program, also after another version was installed in its place.
 fn this_program() -> std::io::Result<PathBuf> {
     if cfg!(target_os = "linux") {
         return Ok("/proc/self/exe".into());

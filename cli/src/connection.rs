@@ -118,7 +118,7 @@ fn without_password(url: String) -> String {
         return url;
     };
     let end = match url[begin..].find(['/', '?', '#']) {
-        // Behind it, an `@` has another meaning.
+        // After it, an `@` has another meaning.
         Some(end) if Settings::from_url(&url).is_ok() => begin + end,
         // In a malformed URL the password can be anywhere.
         _ => url.len(),
@@ -135,7 +135,7 @@ fn without_password(url: String) -> String {
     }
 }
 
-/// The end of a subcommand by an error of the client.
+/// Returns the failure of a subcommand for an error of the client.
 pub(crate) fn failure(error: &Error) -> Failure {
     let text = match advice(error.kind()) {
         Some(advice) => format!("{error}; {advice}"),
@@ -144,7 +144,7 @@ pub(crate) fn failure(error: &Error) -> Failure {
     Failure::new(exit(error.kind()), text)
 }
 
-/// The exit code of each kind of error.
+/// Returns the exit code of each kind of error.
 pub(crate) fn exit(kind: ErrorKind) -> Exit {
     match kind {
         ErrorKind::InvalidArgument | ErrorKind::InvalidSettings | ErrorKind::TooLarge => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 /// The longest expiry that the protocol can express.
 const LONGEST: Duration = Duration::from_millis(u64::MAX);
 
-/// How a duration is written.
+/// Help for the form of a duration.
 const FORM: &str = "write 1500 (milliseconds), 1500ms, 10s or 2m";
 
 /// Reads `1500` (milliseconds), `1500ms`, `10s`, `2m`, `1h30m`: whole milliseconds, at least one.

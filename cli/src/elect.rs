@@ -41,7 +41,7 @@ Examples:
   statestore elect gateway --watch             one line per leader: LEADER, holder, value; or NONE";
 
 impl Elect {
-    /// Runs it; signals are its own.
+    /// Runs the subcommand and handles its signals.
     pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let mut signals = signals()?;
         let name = key::from_argument(&self.name, global.escaped)?;

@@ -4,7 +4,7 @@
 //! `\n`, `\r`, `\t` or, byte by byte, `\xNN`. [`unescape`] is the exact inverse.
 use std::{borrow::Cow, fmt::Write as _};
 
-/// The escaped form of `bytes`: always one line, never with a control character in it.
+/// Returns the escaped form of `bytes`: always one line without control characters.
 pub(crate) fn escape(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

@@ -25,11 +25,11 @@ pub(crate) enum Reaped {
 /// Makes descendants that lose their parent children of this process from now on.
 pub(crate) fn adopt() {
     #[cfg(target_os = "linux")]
-    // Every Linux that Rust supports can.
+    // Every Linux that Rust supports has this call.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
 }
 
-/// Takes note of one child that has ended.
+/// Collects a child that has ended.
 pub(crate) fn reap() -> Reaped {
     loop {
         match wait(WaitOptions::NOHANG) {

@@ -38,9 +38,9 @@ impl Ignored {
 
 #[allow(unsafe_code, reason = "the standard library has no word for this")]
 fn is_ignored(signal: Signal) -> bool {
-    // SAFETY: zeros are a value of this type, which is made of numbers, a set of signals and a pointer.
+    // SAFETY: zeros are a valid value of this type, which consists of numbers, a set of signals and a pointer.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: without a new action, the call only writes the present one to where it may.
+    // SAFETY: without a new action, the call only writes the present one to `action`.
     let told = unsafe { libc::sigaction(signal.as_raw(), ptr::null(), &raw mut action) };
     told == 0 && action.sa_sigaction == libc::SIG_IGN
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use statestore::Hlc;
 use std::ffi::OsString;
 
-/// The bytes of an argument, with its escapes resolved if `escaped`.
+/// Returns the bytes of an argument, with its escapes resolved if `escaped`.
 pub(crate) fn from_argument(argument: &OsString, escaped: bool) -> Result<Bytes, Failure> {
     let bytes = argument.as_encoded_bytes();
     if bytes.is_empty() {

@@ -76,12 +76,12 @@ struct Report<'a> {
     result: &'static str,
     holder: Option<&'a Bytes>,
     version: Option<&'a Hlc>,
-    /// The line without --json.
+    /// Line without --json.
     text: String,
 }
 
 impl Lease {
-    /// Runs it; Ctrl-C is the caller's.
+    /// Runs the subcommand; the caller handles Ctrl-C.
     pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let (named, options) = match &self.step {
             Step::Acquire(term) | Step::Renew(term) => {

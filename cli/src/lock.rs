@@ -56,7 +56,7 @@ Examples:
   statestore lock nightly --wait 30s -- ./report     exit code 1 if somebody else has it for 30 seconds
   statestore lock pump -- sh -c 'statestore set pump/state on --fence \"$STATESTORE_FENCING_TOKEN\"'";
 
-/// The environment variable in which a command finds its fencing token.
+/// Environment variable with the fencing token for the command.
 const TOKEN: &str = "STATESTORE_FENCING_TOKEN";
 
 impl Contest {
@@ -69,7 +69,7 @@ impl Contest {
 }
 
 impl Lock {
-    /// Runs it; signals are its own.
+    /// Runs the subcommand and handles its signals.
     pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let ignored = Ignored::now();
         let mut signals = signals()?;
@@ -122,7 +122,7 @@ impl Lock {
         }
     }
 
-    /// Waits until the command ends, and makes it end when the lock is lost.
+    /// Waits until the command ends, and ends it when the lock is lost.
     async fn attend(
         &self,
         guard: &Guard,

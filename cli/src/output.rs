@@ -21,7 +21,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Standard output of this process.
+    /// Returns the standard output of this process.
     pub(crate) fn stdout() -> Self {
         Self {
             inner: BufWriter::with_capacity(64 * 1024, tokio::io::stdout()),
@@ -29,12 +29,12 @@ impl Output {
         }
     }
 
-    /// Whether it is a terminal.
+    /// Whether the output is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         self.is_terminal
     }
 
-    /// Writes bytes, as they are unless it is a terminal that would obey them; they may stay in the buffer until
+    /// Writes bytes unchanged, unless the output is a terminal that they would control. The bytes may stay in the buffer until
     /// [`flush`](Self::flush).
     pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let shown = if self.is_terminal {

@@ -1,4 +1,4 @@
-//! The HTTP port of a server: a request at a time, each over a connection of its own.
+//! The HTTP port of a server: one request at a time, each over a connection of its own.
 use crate::{exit::Exit, failure::Failure};
 use bytes::Bytes;
 use clap::Args;
@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 
 /// Maximum length of an answer that is read as a whole.
 const MOST_BYTES: usize = 16 << 20;
-/// The longest token.
+/// Maximum length of a token.
 const MOST_TOKEN_BYTES: usize = 4096;
 
 /// Where a server is looked after.
@@ -35,7 +35,7 @@ pub(crate) struct Port {
     token_file: Option<PathBuf>,
 }
 
-/// An answer, as far as its head.
+/// An answer with its head, before its body is read.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -217,7 +217,7 @@ impl Answer {
         Ok(text.into())
     }
 
-    /// The next part of it; none at its end.
+    /// Returns the next part of the body; `None` at its end.
     pub(crate) async fn part(&mut self, timeout: Duration) -> Result<Option<Bytes>, Failure> {
         loop {
             let next = tokio::time::timeout(timeout, self.body.frame()).await;

@@ -1,5 +1,5 @@
-//! The JSON that `--json` prints: one object per line, the same fields in every subcommand. It has no character that would steer a
-//! terminal.
+//! The JSON that `--json` prints: an object per line, with the same fields in every subcommand. It has no character that would
+//! control a terminal.
 use crate::escape::steers_terminal;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Serialize;
@@ -31,7 +31,7 @@ pub(crate) struct Record<'a> {
     missed: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_in: Option<RemainingTime>,
-    /// Which one of a transaction, from 0.
+    /// Number of the operation within its transaction, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     operation: Option<usize>,
 }
@@ -64,7 +64,7 @@ impl fmt::Display for RemainingTime {
 }
 
 impl<'a> Record<'a> {
-    /// A line about this key.
+    /// Creates a line about this key.
     pub(crate) fn of_key(key: &'a [u8]) -> Self {
         let (key, key_encoding) = text_or_base64(key);
         Self {
@@ -140,7 +140,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// The line, newline included.
+    /// Returns the line, with its newline.
     pub(crate) fn line(&self) -> Vec<u8> {
         let mut line = Vec::new();
         self.serialize(&mut Serializer::with_formatter(&mut line, Harmless))

@@ -104,7 +104,7 @@ fn duration<'de, D: serde::Deserializer<'de>>(
     Ok(Some(duration))
 }
 
-/// The bytes of a key or value.
+/// Returns the bytes of a key or value.
 fn bytes(text: String, encoding: Option<Encoding>) -> Result<Vec<u8>, String> {
     match encoding {
         None => Ok(text.into_bytes()),
@@ -116,7 +116,7 @@ fn bytes(text: String, encoding: Option<Encoding>) -> Result<Vec<u8>, String> {
 }
 
 impl Operation {
-    /// The transaction with this operation behind the others, and its key.
+    /// Returns the transaction with this operation appended, and its key.
     fn add_to(self, transaction: Transaction) -> Result<(Transaction, Vec<u8>), String> {
         let condition = match (self.if_version, self.nx, self.nex) {
             (None, false, false) => Condition::Always,
@@ -157,7 +157,7 @@ impl Operation {
 }
 
 impl Transact {
-    /// Runs it.
+    /// Runs the subcommand.
     pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let mut transaction = Transaction::new();
         let mut keys = Vec::new();

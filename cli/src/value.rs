@@ -38,7 +38,7 @@ pub(crate) fn is_standard(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Reads a file, or without one standard input, to its end.
+/// Reads a file, or standard input without one, to its end.
 pub(crate) async fn read(path: Option<&Path>, what: &str) -> Result<Bytes, Failure> {
     if let Some(path) = path.filter(|path| !is_standard(path)) {
         let what = format!("file '{}'", path.display());

@@ -46,7 +46,7 @@ const PENDING_CHANGES: usize = 1024;
 type Event = (Bytes, Result<Observation, Failure>);
 
 impl Watch {
-    /// Runs it; signals are the caller's.
+    /// Runs the subcommand; the caller handles signals.
     pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let mut keys = Vec::new();
         for argument in &self.keys {

@@ -108,7 +108,7 @@ impl Arguments {
         self.socket_mode
     }
 
-    /// The store of components that name none.
+    /// The store of components whose metadata has no URL.
     pub(crate) fn url(&self) -> Option<&str> {
         self.url.as_deref().filter(|url| !url.is_empty())
     }

@@ -1,4 +1,4 @@
-//! How messages become bytes: as prost does it, with less memory at first.
+//! Encoding of messages: that of prost, with a smaller initial buffer.
 use prost::Message;
 use std::marker::PhantomData;
 use tonic::codec::BufferSettings;
@@ -8,10 +8,10 @@ use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
 /// it.
 const USUAL: usize = 512;
 
-/// After how many bytes an answer of several messages leaves in parts; ours are of one.
+/// Size after which an answer of several messages is sent in parts. Answers of these services have one message.
 const PART: usize = 32 << 10;
 
-/// A codec for messages that are short for the most part.
+/// A codec for messages that are mostly short.
 #[derive(Debug)]
 pub struct Codec<T, U>(PhantomData<(T, U)>);
 

@@ -20,14 +20,14 @@ use tokio::time::{Instant, Sleep, sleep};
 /// Duration for which the acknowledgement of a PING is held back.
 const HELD: Duration = Duration::from_millis(20);
 
-/// The longest frame between which acknowledgements are held back, in bytes. daprd makes room for more after it has learnt how fast
-/// longer ones come.
+/// Maximum frame length in bytes for which acknowledgements are held back. daprd enlarges its window after it has measured longer
+/// frames.
 const SHORT: usize = 4096;
 
-/// The most bytes that are held back.
+/// Maximum number of bytes that are held back.
 const MOST_HELD: usize = 128;
 
-/// A connection, on which only whole frames of HTTP/2 are written.
+/// A connection to which only whole frames of HTTP/2 are written.
 #[derive(Debug)]
 pub(crate) struct Connection {
     socket: UnixStream,
@@ -60,7 +60,7 @@ impl Connection {
         })
     }
 
-    /// Whether these bytes are to be held back, as an acknowledgement between short frames is.
+    /// Whether these bytes have to be held back, as an acknowledgement between short frames.
     fn holds(&self, bytes: &[u8]) -> bool {
         is_acknowledgement(bytes)
             && self.frames.is_between()
@@ -103,7 +103,7 @@ impl Connection {
         Poll::Ready(Ok(()))
     }
 
-    /// Writes these bytes and no others; how many the socket took.
+    /// Writes only these bytes; returns the number that the socket accepted.
     fn write_now(
         &mut self,
         context: &mut Context<'_>,
@@ -205,7 +205,7 @@ mod tests {
 
     const PING: &[u8] = b"\0\0\x08\x06\x01\0\0\0\0probing!";
 
-    /// A frame of data on the first stream.
+    /// Returns a frame of data on the first stream.
     fn frame(len: usize) -> Vec<u8> {
         let [_, high, middle, low] = u32::try_from(len).unwrap().to_be_bytes();
         let mut frame = vec![high, middle, low, 0, 0, 0, 0, 0, 1];
@@ -248,7 +248,7 @@ mod tests {
             read = connection.read_u8() => panic!("{read:?}"),
             () = expect(&mut far, PING) => {}
         }
-        // And a part of a millisecond, as timers count.
+        // The limit allows for the resolution of timers, a millisecond.
         assert!(begun.elapsed() >= HELD && begun.elapsed() <= HELD * 2);
         write(&mut connection, PING).await;
         far.write_u8(7).await.unwrap();
@@ -311,7 +311,7 @@ mod tests {
             connection.shutdown().await.unwrap();
         };
         let reads = async {
-            // Long enough to find it full.
+            // Long enough for the socket to fill.
             tokio::time::sleep(Duration::from_millis(50)).await;
             let mut bytes = Vec::new();
             far.read_to_end(&mut bytes).await.unwrap();

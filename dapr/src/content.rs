@@ -38,7 +38,7 @@ pub(crate) fn wrapped(
     Ok(parts.concat().into())
 }
 
-/// A stored value and its content type, which is empty if it has none.
+/// Splits a stored value into the value and its content type, which is empty if there is none.
 pub(crate) fn unwrapped(mut stored: Bytes) -> (Bytes, String) {
     let envelope = || {
         let (len, rest) = stored.strip_prefix(MARK)?.split_first()?;

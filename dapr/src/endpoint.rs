@@ -33,7 +33,7 @@ use tonic::service::Routes;
 use tonic::{Code, Status};
 use tonic_reflection::server::Error;
 
-/// The longest message that daprd may send: values of 16 MiB, and transactions of several such.
+/// Maximum length of a message of daprd: values of 16 MiB, and transactions with several of them.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 128 << 20;
 
 /// Flow-control windows of a connection, and of a call on it. Short messages of many calls count for more than their bytes, and
@@ -69,7 +69,7 @@ impl<C> Services<C>
 where
     C: StateStore + TransactionalStateStore + TransactionalStoreMultiMaxSize + Clone,
 {
-    /// The services that this component has.
+    /// Creates the services for a component.
     pub(crate) fn new(component: C) -> Result<Self, Error> {
         // daprd uses this version of reflection to ask for the services of a socket.
         let reflection = tonic_reflection::server::Builder::configure()
@@ -106,7 +106,7 @@ where
     type Error = Infallible;
     type Future = Running;
 
-    // All of these services are ready at any time.
+    // All of these services are always ready.
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         request.extensions_mut().insert(self.peer);
         let method = request.uri().path_and_query().cloned();

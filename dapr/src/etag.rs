@@ -19,7 +19,7 @@ pub(crate) enum Precondition {
     Version(Version),
 }
 
-/// The `ETag` of an entry.
+/// Returns the `ETag` of an entry.
 pub(crate) fn etag(version: &Hlc) -> Etag {
     Etag {
         value: version.to_string(),
@@ -66,7 +66,7 @@ fn concurrency(options: Option<StateOptions>) -> Result<StateConcurrency, Status
     })
 }
 
-/// The version that must be there, if one was sent and counts.
+/// Returns the required version, if the request has one that applies.
 fn given(etag: Option<&Etag>, concurrency: StateConcurrency) -> Result<Option<Version>, Status> {
     let Some(etag) = etag.filter(|etag| !etag.value.is_empty()) else {
         return Ok(None);

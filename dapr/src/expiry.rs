@@ -1,4 +1,4 @@
-//! Dapr's time to live, as metadata of requests and answers.
+//! Dapr's time to live, in the metadata of requests and answers.
 use statestore::Expiry;
 use std::collections::HashMap;
 use std::fmt::Write as _;

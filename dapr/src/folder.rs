@@ -66,7 +66,7 @@ impl Folder {
     ///
     /// Returns `None` if the lock cannot be taken in time: any user with read access to the folder can hold it.
     pub(crate) fn lock(&self) -> Option<File> {
-        // An open file of its own, so that the end of the lock is the end of this file.
+        // A separate open file, so that closing it releases the lock.
         let folder = rustix::fs::openat(
             &self.0,
             ".",

@@ -1,4 +1,4 @@
-//! Frames of HTTP/2, as far as it matters where they end (RFC 9113, sections 4.1 and 6.7).
+//! Boundaries of HTTP/2 frames (RFC 9113, sections 4.1 and 6.7).
 
 /// Length of a frame header in bytes; the header starts with the length of the payload.
 const HEADER: usize = 9;
@@ -23,7 +23,7 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// More bytes of the stream.
+    /// Advances by further bytes of the stream.
     pub(crate) fn pass(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             if self.known < HEADER {
@@ -47,12 +47,12 @@ impl Frames {
         }
     }
 
-    /// Whether the last frame has passed as a whole.
+    /// Whether the last frame has passed completely.
     pub(crate) fn is_between(&self) -> bool {
         self.known == 0
     }
 
-    /// The length of the longest frame that began lately, without its header.
+    /// Returns the length of the longest frame since the last [`forget`](Self::forget), without its header.
     pub(crate) fn longest(&self) -> usize {
         self.longest
     }

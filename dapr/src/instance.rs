@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tonic::Status;
 
-/// Why a write does not apply.
+/// Reasons why a write does not apply.
 pub(crate) const STALE: &str = "the ETag is not that of the entry";
 const PRESENT: &str = "the entry is there already, and this is not its first write";
 
@@ -40,7 +40,7 @@ pub(crate) struct Instance {
     calls: watch::Sender<()>,
 }
 
-/// A component, while it is called.
+/// A call on a component.
 #[derive(Debug)]
 pub(crate) struct Call {
     instance: Arc<Instance>,
@@ -168,8 +168,8 @@ impl Instance {
         Err(mismatch(set.if_not))
     }
 
-    /// Writes a key that is protected, as keys are that were written with an `ETag` on a store that cannot compare versions. Whether
-    /// it applied.
+    /// Writes a protected key: one that was written with an `ETag` on a store that cannot compare versions. Returns whether the
+    /// write applied.
     async fn set_fenced(&self, set: &Set) -> Result<bool, Status> {
         let is_first = set.options.condition == Condition::IfAbsent;
         let options = UpdateOptions::new()
@@ -181,13 +181,13 @@ impl Instance {
         Ok(matches!(outcome, UpdateOutcome::Applied { .. }))
     }
 
-    /// Deletes a key. Without an `ETag`, one that is not there is deleted already.
+    /// Deletes a key. Without an `ETag`, an absent key counts as deleted.
     pub(crate) async fn delete(&self, request: DeleteRequest) -> Result<(), Status> {
         let options = deletion(&request)?;
         match self.client.del_with(&request.key, &options).await {
             Ok(DelOutcome::Deleted { .. } | DelOutcome::Absent) => Ok(()),
             Ok(DelOutcome::Mismatch { .. }) => Err(mismatch(STALE)),
-            // The fence that keeps others out while it is deleted must not go with the key.
+            // The fence that keeps other clients out during the deletion must not be deleted with the key.
             Err(error)
                 if error.kind() == ErrorKind::Unsupported
                     || self.may_pass_fence(&error).await? =>

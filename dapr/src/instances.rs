@@ -1,4 +1,4 @@
-//! The components that one process serves, by the peer that initialised them and the name that the peer gave them.
+//! The components that one process serves, by the peer that initialised them and the name that it chose.
 use crate::instance::{Call, Instance};
 use crate::peer::Peer;
 use crate::settings::Spec;
@@ -40,7 +40,7 @@ impl InstanceId {
 pub(crate) struct Instances {
     default_url: Option<String>,
     known: RwLock<HashMap<InstanceId, Known>>,
-    /// Locks of those that are being connected.
+    /// Locks of the components that are being connected.
     connecting: Mutex<HashMap<InstanceId, Arc<tokio::sync::Mutex<()>>>>,
     /// Makes fingerprints of metadata, which may contain secrets.
     hasher: RandomState,

@@ -28,12 +28,12 @@ use arguments::Arguments;
 use clap::{CommandFactory as _, Parser as _};
 use std::process::ExitCode;
 
-/// The command line, as clap knows it.
+/// Returns the command line as a command of clap.
 pub fn command() -> clap::Command {
     Arguments::command()
 }
 
-/// The program.
+/// Runs the program.
 pub fn run() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,

@@ -1,4 +1,4 @@
-//! The log of the process, in the forms that `statestored` has.
+//! The log of the process, in the forms of `statestored`.
 use crate::arguments::LogFormat;
 use std::fmt;
 use std::io::IsTerminal;

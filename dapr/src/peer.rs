@@ -39,7 +39,7 @@ impl Peer {
         Ok(process().unwrap_or(Self::Unidentified { user }))
     }
 
-    /// Waits until the process has ended. An unidentified one never does.
+    /// Waits until the process has ended. The wait for an unidentified process never ends.
     pub(crate) async fn ended(self) {
         let Self::Process { id, started } = self else {
             return std::future::pending().await;
@@ -49,7 +49,7 @@ impl Peer {
         if self::started(id) != Some(started) {
             return;
         }
-        // tokio's end of a pipe serves for any descriptor that can be waited for.
+        // tokio's end of a pipe works for any descriptor that can be polled.
         match Receiver::from_owned_fd_unchecked(process) {
             Ok(process) => {
                 let _ = process.readable().await;

@@ -1,4 +1,4 @@
-//! The messages and services of Dapr's components, as its own files say.
+//! The messages and services of Dapr's components, generated from its own files.
 #![allow(
     missing_docs,
     missing_debug_implementations,

@@ -145,9 +145,9 @@ const ALIASES: [(&str, &str); 2] = [("satTokenPath", "satAuthFile"), ("satFile",
 /// The configuration of a component.
 #[derive(Debug, Clone)]
 pub(crate) struct Spec {
-    /// How to reach its store.
+    /// Settings of the connection to the store.
     pub(crate) settings: Settings,
-    /// Whether everything is to be kept on disk.
+    /// Whether all values are stored on disk.
     pub(crate) persist: bool,
     /// Whether content types are kept, in an envelope around the value.
     pub(crate) keep_content_type: bool,
@@ -299,7 +299,7 @@ fn boolean(text: &str) -> Result<bool, &'static str> {
     }
 }
 
-/// Seconds, or numbers with units.
+/// Parses seconds, or numbers with units.
 fn duration(text: &str) -> Result<Duration, &'static str> {
     let text = text.trim();
     if let Ok(seconds) = text.parse() {

@@ -91,9 +91,9 @@ fn open_with_mode(folder: &Folder, name: &OsStr, mode: u32) -> io::Result<OwnedF
     if FileType::from_raw_mode(status.st_mode) != FileType::Socket {
         return Err(io::Error::other("another file has taken its place"));
     }
-    // Without the bits that the umask kept.
+    // The file lacks the bits that the umask cleared.
     if status.st_mode & 0o777 != mode {
-        // `fchmod` refuses such a descriptor; its entry in /proc leads to the inode itself.
+        // `fchmod` rejects such a descriptor; its entry in /proc refers to the inode itself.
         let entry = format!("/proc/self/fd/{}", file.as_raw_fd());
         std::fs::set_permissions(entry, Permissions::from_mode(mode))?;
     }
@@ -123,7 +123,7 @@ fn remove_stale(path: &Path, folder: &Folder, name: &OsStr) -> Result<(), String
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(format!(
             "{shown} belongs to user {owner}, and cannot be tried: {error}; take another --name or --socket"
         )),
-        // Also a queue that is full.
+        // Includes a full queue.
         _ => Err(format!(
             "another process, of user {owner}, listens on {shown}; end it, or take another --name or --socket"
         )),
@@ -153,7 +153,7 @@ mod tests {
         assert!(error.starts_with("another process, of user "), "{error}");
         drop(listener);
         let (_listener, other) = listen(&path, 0o666).unwrap();
-        // Which is not its own any more.
+        // The path has another file by now.
         drop(file);
         assert!(path.exists());
         drop(other);

@@ -1,4 +1,4 @@
-//! Many calls at a time, for the bulk calls.
+//! Concurrent calls of bulk requests.
 use crate::status::{is_etag_error, located};
 use futures_util::stream::{self, StreamExt as _};
 use std::collections::{HashMap, HashSet};

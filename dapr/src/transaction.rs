@@ -21,7 +21,7 @@ impl Instance {
         Ok([ETAG, TRANSACTIONAL, EXPIRY].map(str::to_owned).into())
     }
 
-    /// The most operations of a transaction.
+    /// Returns the maximum number of operations of a transaction.
     pub(crate) async fn most_operations(&self) -> Result<u64, Status> {
         let transactions = self.capabilities().await?.transactions;
         Ok(transactions.unwrap_or(MOST_OPERATIONS as u64))
@@ -81,7 +81,7 @@ impl Instance {
     }
 }
 
-/// The failure of one operation, which is that of all.
+/// Returns the failure of one operation as the failure of the transaction.
 fn in_place(number: usize, count: usize, status: &Status) -> Status {
     located(&format!("operation {number} of {count}"), status)
 }

@@ -1,4 +1,4 @@
-//! The keys that a load works on.
+//! The keys of a load.
 
 /// Numbered keys: a prefix and ten digits.
 #[derive(Debug, Clone)]
@@ -26,7 +26,7 @@ impl Keys {
         self.count
     }
 
-    /// The key of this number, written over the one before it: no allocation per operation.
+    /// Returns the key of this number, written over the previous one: no allocation per operation.
     pub(crate) fn at(&mut self, number: u64) -> &[u8] {
         let mut rest = number;
         for digit in self.template.iter_mut().rev().take(DIGITS) {

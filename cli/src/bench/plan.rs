@@ -13,7 +13,7 @@ use std::{
 /// The load as the command line describes it.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
-    /// The keys it works on.
+    /// Keys of the load.
     pub(crate) keys: Keys,
     /// The value of every SET.
     pub(crate) value: Bytes,
@@ -62,7 +62,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// The part of a phase that the worker with this index, of `workers`, does.
+    /// Returns the part of a phase for the worker with this index, of `workers`.
     pub(crate) fn new(phase: Phase, plan: &Plan, index: u32, workers: u32, now: Instant) -> Self {
         let keys = plan.keys.count();
         match phase {
@@ -90,7 +90,7 @@ impl Source {
         }
     }
 
-    /// The next operation and the number of its key; `None` at the end.
+    /// Returns the next operation and the number of its key; `None` at the end.
     pub(crate) fn next(&mut self, now: Instant) -> Option<(Verb, u64)> {
         match self {
             Self::Each { verb, numbers } => numbers.next().map(|number| (*verb, number)),
@@ -111,7 +111,7 @@ impl Source {
     }
 }
 
-/// The part of `0..total` that belongs to one of `workers`; together they are all of it.
+/// Returns the part of `0..total` for one of `workers`; the parts cover the whole range.
 fn share(total: u64, index: u32, workers: u32) -> Range<u64> {
     let bound = |index: u32| {
         let bound = u128::from(total) * u128::from(index) / u128::from(workers);

@@ -9,8 +9,8 @@ use std::{
     time::Duration,
 };
 
-/// Finished operations of a phase. Clones count together; each hands over its count now and then, so that threads do
-/// not fight over one cache line.
+/// Counter of the finished operations of a phase. Clones share the count. Each adds its operations in batches, so that threads do
+/// not contend for one cache line.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Progress {
     own: u64,
@@ -33,7 +33,7 @@ impl Progress {
         self.all.store(0, Ordering::Relaxed);
     }
 
-    /// About as many as are finished.
+    /// Returns the approximate number of finished operations.
     pub(crate) fn position(&self) -> u64 {
         self.all.load(Ordering::Relaxed)
     }

@@ -7,12 +7,12 @@ use std::{collections::BTreeMap, fmt};
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) settings: Settings,
-    /// Each key set once, if that was needed.
+    /// The phase that set each key once, if it was necessary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fill: Option<PhaseReport>,
     /// The measured phase.
     pub(crate) load: PhaseReport,
-    /// Each key deleted, unless they were to be kept.
+    /// The phase that deleted each key, unless the keys were kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) clean_up: Option<PhaseReport>,
 }

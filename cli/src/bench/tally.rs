@@ -12,11 +12,11 @@ pub(crate) struct Tally {
     pub(crate) absent: u64,
     /// Failed operations by kind.
     pub(crate) errors: BTreeMap<String, u64>,
-    /// The exit code that the first error calls for.
+    /// Exit code for the first error.
     pub(crate) exit: Exit,
-    /// The store stopped answering, and the phase ended early.
+    /// Whether the store stopped answering, and the phase ended early.
     pub(crate) gave_up: bool,
-    /// From the first operation to the end of the last.
+    /// Time from the first operation to the end of the last.
     pub(crate) elapsed: Duration,
 }
 

@@ -1,5 +1,5 @@
-//! Threads that make the load: each has its own runtime, in which its connections and its operations live, so that
-//! no operation crosses a thread.
+//! Threads that make the load. Each has its own runtime with its connections and operations, so that no operation crosses a
+//! thread.
 use super::{
     mix::Verb,
     plan::{Phase, Plan, Source},
@@ -70,10 +70,10 @@ impl Workers {
         self.0.len()
     }
 
-    /// Does a phase.
+    /// Runs a phase.
     pub(crate) async fn run(&mut self, phase: Phase, plan: &Plan) -> Result<Tally, Failure> {
         for worker in &self.0 {
-            // one that has ended is found out when its answer does not come
+            // a worker that has ended is noticed when its result does not come
             let _ = worker.phases.send(phase);
         }
         self.collect(plan).await
@@ -96,7 +96,7 @@ struct Worker {
     plan: Plan,
     index: u32,
     count: u32,
-    /// The numbers of its connections.
+    /// Numbers of its connections.
     connections: Vec<u32>,
     /// Results: one when the worker is connected, then one after each phase.
     tallies: mpsc::UnboundedSender<Result<Tally, Failure>>,
@@ -206,7 +206,7 @@ async fn lane(connection: Rc<Connection>, mut plan: Plan, shared: Rc<RefCell<Sha
                 } else {
                     0
                 };
-                // an error can come without any wait; the connection needs the thread too
+                // an error can be returned without any wait; the connection needs the thread too
                 tokio::task::yield_now().await;
             }
         }

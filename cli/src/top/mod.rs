@@ -29,7 +29,7 @@ Examples:
   statestore top | cat                    one block, for a log";
 
 impl Top {
-    /// Runs it.
+    /// Runs the subcommand.
     pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let mut stdout = Output::stdout();
         let mut before = self.read(global).await?;

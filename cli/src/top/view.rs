@@ -14,7 +14,7 @@ const VERBS: [&str; 9] = [
     "invalid",
 ];
 
-/// The figures between two readings, a line each.
+/// Returns the metrics between two readings, a line each.
 pub(super) fn lines(before: &Value, now: &Value) -> Vec<String> {
     let seconds = (number(&now["now_ms"]) - number(&before["now_ms"])).max(1.0) / 1e3;
     let rate = |path: &str| {
@@ -29,7 +29,7 @@ pub(super) fn lines(before: &Value, now: &Value) -> Vec<String> {
         escape(now["version"].as_str().unwrap_or("?").as_bytes()),
         state(now)
     )];
-    // Over an engine that servers share neither is known.
+    // A server with a shared engine knows neither number.
     let keys = match (&now["counts"]["keys"], &now["counts"]["entry_bytes"]) {
         (Value::Null, _) | (_, Value::Null) => "keys unknown".to_owned(),
         (keys, size) => format!("keys {:.0} in {}", number(keys), bytes(number(size))),

@@ -36,7 +36,7 @@ fn main() -> ExitCode {
 }
 
 fn client(folder: &Path) -> io::Result<()> {
-    // Global arguments get to the subcommands only so.
+    // Only the built command passes global arguments to its subcommands.
     let mut command = statestore_cli::command().disable_help_subcommand(true);
     command.build();
     with_verbs(folder, command, "statestore", "1")

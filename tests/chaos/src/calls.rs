@@ -17,7 +17,7 @@ const EPOCH: Duration = Duration::from_secs(1);
 /// Number of epochs after which no call on a key is pending: a call with all its stops takes less time.
 const SETTLED: u128 = 60;
 
-/// The number of the epoch.
+/// Returns the number of the epoch.
 fn epoch(world: &World) -> u128 {
     world.begun.elapsed().as_millis() / EPOCH.as_millis()
 }

@@ -69,12 +69,13 @@ impl Census {
         self.counted.values().map(Vec::len).max().unwrap_or(0)
     }
 
-    /// All that was counted, for each.
+    /// Returns all records, by process.
     pub fn all(&self) -> &BTreeMap<String, Vec<(Duration, Holds)>> {
         &self.counted
     }
 
-    /// The memory of each in the second quarter of the run and in the last one, and whether it grew by more than it may.
+    /// Returns for each process its memory in the second and in the last quarter of the run, and whether it grew by more than it
+    /// may.
     pub fn growth(&self) -> impl Iterator<Item = (&str, u64, u64, bool)> {
         let lasted = self.begun.elapsed();
         self.counted.iter().filter_map(move |(name, all)| {

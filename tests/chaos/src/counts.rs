@@ -1,4 +1,4 @@
-//! Clients that count, by `update`.
+//! Clients that count with `update`.
 use crate::world::{COUNTERS, World};
 use std::rc::Rc;
 use std::time::{Duration, Instant};

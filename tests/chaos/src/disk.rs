@@ -23,12 +23,12 @@ impl Disk {
         disk
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub fn folder(&self) -> &Path {
         self.data.path()
     }
 
-    /// The environment of a process that has this disk.
+    /// Returns the environment of a process that uses this disk.
     pub fn variables(&self) -> [(&'static str, PathBuf); 2] {
         [
             ("LD_PRELOAD", self.library.clone()),

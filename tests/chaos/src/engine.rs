@@ -1,4 +1,4 @@
-//! Engines that two servers share. They are left alone: `tests/cluster` kills theirs.
+//! Engines that two servers share. They have no faults: `tests/cluster` kills its engines.
 use faults::free_port;
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;

@@ -32,7 +32,7 @@ impl Findings {
         checked.map_err(|problem| self.add(problem)).ok()
     }
 
-    /// Whether there are none.
+    /// Whether there are no failures.
     pub fn is_empty(&self) -> bool {
         self.found.borrow().is_empty()
     }

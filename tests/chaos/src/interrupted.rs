@@ -6,7 +6,7 @@ fn on(kind: SignalKind) -> Signal {
     signal(kind).unwrap()
 }
 
-/// The outcome of a run, which is given up at SIGINT and SIGTERM: all processes that it has started end with it.
+/// Runs to the end, or until SIGINT or SIGTERM; all processes that the run has started end with it.
 pub async fn or_interrupted(run: impl Future<Output = ExitCode>) -> ExitCode {
     let (mut interrupt, mut terminate) = (on(SignalKind::interrupt()), on(SignalKind::terminate()));
     let kind = tokio::select! {

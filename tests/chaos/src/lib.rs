@@ -4,7 +4,7 @@
 //!
 //! docs/testing.md describes the procedure and the checks.
 #![forbid(unsafe_code)]
-// All of this is a test: where it panics, the test fails.
+// The whole crate is a test: a panic fails it.
 #![allow(clippy::unwrap_used)]
 
 pub mod calls;

@@ -55,18 +55,18 @@ pub struct Line {
 }
 
 impl Line {
-    /// The version, if there is one.
+    /// Returns the version, if there is one.
     pub fn version(&self) -> Option<Hlc> {
         let version = self.version.as_ref()?;
         Some(Hlc::parse(version.as_bytes()).expect("a version"))
     }
 
-    /// The value, a number.
+    /// Returns the value as a number.
     pub fn number(&self) -> Option<u64> {
         self.value.as_ref()?.parse().ok()
     }
 
-    /// Whether it certainly did not happen.
+    /// Whether the call certainly had no effect.
     pub fn is_not_done(&self) -> bool {
         self.told == "error" && self.outcome.as_deref() == Some("not_done")
     }

@@ -15,7 +15,7 @@ pub struct Following {
     counter: usize,
     last: RefCell<Option<Hlc>>,
     value: Cell<Option<u64>>,
-    /// Whether it has an observer.
+    /// Whether an observer is active.
     is_there: Cell<bool>,
 }
 
@@ -32,7 +32,7 @@ impl Following {
         })
     }
 
-    /// Whether it has an observer.
+    /// Whether an observer is active.
     pub fn is_following(&self) -> bool {
         self.is_there.get()
     }

@@ -34,7 +34,7 @@ struct Shared {
     nonsense: RefCell<Option<String>>,
 }
 
-/// The process. It is killed when this is dropped.
+/// The process. Dropping this kills it.
 #[derive(Debug)]
 pub struct Peer {
     child: RefCell<Child>,

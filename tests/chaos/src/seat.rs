@@ -1,4 +1,4 @@
-//! The place of one client process: its ways to the server stay, processes come and go.
+//! The seat of a client process: its proxies to the server stay, while processes are replaced.
 use crate::disk::Disk;
 use crate::findings::Findings;
 use crate::line::Line;
@@ -77,14 +77,14 @@ impl Seat {
         }
     }
 
-    /// Starts another process after the one before was killed, and connects its clients.
+    /// Starts another process after the previous one was killed, and connects its clients.
     pub async fn replace(&self) {
         let peer = start(self.language, &self.programs, &self.clock);
         self.connect(&peer).await;
         *self.peer.borrow_mut() = peer;
     }
 
-    /// Connects the clients of a new process; each tries until it comes through.
+    /// Connects the clients of a new process; each retries until it succeeds.
     async fn connect(&self, peer: &Peer) {
         for (client, way) in self.ways.iter().enumerate() {
             let (scheme, authority) = match client {

@@ -1,4 +1,4 @@
-//! The server as a process.
+//! A server process.
 use crate::disk::Disk;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
@@ -12,7 +12,7 @@ use tokio::process::{Child, Command};
 /// Time limit for the start and for the end of a server.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Certificate and key of a server, and its authority.
+/// Certificate and key of a server. The certificate is its own authority.
 #[derive(Debug, Clone)]
 pub struct Certificate {
     /// The certificate, which is its own authority.
@@ -46,7 +46,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one. `storage` is that option; `options` are others.
+    /// Starts a server. `storage` is the option of that name; `options` are further ones.
     pub async fn start(
         program: &Path,
         storage: &str,
@@ -80,7 +80,7 @@ impl Server {
         Pid::from_raw(i32::try_from(id).ok()?)
     }
 
-    /// Starts the process, and waits until it listens. Ports are new ones each time.
+    /// Starts the process, and waits until it listens. Its ports are new at each start.
     pub async fn begin(&mut self) {
         let log = File::options()
             .create(true)
@@ -132,7 +132,7 @@ impl Server {
         self.child = Some(child);
     }
 
-    /// Kills it with SIGKILL, and waits until it is gone.
+    /// Kills the process with SIGKILL, and waits for its end.
     pub async fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             // The process may have ended by itself.

@@ -8,10 +8,10 @@ use faults::proxy::{Admission, Cut, Direction, Proxy};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// The servers, and the chance that decides.
+/// The servers, the clients, and the sequence of faults.
 #[derive(Debug)]
 pub struct Storm<'a> {
-    /// The clients and their ways.
+    /// The clients and their proxies.
     pub world: &'a World,
     /// A server, or two over one engine.
     pub servers: Vec<Server>,
@@ -63,7 +63,7 @@ impl Storm<'_> {
         self.world.seats.iter().flat_map(|seat| &seat.ways)
     }
 
-    /// About half of the ways, by chance.
+    /// Returns each proxy with a probability of one half.
     fn some(&mut self) -> Vec<&'_ Proxy> {
         let chosen: Vec<_> = self.ways().map(|_| ()).collect::<Vec<()>>();
         let chosen: Vec<bool> = chosen.iter().map(|()| self.chance.bool()).collect();
@@ -75,7 +75,7 @@ impl Storm<'_> {
 
     /// Starts the server again, and shows the clients its address.
     async fn begin(&mut self, server: usize) {
-        // Where space cannot be reserved, a full disk is met in the midst of a commit.
+        // If space cannot be reserved, a full disk is noticed in the middle of a commit.
         let reserves = self.chance.bool();
         self.quiet(
             server,
@@ -133,7 +133,7 @@ impl Storm<'_> {
                 seat.replace().await;
             }
             Trouble::StopClient => {
-                // Longer than a lease, now and then.
+                // Some pauses are longer than a lease.
                 let peer = seat.peer();
                 peer.stop();
                 sleep(lasts * 2).await;

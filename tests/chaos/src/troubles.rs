@@ -8,7 +8,7 @@ pub enum Trouble {
     KillServer,
     /// A server is killed and restarted while its disk is slow, so that a commit is always pending.
     KillBusyServer,
-    /// A server stands still.
+    /// A server is paused.
     StopServer,
     /// A client process is killed and replaced.
     KillClient,
@@ -24,15 +24,15 @@ pub enum Trouble {
     HalfOpen,
     /// Existing and new connections are blocked silently.
     Silence,
-    /// Connections are reset, and no new ones are let in.
+    /// Connections are reset, and new ones are rejected.
     Refused,
     /// All data is delayed.
     Slow,
     /// Few bytes pass in a second.
     Throttled,
-    /// A server's clock is set ahead, and back later.
+    /// A server's clock is set ahead, and later back.
     ServerClock,
-    /// The clock of a client process is set ahead, and back later.
+    /// The clock of a client process is set ahead, and later back.
     ClientClock,
     /// The disk is full.
     DiskFull,
@@ -68,7 +68,7 @@ pub const WITH_DISK: [Trouble; 4] = [
     Trouble::FailedSync,
 ];
 
-/// Deals them evenly, in an order of chance.
+/// A deck that deals the faults evenly, in random order.
 #[derive(Debug)]
 pub struct Deck {
     all: Vec<Trouble>,
@@ -92,7 +92,7 @@ impl Deck {
         }
     }
 
-    /// The next one.
+    /// Deals the next fault.
     pub fn deal(&mut self, chance: &mut fastrand::Rng) -> Trouble {
         if self.left.is_empty() {
             self.left.clone_from(&self.all);

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// The keys that are counted in.
+/// Keys of the counters.
 pub const COUNTERS: [&str; 2] = ["count-0", "count-1"];
 
-/// The locks.
+/// Names of the locks.
 pub const LOCKS: [&str; 2] = ["press", "valve"];
 
 /// The state of a run.
@@ -61,7 +61,7 @@ impl World {
         self.values.get()
     }
 
-    /// Whether to go on.
+    /// Whether the run continues.
     pub fn goes_on(&self) -> bool {
         !self.is_over.get() && self.findings.is_empty()
     }
@@ -84,12 +84,12 @@ impl World {
         match end {
             Ok(line) if line.told == "error" => sleep(Duration::from_millis(10)).await,
             Ok(_) => {}
-            // Another process comes.
+            // The process is being replaced.
             Err(_) => sleep(Duration::from_millis(50)).await,
         }
     }
 
-    /// How calls ended, and how often, in each language.
+    /// Returns the number of calls by language and result.
     pub fn ends(&self) -> BTreeMap<(Language, String), u64> {
         self.ends.borrow().clone()
     }

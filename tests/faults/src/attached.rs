@@ -20,8 +20,7 @@ use tokio::task::JoinHandle;
 
 use super::History;
 
-/// The service: it subscribes to the request topic and answers with the service of `statestored`. It ends when it is
-/// dropped.
+/// The service: it subscribes to the request topic and answers with the service of `statestored`. Dropping it ends the service.
 #[derive(Debug)]
 pub struct AttachedStore {
     histories: Arc<Mutex<BTreeMap<String, History>>>,
@@ -35,7 +34,7 @@ impl Drop for AttachedStore {
 }
 
 impl AttachedStore {
-    /// Connects to the broker, and waits until it is subscribed.
+    /// Connects to the broker, and waits for the subscription.
     pub async fn start(broker: SocketAddr) -> Self {
         let histories = Arc::new(Mutex::new(BTreeMap::new()));
         let (ready, subscribed) = oneshot::channel();
@@ -104,7 +103,7 @@ impl Service {
             if self.session.is_ready()
                 && let Some(ready) = ready.take()
             {
-                // The test may have failed and be gone.
+                // The receiver is gone if the test has failed.
                 let _ = ready.send(());
             }
             if self.stream.read_buf(&mut input).await.unwrap() == 0 {

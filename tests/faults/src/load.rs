@@ -12,7 +12,7 @@ pub struct Attempt {
     pub number: usize,
     /// The key.
     pub key: String,
-    /// How it ended.
+    /// Result of the SET.
     pub result: Result<SetOutcome, Error>,
 }
 
@@ -31,7 +31,7 @@ pub fn keys(count: usize) -> impl Iterator<Item = String> {
 }
 
 impl Load {
-    /// Starts it.
+    /// Starts the load.
     pub fn start(client: &Client, total: usize, workers: usize, key_count: usize) -> Self {
         let (sender, ended) = mpsc::unbounded_channel();
         let mut tasks = JoinSet::new();
@@ -47,7 +47,7 @@ impl Load {
                         key,
                         result,
                     };
-                    // The test may have failed and be gone.
+                    // The receiver is gone if the test has failed.
                     let _ = sender.send(attempt);
                 }
             });
@@ -68,7 +68,7 @@ impl Load {
         }
     }
 
-    /// Waits for the rest. Checks that each ended exactly once.
+    /// Waits for the remaining SETs. Checks that each ended exactly once.
     pub async fn finish(mut self) -> Vec<Attempt> {
         self.ended(self.total).await;
         assert!(within(self.ended.recv()).await.is_none());

@@ -1,4 +1,4 @@
-//! A Mosquitto of our own, with its default limits.
+//! A private Mosquitto with its default limits.
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -7,7 +7,7 @@ use tempfile::TempDir;
 /// Name of the configuration file in the broker's folder.
 const CONFIG: &str = "mosquitto.conf";
 
-/// A running broker; it ends when it is dropped.
+/// A running broker; dropping it ends the process.
 #[derive(Debug)]
 pub struct Mosquitto {
     process: Child,
@@ -16,7 +16,7 @@ pub struct Mosquitto {
 }
 
 impl Mosquitto {
-    /// Starts one on a free port of the loopback interface, and waits until it listens.
+    /// Starts a broker on a free port of the loopback interface, and waits until it listens.
     ///
     /// # Panics
     /// Mosquitto is not installed.
@@ -93,7 +93,7 @@ impl Mosquitto {
     }
 }
 
-/// Starts one with the configuration in this folder, and waits until it listens; `None` if it does not.
+/// Starts a broker with the configuration in this folder, and waits until it listens; `None` if it does not.
 fn run(folder: &TempDir) -> Option<Child> {
     let config = folder.path().join(CONFIG);
     let mut process = spawn(&["-c", config.to_str().unwrap()]);
@@ -111,7 +111,7 @@ fn run(folder: &TempDir) -> Option<Child> {
     Some(process)
 }
 
-/// Debian installs it where only administrators look.
+/// Starts Mosquitto. Debian installs it in a folder that only the PATH of administrators has.
 fn spawn(arguments: &[&str]) -> Child {
     for program in [
         "mosquitto",

@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// Which way bytes go.
+/// Direction of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// From the client to the server.
@@ -21,7 +21,7 @@ pub enum Direction {
     ToClient,
 }
 
-/// How a connection ends, towards both sides.
+/// Kind of end of a connection, towards both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
     /// RST: bytes in flight may be lost.
@@ -68,11 +68,11 @@ struct State {
     is_recording: bool,
     /// Cuts a connection in this way after this number of further bytes in this direction.
     fuse: Option<(Direction, usize, Cut)>,
-    /// All that were ever accepted, in their order.
+    /// All connections that were ever accepted, in their order.
     connections: Vec<Connection>,
 }
 
-/// The proxy. It ends, and all its connections with it, when it is dropped.
+/// The proxy. Dropping it ends it and all its connections.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -146,7 +146,7 @@ impl Proxy {
         self.change(|fate| fate.cut = Some(how));
     }
 
-    /// Cuts a connection when `bytes` more have passed in this direction on any connections; a packet may be torn.
+    /// Cuts a connection after `bytes` more have passed in this direction on any connections; a packet may be torn.
     pub fn cut_after(&self, direction: Direction, bytes: usize, how: Cut) {
         self.state().fuse = Some((direction, bytes, how));
     }
@@ -156,7 +156,7 @@ impl Proxy {
         self.change(|fate| fate.stalled[direction as usize] = true);
     }
 
-    /// Lets bytes pass again, those included that waited.
+    /// Lets bytes pass again, including the waiting ones.
     pub fn resume(&self, direction: Direction) {
         self.change(|fate| fate.stalled[direction as usize] = false);
     }
@@ -167,7 +167,7 @@ impl Proxy {
         self.stall(direction);
     }
 
-    /// Lets bytes pass in both directions, those included that waited.
+    /// Lets bytes pass in both directions, including the waiting ones.
     pub fn unblock(&self) {
         self.state().blocked = [false; 2];
         self.change(|fate| fate.stalled = [false; 2]);
@@ -178,7 +178,7 @@ impl Proxy {
         self.change(|fate| fate.finished[direction as usize] = true);
     }
 
-    /// Connections accepted so far.
+    /// Returns the number of connections accepted so far.
     pub fn connections(&self) -> usize {
         self.state().connections.len()
     }
@@ -188,7 +188,7 @@ impl Proxy {
         self.state().is_recording = true;
     }
 
-    /// The whole packets that the client sent on the connection of this number, recording provided.
+    /// Returns the whole packets that the client sent on the connection of this number, if they were recorded.
     pub fn sent(&self, connection: usize) -> Vec<Packet> {
         let mut bytes = self.state().connections[connection].sent.clone();
         std::iter::from_fn(|| decode(&mut bytes, Limits::MAX_PACKET_BYTES).unwrap()).collect()
@@ -272,14 +272,14 @@ async fn forward(
         }
     };
     match cut {
-        // Both sides are at their ends.
+        // Both streams have ended.
         None => {}
         Some(Cut::Reset) => {
             client.set_zero_linger().unwrap();
             server.set_zero_linger().unwrap();
         }
         Some(Cut::Finish) => {
-            // Closing with unread data would reset: read until the other side has closed as well.
+            // Closing with unread data would reset, so read until the other side has closed as well.
             let (one, other) = (finish(client), finish(server));
             tokio::join!(one, other);
         }
@@ -287,13 +287,13 @@ async fn forward(
 }
 
 async fn finish(mut stream: TcpStream) {
-    // A side that is gone already needs no farewell.
+    // A side that is gone cannot be shut down.
     let _ = stream.shutdown().await;
     let mut scrap = [0; 4096];
     while let Ok(1..) = stream.read(&mut scrap).await {}
 }
 
-/// Moves bytes one way.
+/// Copies bytes in one direction.
 struct Pump<'a> {
     number: usize,
     direction: Direction,

@@ -18,7 +18,7 @@ pub struct Witness {
 }
 
 impl Witness {
-    /// Watches the keys from now on.
+    /// Starts to watch the keys.
     pub async fn start(client: Client, keys: impl IntoIterator<Item = String>) -> Self {
         let options = ObserveOptions::new().overflow(Overflow::All(1 << 20));
         let mut watched = BTreeMap::new();

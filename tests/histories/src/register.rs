@@ -15,7 +15,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// The entry has this version, which is above all before unless it was known.
+    /// Returns the state with this version of the entry. An unknown version has to be above all earlier ones.
     fn learn(mut self, version: &Hlc) -> Option<Self> {
         let (_, known) = self.entry.as_mut()?;
         if let Some(known) = known {

@@ -10,15 +10,15 @@ use statestore::ErrorKind;
 use statestore_protocol::mqtt::Packet;
 use statestore_protocol::{Command, glob::Glob, property};
 
-/// After the faults, a client may wait for the end of an attempt to connect, and then before the next one.
+/// Recovery time after the faults: a client may wait for the end of a connection attempt, and then before the next one.
 const RECOVERED_MS: u64 = 8_000;
 
-/// Configurations that are looked at before a history counts as hard, and before the search is given up.
+/// Numbers of visited configurations after which a history counts as hard, and after which the search is abandoned.
 const MAX_VISITS: [usize; 2] = [50_000, 500_000];
 
 impl World {
-    /// Requests leave in the order in which their calls began. One that is sent again after its session was lost goes before
-    /// those that were not sent yet.
+    /// Checks that requests leave in the order in which their calls began. A request that is sent again after a lost session
+    /// precedes those that were not sent yet.
     pub(crate) fn check_order(&mut self, packets: &[Packet]) {
         for packet in packets {
             let Packet::Publish(publish) = packet else {
@@ -79,7 +79,7 @@ impl World {
             } else {
                 operation.deadline_ms()
             };
-            // A whole second, since it is rounded up, and the millisecond of the deadline.
+            // A whole second, because the expiry is rounded up, and the millisecond of the deadline.
             let latest_ms = wanted_ms + 1_001;
             if expires_ms > latest_ms {
                 let late_ms = expires_ms - operation.deadline_ms();
@@ -228,7 +228,7 @@ impl World {
         periods.any(|(from_ms, to_ms)| *from_ms <= ended_ms && operation.called_ms <= *to_ms)
     }
 
-    /// A key that was there all the time of a scan is in it, and one that never was is not.
+    /// Checks that a scan has each key that existed during the whole scan, and none that never existed.
     fn check_scan(&self, number: usize, pattern: &[u8]) -> Result<(), String> {
         let operation = &self.operations[number];
         let Some((ended_ms, Answer::Keys(found))) = &operation.ended else {
@@ -248,7 +248,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether a key was there all the time, and at any time.
+    /// Whether a key existed all the time, and at any time.
     fn was_present(&self, key: &[u8], from_ms: u64, to_ms: u64) -> (bool, bool) {
         let (mut always, mut ever) = (None, false);
         let mut is_present = false;
@@ -269,7 +269,7 @@ impl World {
         (always.unwrap_or(true) && is_present, ever || is_present)
     }
 
-    /// The history of a key is that of one register.
+    /// Checks that the history of a key is that of a single register.
     fn check_key(&mut self, key: &Bytes) -> Result<(), String> {
         let mut intervals: Vec<Interval<Step>> = Vec::new();
         for operation in self
@@ -298,7 +298,7 @@ impl World {
             let (called, ended) = operation.span;
             let taken = operation.taken.first().zip(operation.taken.last());
             let (from, to) = match taken {
-                // When it took effect is almost known, which leaves less to be searched.
+                // The time of the effect is almost known, which shortens the search.
                 Some((first, last)) => (*first, *last),
                 None if is_read => (called, ended),
                 None if is_unknown => continue,

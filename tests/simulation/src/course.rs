@@ -43,7 +43,7 @@ pub(crate) struct Place {
     state: register::State,
 }
 
-/// A step with the time in which it took effect.
+/// A step with the time span of its effect.
 #[derive(Debug)]
 pub(crate) struct Timed {
     from: u64,
@@ -150,7 +150,7 @@ impl Model for Course {
         if register::is_change(&place.state, &timed.step) {
             return self.pass(place.passed, timed, next);
         }
-        // Not behind a change that came before it.
+        // The step must be able to happen before the next change.
         let following = self.changes.get(place.passed);
         let is_in_time = following.is_none_or(|change| timed.from <= change.span.1);
         is_in_time.then(|| Place {

@@ -12,7 +12,7 @@ use statestored::storage::{
 };
 use std::collections::{BTreeMap, HashSet};
 
-/// Small enough that a few commits fill a log.
+/// Length of a log, small enough that a few commits fill it.
 const LOG_BYTES: u64 = 900;
 /// Number of commits of each process.
 const COMMITS: [usize; 3] = [11, 6, 3];
@@ -22,13 +22,13 @@ const LENGTHS: [usize; 5] = [10, 700, 40, 300, 5];
 /// The number of enumerated states.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Enumerated {
-    /// Calls after which the work was looked at.
+    /// Calls after which the state was checked.
     pub prefixes: u64,
-    /// Disks that the next process found, each another one.
+    /// Distinct disks that the next process found.
     pub disks: u64,
     /// Calls that failed.
     pub failures: u64,
-    /// Logs and merged bases that the work makes.
+    /// Logs and merged bases that the workload creates.
     pub files: (usize, usize),
 }
 
@@ -89,7 +89,7 @@ fn batch(number: usize) -> Batch {
     batch
 }
 
-/// The store after each number of commits.
+/// Returns the state of the store after each number of commits.
 fn states() -> Vec<Found> {
     let mut states = vec![Found::default()];
     for number in 0..COMMITS.iter().sum() {
@@ -107,7 +107,7 @@ struct Work {
     begun: Vec<usize>,
     /// Acknowledgement of each commit.
     acknowledged: Vec<usize>,
-    /// Each orderly end.
+    /// Position of each orderly end.
     closed: Vec<usize>,
 }
 
@@ -161,7 +161,7 @@ impl Work {
             self.begun.push(drive.noted());
             let batches = [batch(number)];
             match storage.commit(&batches) {
-                // Without room it is kept, and tried again.
+                // On a full disk the batch is kept, and retried.
                 Err(StorageError::Full { .. }) => {
                     prepare(storage)?;
                     storage.commit(&batches)?;
@@ -202,7 +202,7 @@ struct Judge {
 }
 
 impl Judge {
-    /// A start with these files finds one of these.
+    /// Checks that a start with these files finds one of these states.
     fn look(&mut self, files: &Files, allowed: &[Found]) -> Result<(), String> {
         let known = (
             files.fingerprint(),
@@ -336,7 +336,7 @@ fn made(record: &[Change], begin: &str) -> usize {
     record.iter().filter(is_one).count()
 }
 
-/// The line of a manifest that names the log being written.
+/// Returns the line of a manifest that names the current log.
 fn current_log(manifest: &str) -> Option<&str> {
     let mut lines = manifest.lines();
     lines.rfind(|line| line.starts_with("log "))
@@ -364,10 +364,10 @@ pub fn every_end_of_the_next_process(pace: usize) -> Result<Enumerated, String> 
     Ok(judge.enumerated)
 }
 
-/// Each call fails, in each way in which calls fail.
+/// Makes each call fail, in each possible way.
 ///
 /// # Errors
-/// As of [`every_end`].
+/// As for [`every_end`].
 pub fn every_failure(pace: usize) -> Result<Enumerated, String> {
     let (states, mut judge) = (states(), Judge::default());
     let first = Drive::recording(Files::default());

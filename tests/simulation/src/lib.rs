@@ -4,7 +4,7 @@
 //! ([`statestore::Client`] with all its tasks), the server's connections, hub, service and storage, and every byte between them
 //! are real. Time, the wall clocks, the network, and the disk are simulated, each with its faults. `docs/testing.md` lists the
 //! faults and the checks.
-// All of this is a test: where it panics, the test fails.
+// The whole crate is a test: a panic fails it.
 #![allow(clippy::unwrap_used)]
 
 mod broker;
@@ -40,7 +40,7 @@ use std::fmt;
 use tokio::time::sleep_until;
 use world::World;
 
-/// How a run went.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Report {
     /// The seed of the run.
@@ -78,13 +78,13 @@ pub struct Counts {
     pub crashes: usize,
     /// Merges of data files.
     pub merges: usize,
-    /// Transactions that were carried out and made something.
+    /// Transactions that were executed and made a change.
     pub transactions: usize,
     /// Checks of the state that an end of the server would have left on the disk.
     pub probes: usize,
-    /// Ends of a broker that is none of ours.
+    /// Ends of a foreign broker.
     pub broker_losses: usize,
-    /// Cuts of the server's connection to it.
+    /// Cuts of the server's connection to that broker.
     pub detachments: usize,
     /// Faults of each kind.
     pub mishaps: Mishaps,
@@ -166,7 +166,7 @@ pub fn run(seed: u64, place: Place, is_traced: bool) -> Report {
         }
         world
     });
-    // The tasks that are left hang up, for which they need the world.
+    // The remaining tasks hang up, for which they need the world.
     drop(runtime);
     let mut world = world.lock().unwrap();
     let told = world

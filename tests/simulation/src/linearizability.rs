@@ -12,34 +12,34 @@ pub trait Model {
     /// An operation and its result.
     type Step;
 
-    /// The state before all of them.
+    /// Returns the state before all operations.
     fn initial(&self) -> Self::State;
 
-    /// The state after a step with the result that it has; `None` if it cannot have it in this state.
+    /// Returns the state after a step with its result; `None` if that result is impossible in this state.
     fn apply(&self, state: &Self::State, step: &Self::Step) -> Option<Self::State>;
 
     /// Whether a step with this result only reads the state, in any state.
     fn is_read(&self, step: &Self::Step) -> bool;
 
-    /// Whether a step can have its result neither in this state nor in any that comes after it, which leaves less to be searched.
+    /// Whether the result of a step is impossible in this state and in all later ones, which shortens the search.
     fn is_past(&self, _state: &Self::State, _step: &Self::Step) -> bool {
         false
     }
 
-    /// Whether two steps certainly do the same in every state, which leaves less to be searched.
+    /// Whether two steps certainly have the same effect in every state, which shortens the search.
     fn is_alike(&self, _one: &Self::Step, _other: &Self::Step) -> bool {
         false
     }
 }
 
-/// An operation with the time in which it took effect.
+/// An operation with the time span of its effect.
 #[derive(Debug, Clone)]
 pub struct Interval<S> {
     /// Earliest time of the effect.
     pub from: u64,
     /// Latest time of the effect.
     pub to: u64,
-    /// Whether it certainly took effect.
+    /// Whether the operation certainly took effect.
     pub is_certain: bool,
     /// The operation and its result.
     pub step: S,
@@ -56,7 +56,7 @@ pub enum Verdict {
     Undecided,
 }
 
-/// Which operations are taken.
+/// The set of taken operations.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Taken(Box<[u64]>);
 
@@ -198,7 +198,7 @@ mod tests {
     enum Step {
         Read(u32),
         Write(u32),
-        /// Compare and set, and whether it did.
+        /// A compare-and-set, and whether it was applied.
         Swap(u32, u32, bool),
     }
     use Step::{Read, Swap, Write};
@@ -412,7 +412,7 @@ mod tests {
         }
     }
 
-    /// Against trying all orders, on small random histories, right ones and wrong ones.
+    /// Compares the search with trying all orders, on small random histories, right and wrong ones.
     #[test]
     fn it_agrees_with_trying_all_orders() {
         agrees_with_trying_all_orders(&Register, 1000);

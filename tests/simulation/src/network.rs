@@ -20,7 +20,7 @@ pub(crate) enum Way {
 /// The end of a connection as the client sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// The server closed it.
+    /// The server has closed the connection.
     Closed,
     Reset,
 }
@@ -30,11 +30,11 @@ pub(crate) enum Ending {
 pub(crate) struct Pipe {
     /// Bytes in flight, with their arrival times.
     pieces: VecDeque<(u64, Bytes)>,
-    /// Bytes that were sent and not taken out at the other end.
+    /// Bytes that were sent and not taken at the other end.
     held: usize,
     capacity: usize,
     last_arrival_ms: u64,
-    /// Bytes until the connection is cut.
+    /// Number of bytes until the connection is cut.
     until_cut: Option<usize>,
     /// Whether sent bytes are lost without an error.
     is_silent: bool,
@@ -58,7 +58,7 @@ pub(crate) struct Near {
     is_accepted: bool,
     is_open: bool,
     pub(crate) inbox: BytesMut,
-    /// How the stream ends, once the inbox is empty.
+    /// Kind of end of the stream, once the inbox is empty.
     pub(crate) ended: Option<Ending>,
     pub(crate) reader: Option<Waker>,
     pub(crate) writer: Option<Waker>,
@@ -190,7 +190,7 @@ impl World {
                 limits.topic_alias_maximum = u16::try_from(self.chance.below(3)).unwrap_or(0);
             }
         }
-        // A client that does not take a notification is disconnected, and its observer ends, so that only requests may be too large.
+        // A client that rejects a notification is disconnected, and its observer ends, so only requests may be too large.
         if self.chance.percent(30) {
             let bytes = self.chance.spread(350, 5_000);
             lowered.of_server.max_packet_bytes = u32::try_from(bytes).unwrap_or(5_000);
@@ -202,7 +202,7 @@ impl World {
         self.links[link].near.is_accepted
     }
 
-    /// The connection attempt reaches the server.
+    /// Handles a connection attempt that reaches the server.
     pub(crate) fn accept(&mut self, link: usize) {
         if !self.links[link].near.is_open {
             return;
@@ -277,7 +277,7 @@ impl World {
         }
     }
 
-    /// The connection breaks, in one of the ways in which connections break.
+    /// Cuts the connection, in one of several ways.
     pub(crate) fn cut(&mut self, link: usize) {
         let now_ms = self.now_ms();
         let (up_is_lost, down_is_lost) = (self.chance.percent(70), self.chance.percent(70));
@@ -307,7 +307,7 @@ impl World {
             let at_ms = down_ms.max(now_ms) + self.chance.below(30);
             self.at(at_ms, Event::EndAtClient(link, Ending::Reset));
         } else {
-            // Where the last bytes arrive there is room for others, which the client takes for a sign of life.
+            // The arrival of the last bytes makes room for others, which the client takes for a sign of life.
             let moved_ms = down_ms.max(up_ms).max(now_ms);
             self.at(
                 moved_ms + self.links[link].silence_ms,
@@ -460,7 +460,7 @@ impl World {
     }
 }
 
-/// Takes the first packet out of a stream, once it is whole.
+/// Takes the first packet from a stream, once it is complete.
 pub(crate) fn first_packet(stream: &mut BytesMut) -> Option<Packet> {
     decode(stream, Limits::MAX_PACKET_BYTES).ok().flatten()
 }

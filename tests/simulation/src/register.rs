@@ -136,7 +136,7 @@ pub(crate) fn learn(state: &State, version: Version) -> Option<State> {
     rise(state, version)
 }
 
-/// The state has changed with this version.
+/// Returns the state with this version as the highest, or `None` if the version does not rise.
 fn rise(mut state: State, version: Version) -> Option<State> {
     let rises = state.highest.is_none_or(|highest| version > highest);
     state.highest = Some(version);

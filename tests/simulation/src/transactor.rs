@@ -138,7 +138,7 @@ impl Transactor {
                             }),
                             true,
                         )
-                        // While there is no room on the disk.
+                        // The disk is full.
                         | (Ok(Reply::Error(_)), _) => {}
                         other => return Err(format!("a transaction was answered so: {other:?}")),
                     }

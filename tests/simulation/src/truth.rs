@@ -23,7 +23,7 @@ pub(crate) struct Change {
     pub(crate) expired: Option<Bytes>,
     /// The record for the disk, if there is one.
     pub(crate) stored: Option<Stored>,
-    /// A crash undid it.
+    /// Whether a crash undid the change.
     pub(crate) is_lost: bool,
 }
 
@@ -38,7 +38,7 @@ impl Change {
 pub(crate) struct Stored {
     /// The fencing token of the new entry.
     pub(crate) token: Option<Hlc>,
-    /// The batch that it is in, and the run of the server.
+    /// The batch of the change, and the run of the server.
     pub(crate) batch: (u64, u64),
 }
 
@@ -94,7 +94,7 @@ impl Truth {
         });
     }
 
-    /// The disk had this record when the server started.
+    /// Restores a record that the disk had when the server started.
     pub(crate) fn restore(&mut self, record: &Record, due_ms: Option<u64>) {
         let holds = Holds {
             value: record.value.clone(),
@@ -126,10 +126,10 @@ impl Truth {
         ))
     }
 
-    /// Deleted, by a client or since its time was over.
+    /// Records a deletion, by a client or by expiry.
     ///
     /// # Errors
-    /// It was not there, or expired too late.
+    /// The key was absent, or expired too late.
     pub(crate) fn delete(
         &mut self,
         at_ms: u64,
@@ -159,7 +159,7 @@ impl Truth {
         Ok(())
     }
 
-    /// The server had no disk and is gone.
+    /// Records the loss of everything: the server had no disk and has ended.
     pub(crate) fn lose_everything(&mut self, at_ms: u64, stamp: u64) {
         self.present.clear();
         self.losses.push((at_ms, stamp));
@@ -207,7 +207,7 @@ impl Truth {
         was_absent || later.any(|change| change.value.is_none() && is_durable(change))
     }
 
-    /// Changes of a key that stayed.
+    /// Returns the changes of a key that were not undone.
     pub(crate) fn of<'a>(&'a self, key: &'a [u8]) -> impl Iterator<Item = &'a Change> {
         let is_its = move |change: &&Change| change.key == key && !change.is_lost;
         self.changes.iter().filter(is_its)

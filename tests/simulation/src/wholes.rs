@@ -17,7 +17,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Small enough that a few commits fill a log.
+/// Length of a log, small enough that a few commits fill it.
 const LOG_BYTES: u64 = 900;
 /// Lengths of the values, in turn; some take several sectors.
 const LENGTHS: [usize; 4] = [10, 700, 40, 1300];
@@ -31,7 +31,7 @@ type Content = BTreeMap<Bytes, Bytes>;
 /// Number of checked ends.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Looked {
-    /// Calls after which that was done.
+    /// Calls after which the state was checked.
     pub calls: usize,
     /// Calls that failed.
     pub failures: usize,
@@ -82,7 +82,7 @@ fn load(files: &Files, folder: &Path) -> Result<Content, StorageError> {
     result.map(|()| loaded.0)
 }
 
-/// A server finds this in a folder.
+/// Checks that a server finds this content in a folder.
 fn holds(files: &Files, folder: &Path, wanted: &Content) -> Result<(), String> {
     match load(files, folder) {
         Ok(found) if found == *wanted => Ok(()),
@@ -183,7 +183,7 @@ fn each_failure<T>(
     Ok(())
 }
 
-/// All that the process did is durable.
+/// Checks that all changes of the process are durable.
 fn is_durable(drive: &Drive) -> Result<(), String> {
     if drive.files().are_durable() {
         return Ok(());
@@ -299,10 +299,10 @@ pub fn every_end_of_a_rewrite() -> Result<Looked, String> {
     each(begin, act, look)
 }
 
-/// A file like a backup, in the place of another one or not.
+/// Checks a file like a backup, which replaces another one or not.
 ///
 /// # Errors
-/// As of [`every_end_of_a_new_store`].
+/// As for [`every_end_of_a_new_store`].
 pub fn every_end_of_a_file(replaces: bool) -> Result<Looked, String> {
     let path = Path::new("/backups/today");
     let old = if replaces { "of yesterday" } else { "" };
@@ -326,7 +326,7 @@ pub fn every_end_of_a_file(replaces: bool) -> Result<Looked, String> {
     each(prepare, act, look)
 }
 
-/// A folder, and in it a file with this text unless that is empty.
+/// Creates a folder, and in it a file with this text unless the text is empty.
 fn prepare(disk: &dyn Disk, path: &Path, text: &str) -> io::Result<()> {
     let folder = path.parent().unwrap_or(path);
     disk.create_directory(folder)?;

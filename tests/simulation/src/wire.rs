@@ -22,7 +22,7 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// The end sends these bytes; the packets that are complete now.
+    /// Handles bytes that the end sends. Returns the packets that are complete now.
     pub(crate) fn sends(&mut self, bytes: &[u8]) -> Result<Vec<Packet>, String> {
         self.sent.extend_from_slice(bytes);
         let mut packets = Vec::new();
@@ -61,7 +61,7 @@ impl End {
         self.check_order(publish)
     }
 
-    /// The notifications of a key leave in the order of its versions, also those that are sent again.
+    /// Checks that the notifications of a key leave in the order of their versions, also repeated ones.
     fn check_order(&mut self, publish: &Publish) -> Result<(), String> {
         let is_notification =
             publish.response_topic().is_none() && publish.correlation_data().is_none();
@@ -85,7 +85,7 @@ impl End {
         self.unacknowledged.len()
     }
 
-    /// These bytes reached the end; the packets that are complete now.
+    /// Handles bytes that reached the end. Returns the packets that are complete now.
     pub(crate) fn receives(&mut self, bytes: &[u8]) -> Result<Vec<Packet>, String> {
         self.received.extend_from_slice(bytes);
         let mut packets = Vec::new();
@@ -111,7 +111,7 @@ fn next(stream: &mut BytesMut) -> Result<Option<Packet>, String> {
     decode(stream, Limits::MAX_PACKET_BYTES).map_err(|error| format!("not a packet: {error}"))
 }
 
-/// `__ts`
+/// Returns the property `__ts`.
 pub(crate) fn timestamp(publish: &Publish) -> Option<Version> {
     let mut properties = publish.user_properties();
     let (_, text) = properties.find(|(name, _)| *name == TIMESTAMP)?;

@@ -62,7 +62,7 @@ impl Witness {
         witness
     }
 
-    /// The changes since the last time, in their order.
+    /// Returns the changes since the last call, in their order.
     pub(crate) fn take(&mut self, hub: &mut Hub, now: Now) -> Result<Vec<Seen>, String> {
         let mut seen = Vec::new();
         loop {

@@ -132,7 +132,7 @@ impl World {
         }
     }
 
-    /// Whether the machine of a client stood still at any time since `since_ms`.
+    /// Whether the machine of a client was paused at any time since `since_ms`.
     pub(crate) fn was_paused(&self, client: usize, since_ms: u64) -> bool {
         let mut pauses = self.computers[client].pauses.iter();
         pauses.any(|(_, to_ms)| *to_ms >= since_ms)
@@ -183,7 +183,7 @@ impl World {
         let own_token = self.own_token(number);
         let chance = &mut self.chance;
         let px = chance.percent(25).then(|| chance.spread(1, 6_000));
-        // Leases share their values, and the last key.
+        // Leases share their values, and use the last key.
         let is_lease = self.scenario.keys.len() > 1 && Some(&key) == self.scenario.keys.last();
         let lease = history::lease(client, 1_000);
         match chance.below(20) {
@@ -232,7 +232,7 @@ impl World {
         }
     }
 
-    /// A fencing token for a SET: that of an earlier one, or one made of the time.
+    /// Returns a fencing token for a SET: that of an earlier one, or one made from the time.
     fn token(&mut self) -> Option<Hlc> {
         if !self.chance.percent(self.scenario.fence_percent) {
             return None;
@@ -296,7 +296,7 @@ impl World {
         machine::spawn(&gate, async move {
             {
                 let mut world = world.lock().unwrap();
-                // The machine may have stood still in between.
+                // The machine may have been paused in between.
                 world.operations[number].called_ms = world.now_ms();
                 world.operations[number].span.0 = world.stamp();
             }

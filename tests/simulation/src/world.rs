@@ -25,7 +25,7 @@ pub(crate) type Shared = Arc<Mutex<World>>;
 /// Time of a correct wall clock at the start.
 const START_WALL_MS: u64 = 1_700_000_000_000;
 
-/// More of them mean that something goes round in circles.
+/// Maximum number of events; a run with more of them is in an endless loop.
 const MAX_EVENTS: u64 = 2_000_000;
 
 #[derive(Debug, Clone, Copy)]
@@ -51,13 +51,13 @@ pub(crate) enum Event {
         process: u64,
         number: u64,
     },
-    /// The disk is looked at as if a process had ended then.
+    /// A check of the disk as if a process had ended at that time.
     Probe {
         process: u64,
         cut_us: u64,
         how: End,
     },
-    /// A process ends then.
+    /// The end of a process at that time.
     CrashAt {
         process: u64,
         cut_us: u64,
@@ -92,7 +92,7 @@ pub(crate) struct Computer {
     /// Error of the wall clock, and its drift.
     pub(crate) wall_error_ms: i64,
     pub(crate) drift_ppm: i64,
-    /// Connected at least once.
+    /// The client; connected at least once.
     pub(crate) client: Option<Client>,
     pub(crate) is_starting: bool,
     /// Number of clients with this name so far, one after the other.
@@ -120,7 +120,7 @@ pub(crate) struct World {
     pub(crate) changed: Arc<Notify>,
     pub(crate) links: Vec<Link>,
     pub(crate) server: Server,
-    /// Behind which the server is, if it is behind one.
+    /// The broker, if the server is behind one.
     pub(crate) broker: Option<Broker>,
     pub(crate) trunk: Trunk,
     /// The keys of the requests that came through the broker, by their correlation data.
@@ -135,7 +135,7 @@ pub(crate) struct World {
     pub(crate) watches: Vec<(u64, usize, Bytes)>,
     pub(crate) is_healed: bool,
     pub(crate) is_over: bool,
-    /// Tasks of callers that have not ended.
+    /// Number of callers' tasks that have not ended.
     pub(crate) running: usize,
     /// Keys with a history that took long to decide.
     pub(crate) hard: Vec<Bytes>,
@@ -250,7 +250,7 @@ impl World {
         self.violation.as_ref()
     }
 
-    /// Enters something that is to happen.
+    /// Enters an event.
     pub(crate) fn at(&mut self, at_ms: u64, event: Event) {
         self.events.insert((at_ms, self.entered), event);
         self.entered += 1;
@@ -378,7 +378,7 @@ impl World {
         }
     }
 
-    /// A wall clock jumps by up to two minutes, or becomes right again.
+    /// Lets a wall clock jump by up to two minutes, or sets it right.
     fn jump(&mut self) {
         if self.is_healed {
             return;
@@ -427,7 +427,7 @@ impl World {
         }
     }
 
-    /// All faults end.
+    /// Ends all faults.
     fn heal(&mut self) {
         self.note(|| "all faults end".to_owned());
         self.is_healed = true;

@@ -80,7 +80,7 @@ fn main() -> ExitCode {
     LocalSet::new().block_on(&runtime, or_interrupted(run(&options)))
 }
 
-/// An engine, for servers that need one.
+/// Starts an engine, for servers that need one.
 async fn engine(
     storage: Storage,
     folder: &std::path::Path,
@@ -180,7 +180,7 @@ async fn run(options: &Options) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Observers of all clients, once each of them has one.
+/// Starts an observer for each client, and waits until all of them are active.
 async fn follow(world: &Rc<World>) -> Vec<Rc<Following>> {
     let mut followings = Vec::new();
     for seat in 0..world.seats.len() {
@@ -198,7 +198,7 @@ async fn follow(world: &Rc<World>) -> Vec<Rc<Following>> {
     followings
 }
 
-/// All that clients do.
+/// Starts the work of all clients.
 fn work(world: &Rc<World>, chance: &mut fastrand::Rng) -> JoinSet<()> {
     let mut workers = JoinSet::new();
     for seat in 0..world.seats.len() {
@@ -281,7 +281,7 @@ async fn calm(
     storm.settled += world.check(|_| true);
 }
 
-/// Memory and file descriptors.
+/// Checks the memory and the file descriptors.
 async fn flat(world: &World, census: &RefCell<Census>, server: &RefCell<Option<Pid>>) {
     let end = Instant::now() + CALM;
     loop {

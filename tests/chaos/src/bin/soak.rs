@@ -46,7 +46,7 @@ const KEPT: usize = 24;
 const GROUP: usize = 32;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Bytes that an entry of the churn takes besides its value, roughly.
+/// Approximate size in bytes of a churn entry besides its value.
 const OVERHEAD: usize = 200;
 
 /// Memory of a server besides its budgets (docs/server.md), for batches that wait for the disk and for a merge of this store.
@@ -282,7 +282,7 @@ async fn run(options: &Options) -> ExitCode {
     let mut clients = JoinSet::new();
     for number in 0..options.clients {
         let process = number % LANGUAGES.len();
-        // Half of each language have TLS.
+        // Half of the clients of each language use TLS.
         clients.spawn_local(Rc::clone(&soak).clients(process, number, chance.fork()));
     }
     let churned = usize::try_from(bytes / 2).unwrap();

@@ -259,10 +259,10 @@ impl Broker {
         self.share(&Message::new(publish, now_ms)) || is_wanted
     }
 
-    /// Appends all that may be sent on a connection now.
+    /// Appends all output that may be sent on a connection now.
     ///
     /// # Errors
-    /// Something cannot be encoded.
+    /// A packet cannot be encoded.
     pub(crate) fn take_output(
         &mut self,
         peer: Peer,
@@ -286,7 +286,7 @@ impl Broker {
     }
 }
 
-// For `map_err`.
+// An adapter for `map_err`.
 #[allow(clippy::needless_pass_by_value)]
 fn said(error: EncodeError) -> String {
     format!("the broker cannot say it: {error}")
@@ -313,7 +313,7 @@ impl World {
         }
     }
 
-    /// The broker is gone, and back after a while.
+    /// Takes the broker down for a while.
     pub(crate) fn lose_broker(&mut self) {
         let Some(broker) = &mut self.broker else {
             return;
@@ -334,7 +334,7 @@ impl World {
         }
     }
 
-    /// The broker takes connections again.
+    /// Brings the broker back.
     pub(crate) fn start_broker(&mut self) {
         if let Some(broker) = &mut self.broker
             && !broker.is_up

@@ -6,7 +6,7 @@ use statestore_protocol::mqtt::{
 };
 use std::collections::VecDeque;
 
-/// A message on its way.
+/// A message in the broker.
 #[derive(Debug, Clone)]
 pub(super) struct Message {
     publish: Publish,
@@ -43,7 +43,7 @@ impl Message {
         self.publish.topic()
     }
 
-    /// Appends it, with the time that it has left.
+    /// Appends the message with its remaining expiry.
     fn encode(
         &self,
         packet_id: Option<PacketId>,

@@ -6,7 +6,7 @@ use statestore_protocol::mqtt::{Limits, Packet, PacketId, PublishHeader, QoS, Wi
 use std::collections::BTreeSet;
 
 impl Broker {
-    /// Gives a message to one of each group that shares its topic; whether there is any.
+    /// Delivers a message to a member of each group that shares its topic. Returns whether there is any.
     pub(super) fn share(&mut self, message: &Message) -> bool {
         let groups = |session: &Session| -> Vec<String> {
             session.groups(message.topic()).map(Into::into).collect()
@@ -37,7 +37,7 @@ impl Broker {
         true
     }
 
-    /// The correlation data of all that members of groups were given and have not acknowledged.
+    /// Returns the correlation data of all unacknowledged messages of group members.
     pub(crate) fn shared_correlations(&self) -> impl Iterator<Item = &[u8]> {
         self.sessions
             .values()
@@ -58,7 +58,7 @@ impl Broker {
         }
     }
 
-    /// A connection has ended that had left this for that case.
+    /// Publishes the will of a connection that has ended.
     pub(super) fn publish_will(&mut self, will: &Will, now_ms: u64) {
         let properties = will.user_properties.iter();
         let properties: Vec<_> = properties

@@ -1,4 +1,4 @@
-//! The connection of the server to the broker, which may be cut as those of clients may, and is made again.
+//! The connection of the server to the broker, which can be cut like those of clients, and is restored.
 use super::Peer;
 use crate::world::{Event, World};
 use bytes::{Bytes, BytesMut};
@@ -11,18 +11,18 @@ use std::collections::{HashMap, HashSet, VecDeque};
 pub(crate) enum TrunkEvent {
     /// The server starts to connect, unless it is connected.
     Dial,
-    /// The attempt reaches the broker.
+    /// The connection attempt reaches the broker.
     Accept(u64),
     /// Bytes reach the broker.
     Up(u64),
     /// Bytes reach the server.
     Down(u64),
     Cut(u64),
-    /// The end reaches the broker.
+    /// The end of the connection reaches the broker.
     EndAtBroker(u64),
-    /// The end reaches the server.
+    /// The end of the connection reaches the server.
     EndAtServer(u64),
-    /// The broker is gone for a while.
+    /// The broker goes down for a while.
     LoseBroker,
     StartBroker,
     /// The latest time at which the server has to run.
@@ -61,7 +61,7 @@ impl Direction {
 pub(crate) struct Trunk {
     /// Number of the latest connection.
     number: u64,
-    /// The server knows of no end.
+    /// Whether the connection is open as far as the server knows.
     is_open: bool,
     /// Whether all bytes are lost, in both directions.
     is_silent: bool,
@@ -70,8 +70,8 @@ pub(crate) struct Trunk {
     /// Bytes that the server has sent and received, up to a whole packet.
     said: BytesMut,
     heard: BytesMut,
-    /// Requests that the server has not acknowledged, by their packet identifiers: their correlation data, and until when they are
-    /// to be executed.
+    /// Requests that the server has not acknowledged, by their packet identifiers: their correlation data, and their expiry
+    /// times.
     asked: HashMap<PacketId, (Bytes, u64)>,
     answered: HashSet<Bytes>,
     wakes_at_ms: Option<u64>,
@@ -132,7 +132,7 @@ impl World {
         self.at(now_ms + 2, Event::Trunk(TrunkEvent::Dial));
     }
 
-    /// The server connects, if there is one and it has not.
+    /// Connects the server, if it runs and is not connected.
     pub(crate) fn attach(&mut self) {
         if self.broker.is_none() || self.trunk.is_open || self.server.hub.is_none() {
             return;
@@ -258,7 +258,7 @@ impl World {
         }
     }
 
-    /// A request reaches the server.
+    /// Records a request that reaches the server.
     fn heard_from_broker(&mut self, publish: &Publish) {
         if publish.topic().contains("/servers/probe/") {
             // The server acknowledges its own message without a response.
@@ -299,7 +299,7 @@ impl World {
         let is_closing = broker.is_closing(peer);
         self.expect(result);
         if !self.is_current(number) {
-            // The server has another one by now.
+            // The server has another connection by now.
             if is_closing && let Some(broker) = &mut self.broker {
                 broker.closed(peer, now_ms);
             }
@@ -409,7 +409,7 @@ impl World {
         }
     }
 
-    /// The server is not attached any more, and connects again.
+    /// Handles a lost connection of the server, which connects again.
     fn detach(&mut self, reason: Option<ReasonCode>) {
         self.leave_trunk(reason);
         self.attach_later();
@@ -430,7 +430,7 @@ impl World {
         }
     }
 
-    /// The server's process is gone, and the broker with it if both are on one machine.
+    /// Handles the end of the server's process; the broker ends with it if both share a machine.
     pub(crate) fn end_trunk(&mut self) {
         let Some(behind) = &self.scenario.behind else {
             return;

@@ -15,7 +15,7 @@ pub(crate) struct Faults {
     pub(crate) error_percent: u64,
     /// Free space in bytes beyond the present size of the files.
     pub(crate) room: Option<usize>,
-    /// Space can be reserved.
+    /// Whether space can be reserved.
     pub(crate) can_reserve: bool,
     /// Whether writes are short only on a full disk.
     pub(crate) is_steady: bool,
@@ -36,14 +36,14 @@ impl Default for Faults {
     }
 }
 
-/// How a call fails that is to fail.
+/// Kind of an injected failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// The disk failed.
+    /// The disk fails.
     Error,
     /// The disk is full.
     NoSpace,
-    /// A write takes a part, and there is no space for the rest.
+    /// A write takes a part of the bytes, and there is no space for the rest.
     Short,
     /// A read-only call fails: opening, locking, listing names, or reading lengths.
     Look,
@@ -63,7 +63,7 @@ pub(super) enum Object {
 
 /// A job that runs beside its owner.
 pub(super) struct Running {
-    /// Taken out while it does something.
+    /// The job; `None` while it runs.
     pub(super) job: Option<Box<dyn Job>>,
     pub(super) name: &'static str,
     /// Time at which the job ended.
@@ -150,7 +150,7 @@ impl Device {
         self.begun_at = self.entered;
     }
 
-    /// A time during the work that was looked at: in the midst of a call, or after one.
+    /// Returns a time during the last work: in the middle of a call, or after one.
     pub(super) fn moment(&mut self) -> Option<u64> {
         let begun_at = self.begun_at;
         let journal = self.journal.keys();
@@ -189,7 +189,7 @@ impl Device {
         self.process += 1;
     }
 
-    /// A copy, as it would be found by the next process.
+    /// Returns a copy in the state that the next process would find.
     pub(super) fn fork(&mut self, mut files: Files, survive: fn(&mut Files, &mut Chance)) -> Self {
         survive(&mut files, &mut self.chance);
         Self::new(self.chance.fork(), files, self.next_file)
@@ -200,7 +200,7 @@ impl Device {
         self.next_file
     }
 
-    /// Enters a call that takes a time.
+    /// Enters a call with its duration.
     pub(super) fn perform(&mut self, object: Object, takes_us: u64, change: Change) {
         self.wait(object, takes_us);
         self.seen.apply(&change);
@@ -211,7 +211,7 @@ impl Device {
         self.entered += 1;
     }
 
-    /// A call takes a time.
+    /// Advances the clock by the duration of a call.
     pub(super) fn wait(&mut self, object: Object, takes_us: u64) {
         let free_us = self.busy.get(&object).copied().unwrap_or(0);
         self.clock_us = self.clock_us.max(free_us) + takes_us;
@@ -226,7 +226,7 @@ impl Device {
         }
     }
 
-    /// Fails if it is the call that is to fail among those that only look.
+    /// Fails if this is the read-only call that is to fail.
     pub(super) fn look(&mut self) -> io::Result<()> {
         self.looks += 1;
         if self.failing == Some((self.looks, Failure::Look)) {
@@ -235,7 +235,7 @@ impl Device {
         Ok(())
     }
 
-    /// Fails now and then.
+    /// Fails if this is the call that is to fail, and at random.
     pub(super) fn strike(&mut self) -> io::Result<()> {
         self.calls += 1;
         match self.failing {

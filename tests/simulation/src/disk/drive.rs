@@ -1,4 +1,4 @@
-//! The disk as the simulation handles it.
+//! The simulation's handle of the disk.
 use super::device::{Device, Failure, Faults};
 use super::files::{Change, Files};
 use super::port::{Begun, Port};
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// Folder of the server's data.
 pub(crate) const DATA: &str = "/data";
 
-/// How a process ends.
+/// Kind of end of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     /// The process is killed, or ends by itself.
@@ -80,7 +80,7 @@ impl Drive {
         self.device().failing = Some((call, how));
     }
 
-    /// The files as processes see them.
+    /// Returns the files as processes see them.
     pub(crate) fn files(&self) -> Files {
         self.device().seen.clone()
     }
@@ -103,7 +103,7 @@ impl Drive {
         Arc::new(self.port())
     }
 
-    /// Opens the server's data for the process that runs now.
+    /// Opens the server's data for the running process.
     pub(crate) fn open(&self, log_bytes: u64) -> Result<DurableStorage, StorageError> {
         self.open_in(Path::new(DATA), log_bytes)
     }
@@ -123,7 +123,7 @@ impl Drive {
         self.device().set_faults(faults);
     }
 
-    /// Which process runs.
+    /// Returns the number of the running process.
     pub(crate) fn process(&self) -> u64 {
         self.device().process
     }
@@ -140,17 +140,17 @@ impl Drive {
         self.device().clock_us
     }
 
-    /// A time in the midst of that work.
+    /// Returns a time in the middle of that work.
     pub(crate) fn moment(&self) -> Option<u64> {
         self.device().moment()
     }
 
-    /// Jobs that have been begun since the last call.
+    /// Returns the jobs that have begun since the last call.
     pub(crate) fn begun(&self) -> Vec<u64> {
         std::mem::take(&mut self.device().begun)
     }
 
-    /// Does a part of a job; whether there is more, and its name.
+    /// Runs a part of a job. Returns whether there is more, and its name.
     pub(crate) fn step(&self, number: u64) -> (bool, &'static str) {
         let name = match self.device().jobs.get(&number) {
             Some(running) => running.name,
@@ -160,14 +160,14 @@ impl Drive {
         (Begun { port, number }.step(), name)
     }
 
-    /// The process ends, and with it all that it would have done later than this.
+    /// Ends the process, and drops all its changes after this time.
     pub(crate) fn end(&self, how: End, cut_us: u64) {
         let mut device = self.device();
         let files = device.files_at(cut_us);
         device.end_process(files, how.survive());
     }
 
-    /// The disk as the next process would find it, if this one ended then.
+    /// Returns the disk as the next process would find it, if this one ended at that time.
     pub(crate) fn if_ended(&self, how: End, cut_us: u64) -> Self {
         let mut device = self.device();
         let files = device.files_at(cut_us);

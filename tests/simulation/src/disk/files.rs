@@ -37,7 +37,7 @@ pub(crate) enum Change {
     Sync {
         file: u64,
     },
-    /// A sync that failed.
+    /// A sync has failed.
     GiveUp {
         file: u64,
     },
@@ -187,7 +187,7 @@ impl File {
         };
         let is_torn = chance.percent(50);
         for (number, change) in dirty.into_iter().enumerate() {
-            // The one at which a beginning ends is kept in part.
+            // The write in which the beginning ends is kept in part.
             let is_whole = whole_until
                 .filter(|until| *until != number || !is_torn)
                 .map(|until| number < until);
@@ -360,7 +360,7 @@ impl Files {
         }
     }
 
-    /// Files without a name end with the last process that has them open.
+    /// Removes files without a name: they end with the last process that has them open.
     pub(super) fn forget_nameless(&mut self) {
         let made = self.unsynced.iter().filter_map(|change| match change {
             NameChange::Make { entry, .. } | NameChange::Link { entry, .. } => Some(entry),

@@ -358,7 +358,7 @@ impl Machine for Port {
     }
 }
 
-/// A job that was begun.
+/// A job that has begun.
 #[derive(Debug)]
 pub(super) struct Begun {
     pub(super) port: Port,
@@ -366,7 +366,7 @@ pub(super) struct Begun {
 }
 
 impl Begun {
-    /// Does the next part of it; whether there is another one.
+    /// Runs the next part of the job. Returns whether there is another one.
     pub(super) fn step(&self) -> bool {
         let job = self.with(|running| running.job.take()).flatten();
         let Some(mut job) = job else {

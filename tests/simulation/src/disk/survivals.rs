@@ -1,4 +1,4 @@
-//! All that may be left of files, where the other tests draw one thing of it.
+//! All states that may be left of files; other tests draw one of them at random.
 use super::files::{Dirty, Entry, File, Files, SECTOR, patch};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -116,7 +116,7 @@ impl Files {
         found
     }
 
-    /// Which names may be there then.
+    /// Returns the sets of names that may survive.
     fn surviving_names(&self) -> Vec<BTreeMap<PathBuf, Entry>> {
         let mut found: Vec<BTreeMap<PathBuf, Entry>> = Vec::new();
         for part in parts(self.unsynced.len()) {
@@ -156,7 +156,7 @@ impl Files {
         }
     }
 
-    /// The highest number of a file.
+    /// Returns the highest number of a file.
     pub(super) fn last_file(&self) -> u64 {
         self.numbered.keys().next_back().copied().unwrap_or(0)
     }
@@ -172,7 +172,7 @@ impl Files {
         }
     }
 
-    /// Whether it would leave all files as they are.
+    /// Whether a power failure would keep all files as they are.
     pub(crate) fn are_durable(&self) -> bool {
         self.names().all(|path| self.is_durable(path))
     }
@@ -183,7 +183,7 @@ impl Files {
         inside.all(|path| self.is_durable(path))
     }
 
-    /// Whether there is something of this name.
+    /// Whether a file or directory of this name exists.
     pub(crate) fn has(&self, path: &Path) -> bool {
         self.entry(path).is_some()
     }

@@ -111,7 +111,7 @@ impl World {
         }
     }
 
-    /// A clock that is right is set to something else that is right.
+    /// Sets a correct clock to another correct time.
     fn adjust(&mut self, index: usize) {
         if self.skew.as_ref().is_some_and(|it| it.wrong == Some(index)) {
             return;

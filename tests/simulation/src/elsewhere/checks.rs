@@ -176,7 +176,7 @@ fn value_of(action: &Action) -> Option<&Bytes> {
     }
 }
 
-/// A change of this version, made in time, before which the operation answers as it did.
+/// Returns the position of the change with this version. It must have been made during the request.
 fn change_of(
     truth: &Truth<'_>,
     asked: &Asked,
@@ -298,7 +298,7 @@ fn all(
     }
 }
 
-/// Whether some client may have deleted this.
+/// Whether a client may have deleted this entry.
 fn may_be_deleted(asked: &[Asked], key: &Bytes, at_ms: u64, version: Version) -> bool {
     let is_del = |action: &Action| matches!(action, Action::Del { .. });
     asked.iter().any(|asked| {
@@ -405,7 +405,7 @@ fn followed(truth: &Truth<'_>, key: &Bytes, following: &Following) -> Result<(),
             return Err(format!("there was no {heard:?}"));
         }
     }
-    // The last state, if it has changed since then.
+    // The last state, if it has changed since that time.
     let changes = truth.records().filter(|(_, of, _)| *of == key);
     let Some((index, _, record)) = changes.last() else {
         return Ok(());

@@ -16,33 +16,33 @@ pub struct Counts {
     pub unknown: usize,
     /// Requests that were certainly not executed, because their time was up.
     pub expired: usize,
-    /// Questions and answers that were lost.
+    /// Requests and answers that were lost.
     pub lost: usize,
-    /// Commits that came a second time.
+    /// Commits that arrived a second time.
     pub doubled: usize,
-    /// Commits for which the engine had no room.
+    /// Commits that were rejected because the engine was full.
     pub full: usize,
     /// Watches that were lost.
     pub gaps: usize,
-    /// Watches that were interrupted and went on where they were.
+    /// Watches that were interrupted and continued where they were.
     pub interruptions: usize,
-    /// Nodes that ended in the middle.
+    /// Nodes that were restarted during the run.
     pub restarts: usize,
     /// Requests that were delivered to a second node.
     pub again: usize,
     /// Changes that were reported.
     pub told: usize,
-    /// Transactions that were carried out.
+    /// Executed transactions.
     pub transactions: usize,
     /// Tombstones that were purged.
     pub purged: usize,
-    /// Entries that ended by themselves.
+    /// Expired entries.
     pub ended: usize,
     /// Eventual reads that were answered without the engine.
     pub remembered: usize,
     /// Reads that were answered without the engine once it had reported its revision.
     pub confirmed: u64,
-    /// Changes that were refused because of a clock.
+    /// Changes that were rejected because of a clock.
     pub clock_refused: usize,
 }
 

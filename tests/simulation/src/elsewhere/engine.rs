@@ -9,7 +9,7 @@ use statestored::keyspace::remote::{
 use statestored::keyspace::rules::Version;
 use std::collections::BTreeMap;
 
-/// A rule that is left out, so that its absence is noticed.
+/// A rule that is left out, to check that its absence is noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// Floors are not compared.
@@ -18,7 +18,7 @@ pub enum Fault {
     PurgeWithoutFloor,
     /// A lost watch is not noticed: it continues with later changes.
     GapUnnoticed,
-    /// A snapshot has the entries without those that expire.
+    /// A snapshot lacks the entries that expire.
     SnapshotWithoutExpiring,
     /// A commit whose answer is lost is reported as rejected.
     LossToldAsRefusal,

@@ -10,7 +10,7 @@ use statestored::keyspace::remote::Revision;
 use statestored::keyspace::rules::Version;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An eventual answer that a node gave without the engine.
+/// An answer to an eventual read that a node gave without the engine.
 struct Remembered<'w> {
     at_ms: u64,
     key: &'w Bytes,

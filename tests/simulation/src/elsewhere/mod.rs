@@ -78,7 +78,7 @@ pub(crate) enum Action {
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) node: usize,
-    /// Which of the node's lives.
+    /// Number of the node's life.
     pub(crate) life: u64,
     pub(crate) what: What,
     pub(crate) timestamp: Hlc,
@@ -98,11 +98,11 @@ pub(crate) struct Asked {
 pub(crate) enum What {
     One(Bytes, Action),
     All(Vec<(Bytes, Action)>),
-    /// Behind this token, if there is one.
+    /// A page after this token, if there is one.
     Page(Option<Bytes>),
 }
 
-/// How a run went.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Report {
     /// The seed of the run.
@@ -128,7 +128,7 @@ pub(crate) struct World {
     again: usize,
     /// Number of times that the engine lost changes, if the run allows that.
     reversions: Option<usize>,
-    /// Which clocks are wrong, if they may be.
+    /// The wrong clocks, if the run has any.
     skew: Option<skewed::Skew>,
     engine_has_clock: bool,
     /// Time since which there are no faults any more.
@@ -153,7 +153,7 @@ impl World {
             full: chance.below(often) / 4,
             watch_lost: chance.below(4 * often),
         };
-        // As Redis is, and etcd is not.
+        // Redis counts revisions, etcd does not.
         engine.lock().unwrap().counts_revisions = seed % 2 == 1;
         let count = chance.between(1, 4);
         let tombstone_ms = chance.spread(10, TOMBSTONE_MS);
@@ -209,7 +209,7 @@ impl World {
         }
     }
 
-    /// Lets time pass until something happens, at most until then.
+    /// Lets time pass until the next event, at most until this moment.
     fn pass(&mut self, until_ms: u64) {
         let next = self
             .nodes

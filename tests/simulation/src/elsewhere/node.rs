@@ -32,7 +32,7 @@ const FOLLOWS: u64 = 1 << 32;
 pub(crate) struct Heard {
     pub(crate) at_ms: u64,
     pub(crate) version: Version,
-    /// `None` if it was removed.
+    /// The value; `None` if the key was removed.
     pub(crate) value: Option<Bytes>,
 }
 
@@ -107,7 +107,7 @@ pub(super) fn config(
         trust_ms: TRUST_MS,
         clock_limit_ms,
         compare_ms: COMPARE_MS,
-        // For a few of the keys, or for all.
+        // Size of the record cache: enough for a few of the keys, or for all.
         guess_bytes: if chance.below(2) == 0 { 1_500 } else { 100_000 },
     }
 }
@@ -153,7 +153,7 @@ impl Node {
         self.former.iter().chain([&self.way])
     }
 
-    /// The way of this life or of a former one.
+    /// Returns the link of this life or of a former one.
     pub(crate) fn way_of(&self, life: u64) -> Option<&Shared> {
         self.ways().nth(usize::try_from(life).ok()?)
     }
@@ -202,7 +202,7 @@ impl Node {
         self.remote.engine().map_or(0, |engine| engine.confirmed)
     }
 
-    /// Whether its clock was far off at some moment between two times.
+    /// Whether the clock was far off at some moment between two times.
     pub(crate) fn was_far_off(&self, from_ms: u64, to_ms: u64) -> bool {
         let mut times = self.far.iter();
         times.any(|(from, until)| *from <= to_ms && from_ms <= *until)

@@ -35,7 +35,7 @@ fn place(key: &Bytes) -> Place {
     (bucket_of(key), key.clone())
 }
 
-/// A page that was answered: the keys behind one place, up to another one or to the end.
+/// An answered page: the keys after one position, up to another one or to the end.
 pub(super) struct Page<'a> {
     after: Option<Place>,
     up_to: Option<Place>,

@@ -9,7 +9,7 @@ use statestore_protocol::{Hlc, Reply};
 use statestored::keyspace::End;
 use statestored::keyspace::remote::{Content, Record};
 
-/// Most changes that are lost at a time.
+/// Maximum number of changes that are lost at a time.
 const MOST_LOST: u64 = 40;
 
 /// Maximum delay of an answer without faults.

@@ -23,10 +23,10 @@ const LONG_TTL_MS: u64 = 20 * 60 * 1_000;
 /// Maximum delay of an answer without faults.
 const SOON_MS: u64 = 2_000;
 
-/// Which clock is wrong.
+/// The wrong clock of a run.
 #[derive(Debug, Default)]
 pub(super) struct Skew {
-    /// The node.
+    /// Number of the node with a wrong clock.
     pub(super) wrong: Option<usize>,
     /// Time since which no clock is wrong.
     pub(super) since_ms: u64,
@@ -192,7 +192,7 @@ impl World {
                 value: Bytes::from(format!("last{node}")),
                 condition: Condition::Always,
                 ttl_ms: None,
-                // Some key may have one.
+                // Some key may have a fencing token.
                 token: Hlc::new(BASE_MS + self.now_ms, node as u64, "zzz").ok(),
             };
             let mut asked = Asked {

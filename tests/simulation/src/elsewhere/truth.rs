@@ -9,7 +9,7 @@ pub(super) type States = BTreeMap<Bytes, Record>;
 /// The engine's log, and the contents of all keys after each change.
 pub(super) struct Truth<'w> {
     pub(super) log: &'w [Logged],
-    /// Before the first change, after it, and so on.
+    /// States before the first change, after it, and so on.
     pub(super) states: Vec<States>,
 }
 
@@ -44,17 +44,17 @@ impl<'w> Truth<'w> {
         self.states[first..=last].iter()
     }
 
-    /// Which state there was at the end of this millisecond.
+    /// Returns the number of the state at the end of this millisecond.
     pub(super) fn until(&self, at_ms: u64) -> usize {
         self.log.partition_point(|it| it.at_ms <= at_ms)
     }
 
-    /// Which state there was behind this revision.
+    /// Returns the number of the state after this revision.
     pub(super) fn behind(&self, revision: Revision) -> usize {
         self.log.partition_point(|it| it.revision <= revision.0)
     }
 
-    /// The changes of keys, each with its place in the log.
+    /// Returns the changes of keys, each with its position in the log.
     pub(super) fn records(&self) -> impl Iterator<Item = (usize, &'w Bytes, &'w Record)> {
         let logged = self.log.iter().enumerate();
         logged.flat_map(|(index, logged)| {

@@ -22,12 +22,12 @@ const LONGEST_INTERRUPTION_MS: u64 = 3_000;
 /// The faults of a link, in percent unless another unit is given.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Weather {
-    /// Longest way there, and longest way back.
+    /// Maximum delay in each direction.
     pub(crate) delay_ms: u64,
     pub(crate) lost: u64,
     /// Answers that are lost.
     pub(crate) unanswered: u64,
-    /// Commits that come twice, the second time up to three seconds later.
+    /// Commits that arrive twice, the second time up to three seconds later.
     pub(crate) doubled: u64,
     /// Commits that the engine rejects because it is full.
     pub(crate) full: u64,
@@ -51,9 +51,9 @@ impl Weather {
 /// A message in flight.
 #[derive(Debug)]
 enum Event {
-    /// To the engine; the answer of a second copy goes nowhere.
+    /// A request reaches the engine; the answer to a second copy is dropped.
     Arrives(AskId, Ask, bool),
-    /// To the node.
+    /// An event reaches the node.
     Told(News),
     TimedOut(AskId, Ask),
 }
@@ -70,11 +70,11 @@ pub(crate) struct Way {
     pub(crate) is_cut: bool,
     events: BTreeMap<(u64, u64), Event>,
     sent: u64,
-    /// Questions that have been answered, as far as the node knows.
+    /// Requests that have been answered, as far as the node knows.
     answered: BTreeSet<AskId>,
-    /// Commits that come twice.
+    /// Commits that arrive twice.
     doubled: BTreeSet<AskId>,
-    /// The last question for a watch: the one before is forgotten, even if it is still on its way.
+    /// The last request for a watch; the previous one is dropped, even if it is still in flight.
     asked_watch: Option<AskId>,
     /// The watch, the number of changes that it has reported, and the time of the next report.
     watch: Option<(AskId, u64, u64)>,
@@ -149,7 +149,7 @@ impl Way {
         self.push(delay_ms, Event::Arrives(id, ask, false));
     }
 
-    /// Lets everything happen that is due.
+    /// Handles all due events.
     pub(crate) fn proceed(&mut self, now_ms: u64) {
         while let Some(entry) = self.events.first_entry()
             && entry.key().0 <= now_ms

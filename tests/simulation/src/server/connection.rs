@@ -16,7 +16,7 @@ pub(crate) struct ServerEnd {
     pub(super) connection: Option<ConnectionId>,
     /// The peer of the broker at this end, as long as the broker knows of no end.
     pub(crate) peer: Option<Peer>,
-    /// CONNECT, until it is complete.
+    /// The CONNECT, until it is complete.
     greeting: BytesMut,
     is_greeted: bool,
     has_answered: bool,
@@ -51,7 +51,7 @@ impl ServerEnd {
 }
 
 impl World {
-    /// A connection attempt; whether it is accepted.
+    /// Handles a connection attempt. Returns whether it is accepted.
     pub(crate) fn server_accepts(&mut self, link: usize) -> bool {
         let now = self.server_now();
         if let Some(broker) = &mut self.broker {
@@ -82,7 +82,7 @@ impl World {
         true
     }
 
-    /// Bytes arrive on a connection.
+    /// Handles bytes that arrive on a connection.
     pub(crate) fn server_receives(&mut self, link: usize, bytes: Bytes) {
         let far = &mut self.links[link].far;
         if !far.is_connected() || far.is_lingering {
@@ -156,7 +156,7 @@ impl World {
         self.note_changes();
     }
 
-    /// The end of a connection reaches the server.
+    /// Handles the end of a connection at the server.
     pub(crate) fn end_at_server(&mut self, link: usize) {
         let now = self.server_now();
         if let Some(broker) = &mut self.broker
@@ -176,7 +176,7 @@ impl World {
         self.settle();
     }
 
-    /// Moves bytes of one connection for as long as something moves.
+    /// Moves bytes of a connection in both directions until none can move.
     pub(crate) fn serve(&mut self, link: usize) {
         loop {
             self.send_output(link);
@@ -215,7 +215,7 @@ impl World {
         }
     }
 
-    /// Sends as much output as the connection takes.
+    /// Sends as much output as the connection accepts.
     fn send_output(&mut self, link: usize) {
         let now = self.server_now();
         loop {

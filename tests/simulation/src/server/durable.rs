@@ -1,4 +1,4 @@
-//! The server's storage: the real one, and the real group commit, on the simulated disk and at simulated times.
+//! The server's storage: the real storage and the real group commit, on the simulated disk and at simulated times.
 use super::kept::{Kept, Loading, Records};
 use crate::disk::{Drive, End};
 use crate::mishaps::Mishap;
@@ -41,7 +41,7 @@ pub(super) struct Durable {
 
 impl Drop for Durable {
     fn drop(&mut self) {
-        // Jobs hold the disk that holds them.
+        // Jobs hold a reference to the disk, which holds the jobs.
         self.drive.end(End::Process, 0);
     }
 }
@@ -61,7 +61,7 @@ impl Durable {
         self.starting.is_some()
     }
 
-    /// Takes a batch over.
+    /// Accepts a batch.
     pub(super) fn submit(&mut self, sequence: u64, batch: Batch) {
         if let Some(committer) = &mut self.committer {
             committer.waiting.push(Weighed::from(batch.clone()));
@@ -83,7 +83,7 @@ impl Durable {
 }
 
 impl World {
-    /// The process starts, and reads its files.
+    /// Starts the process, which reads its files.
     pub(super) fn open_storage(&mut self, keyspace: Embedded) {
         let (now, log_bytes) = (self.server_now(), self.scenario.log_bytes);
         let durable = &mut self.server.durable;
@@ -117,7 +117,7 @@ impl World {
         }
     }
 
-    /// The process has read its files.
+    /// Handles the end of reading.
     pub(crate) fn has_read(&mut self, process: u64) {
         let durable = &mut self.server.durable;
         if process != durable.drive.process() {
@@ -144,7 +144,7 @@ impl World {
             outcome: None,
             turn: 0,
         });
-        // The last process may not have known of all that is durable.
+        // The last process may not have known of all durable batches.
         let last = found.unwrap_or(self.server.told);
         self.truth.lose_tail(self.server.run, last);
         let now = self.server_now();
@@ -260,7 +260,7 @@ impl World {
         }
     }
 
-    /// The storage failed, and so the process ends.
+    /// Ends the process after a failure of its storage.
     fn storage_failed(&mut self, error: &StorageError) {
         self.note(|| format!("server: {error}"));
         let now = self.server_now();
@@ -310,7 +310,7 @@ impl World {
     }
 }
 
-/// Opens and reads the files, and gets ready to commit.
+/// Opens and reads the files, and prepares the committer.
 pub(super) fn start(
     drive: &Drive,
     log_bytes: u64,
@@ -330,7 +330,7 @@ pub(super) fn start(
     })
 }
 
-/// The first millisecond that is later.
+/// Returns the first millisecond that is later.
 fn after(at_us: u64) -> u64 {
     at_us / 1_000 + 1
 }

@@ -72,12 +72,12 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// A batch is handed over.
+    /// Adds a submitted batch.
     pub(super) fn push(&mut self, sequence: u64, batch: Batch) {
         self.tail.push_back((sequence, batch));
     }
 
-    /// Whether everything is durable.
+    /// Whether all batches are durable.
     pub(super) fn is_complete(&self) -> bool {
         self.tail.is_empty()
     }

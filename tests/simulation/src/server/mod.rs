@@ -46,7 +46,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// The faults of its disk so far.
+    /// Returns the faults of the disk so far.
     pub(crate) fn disk_mishaps(&self) -> Mishaps {
         self.durable.drive.mishaps()
     }
@@ -186,7 +186,7 @@ impl World {
         limits
     }
 
-    /// The process is gone, and with it all that was not durable.
+    /// Ends the process, and drops all changes that were not durable.
     fn crash_server(&mut self, how: End, cut_us: u64) {
         if self.server.hub.take().is_none() && !self.server.durable.is_starting() {
             return;
@@ -222,7 +222,7 @@ impl World {
         }
     }
 
-    /// The server's timer.
+    /// Handles the server's timer.
     pub(crate) fn tick_server(&mut self) {
         let now = self.server_now();
         if self

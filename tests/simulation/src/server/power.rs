@@ -66,7 +66,7 @@ impl World {
         }
     }
 
-    /// The process ends in the midst of something that it did to the disk.
+    /// Ends the process in the middle of a change of the disk.
     pub(crate) fn crash_at(&mut self, process: u64, cut_us: u64, how: End) {
         if process == self.server.durable.drive.process() {
             self.mishaps.count(Mishap::Midst);
@@ -161,7 +161,7 @@ impl World {
         }
     }
 
-    /// The disk works as it should from now on.
+    /// Ends the faults of the disk.
     pub(crate) fn heal_disk(&mut self) {
         let faults = self.usual_faults();
         self.server.durable.drive.set_faults(faults);

@@ -16,7 +16,7 @@ use statestored::storage::Write;
 use std::collections::HashMap;
 
 impl World {
-    /// Takes note of a request that the hub has taken.
+    /// Records a request that the hub has taken.
     pub(super) fn note_request(&mut self, link: usize, packet: &Packet) {
         let Packet::Publish(publish) = packet else {
             return;
@@ -32,7 +32,7 @@ impl World {
         self.links[link].far.asked.extend(asked);
     }
 
-    /// Takes note of a request that reached the server through a broker.
+    /// Records a request that reached the server through a broker.
     pub(crate) fn note_behind(&mut self, publish: &Publish, until_ms: u64) {
         let requester = publish.response_topic().and_then(topic::requester);
         let latest = |client: &str| {

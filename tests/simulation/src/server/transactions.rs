@@ -1,4 +1,4 @@
-//! Transactions beside all that the clients do: their keys have one value at any time, on the disk as well.
+//! Transactions beside the work of the clients: their keys have one common value at any time, also on the disk.
 use crate::transactor::{KEYS, Transactor};
 use crate::world::World;
 use statestored::hub::Hub;

@@ -49,7 +49,7 @@ impl World {
                 self.watches(client, key, Watching::Unsure);
             }
         }
-        // The clocks of clients are wrong, but each one rises.
+        // The clocks of clients are wrong, but each of them rises.
         let shown_ms = BASE_MS + self.now_ms + self.chance.below(2_000);
         let its = &mut self.clients[client];
         its.clock_ms = shown_ms.max(its.clock_ms + 1);
@@ -69,7 +69,7 @@ impl World {
         self.send(number);
     }
 
-    /// A SET with a value of its own.
+    /// Returns a SET with a unique value.
     pub(super) fn set(&self, key: &Bytes, condition: Condition) -> What {
         What::Call(Action::Set {
             key: key.clone(),
@@ -115,7 +115,7 @@ impl World {
         self.is_over(number);
     }
 
-    /// A request about a watch may be executed later than those that follow it.
+    /// Marks a watch as unsettled: a request about it may be executed after later ones.
     fn unsettle(&mut self, number: usize) {
         let asked = &self.asked[number];
         if !matches!(asked.what, What::Call(_)) {
@@ -125,7 +125,7 @@ impl World {
         }
     }
 
-    /// A KEYNOTIFY that the broker gives to another server is executed again, also behind a STOP.
+    /// Handles KEYNOTIFYs that the broker delivers to another server: they are executed again, also after a STOP.
     pub(super) fn look_what_comes_again(&mut self) {
         for correlation in std::mem::take(&mut self.broker.lately_given_on) {
             let number = client::number(&correlation);
@@ -136,7 +136,7 @@ impl World {
         }
     }
 
-    /// Whether the broker may give a former request about the same watch to another server.
+    /// Whether the broker may deliver a former request about the same watch to another server.
     fn may_come_again(&self, client: usize, number: usize) -> bool {
         let key = self.asked[number].what.key();
         let held = self.broker.shared_correlations().filter_map(client::number);

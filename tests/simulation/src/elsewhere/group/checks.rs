@@ -24,7 +24,7 @@ impl World {
         for client in 0..CLIENTS {
             self.connect(client);
         }
-        // Until there is a keeper.
+        // Time until the group has a leader.
         self.pass(SOON_MS);
         let (pace_ms, rarely_ms) = (
             self.chance.spread(20, 1_000),

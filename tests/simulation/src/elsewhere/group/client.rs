@@ -10,7 +10,7 @@ use statestore_protocol::property::{
 use statestore_protocol::{Command, Hlc, Reply, SetOptions, topic};
 use std::collections::BTreeMap;
 
-/// Seconds until a request is not to be executed any more.
+/// Message expiry of requests, in seconds.
 const EXPIRY_S: u32 = 10;
 
 /// A request of a client.
@@ -74,9 +74,9 @@ pub(super) struct Asked {
     pub(super) called_ms: u64,
     /// Number of times that the request was sent.
     pub(super) times: u32,
-    /// The client does not wait any more.
+    /// Whether the client has stopped waiting.
     pub(super) is_given_up: bool,
-    /// The first answer, and when it came.
+    /// The first answer, and its time.
     pub(super) ended: Option<(u64, Told)>,
 }
 
@@ -84,7 +84,7 @@ pub(super) struct Asked {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Told {
     Answer(Answer),
-    /// To a request about a watch: whether there is one now, or was one.
+    /// Answer to a request about a watch: whether there is a watch now, or was one.
     Watch(bool),
     /// The request was certainly not executed, and will not be, for a reason that another server may not have.
     Refused(String),
@@ -95,7 +95,7 @@ pub(super) enum Told {
 /// State of a watch as its client knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Watching {
-    /// Certainly not, since then.
+    /// Certainly inactive, since then.
     Off { since_ms: u64 },
     /// A request has no response yet, or all servers that knew the watch are gone.
     Unsure,
@@ -141,7 +141,7 @@ impl Client {
         id
     }
 
-    /// The first packets of a connection.
+    /// Returns the first packets of a connection.
     pub(super) fn hello(&mut self) -> Bytes {
         let mut out = BytesMut::new();
         let connect = Connect {
@@ -166,7 +166,7 @@ impl Client {
         out.freeze()
     }
 
-    /// The PUBLISH of a request.
+    /// Returns the PUBLISH of a request.
     pub(super) fn request(&mut self, number: usize, what: &What, timestamp: &Hlc) -> Bytes {
         let mut payload = BytesMut::new();
         what.command().encode(&mut payload);
@@ -192,7 +192,7 @@ impl Client {
     }
 }
 
-/// Which request has this correlation data.
+/// Returns the number of the request with this correlation data.
 pub(super) fn number(correlation: &[u8]) -> Option<usize> {
     let number = u128::from_be_bytes(correlation.try_into().ok()?);
     usize::try_from(number).ok()

@@ -19,7 +19,7 @@ const TOMBSTONE_MS: u64 = 2_500;
 /// The connection of a server to the broker.
 #[derive(Debug, Default)]
 pub(super) struct Trunk {
-    /// Which of all connections of servers.
+    /// Number of the connection among those of all servers.
     pub(super) number: u64,
     /// Whether all further bytes are lost, in both directions.
     pub(super) is_silent: bool,
@@ -58,7 +58,7 @@ pub(super) struct Turned {
 #[derive(Debug)]
 pub(super) struct Member {
     client_id: String,
-    /// While there is a process.
+    /// The hub, while the process runs.
     pub(super) hub: Option<Hub>,
     way: Shared,
     /// The links of former processes; messages on them still arrive.

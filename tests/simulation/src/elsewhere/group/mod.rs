@@ -40,7 +40,7 @@ const KNOWS_MS: u64 = 20_000;
 /// An event of a client, a server or the broker.
 #[derive(Debug)]
 enum Event {
-    /// Bytes of a client reach the broker, in this life of it.
+    /// Bytes of a client reach the broker, in this life of the broker.
     ToBroker(usize, u64, Bytes),
     /// Bytes of the broker reach a client.
     ToClient(usize, u64, Bytes),
@@ -60,7 +60,7 @@ pub struct Counts {
     pub asked: u64,
     /// Requests that were sent more than once.
     pub again: u64,
-    /// Requests that the broker gave to another server.
+    /// Requests that the broker delivered to another server.
     pub given_on: u64,
     /// Requests without a response.
     pub unanswered: u64,
@@ -74,13 +74,13 @@ pub struct Counts {
     pub watched: u64,
     /// Servers that were killed.
     pub kills: u64,
-    /// Servers that stood still.
+    /// Pauses of servers.
     pub pauses: u64,
     /// Connections of servers that were cut.
     pub cuts: u64,
     /// Cuts that the server, or the broker, did not notice.
     pub unnoticed: u64,
-    /// Ways to the engine that were cut.
+    /// Links to the engine that were cut.
     pub away: u64,
     /// Ends of the broker.
     pub broker_ends: u64,
@@ -105,7 +105,7 @@ impl AddAssign for Counts {
     }
 }
 
-/// How a run went.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Report {
     /// The seed of the run.
@@ -126,7 +126,7 @@ struct Notified {
     at_ms: u64,
 }
 
-/// A time in which a client certainly watched a key.
+/// A time span in which a client certainly watched a key.
 #[derive(Debug)]
 struct Watched {
     client: usize,
@@ -140,7 +140,7 @@ struct World {
     chance: Chance,
     engine: Arc<Mutex<Engine>>,
     broker: Broker,
-    /// Which life of the broker it is.
+    /// Number of the broker's life.
     life: u64,
     members: Vec<Member>,
     /// The server of each connection.
@@ -227,7 +227,7 @@ impl World {
         1 + self.chance.below(self.delay_ms)
     }
 
-    /// Lets time pass until then.
+    /// Lets time pass until this moment.
     fn pass(&mut self, until_ms: u64) {
         while self.now_ms < until_ms && self.violation.is_none() {
             let event = self.events.first_key_value().map(|((at_ms, _), _)| *at_ms);
@@ -354,7 +354,7 @@ impl World {
         }
     }
 
-    /// The broker ends a connection of a server.
+    /// Ends a connection of a server from the broker's side.
     fn broker_hangs_up(&mut self, number: u64) {
         let at_ms = self.now_ms + 1;
         if let Some(trunk) = self.trunk(number)
@@ -411,7 +411,7 @@ impl World {
         }
     }
 
-    /// A server has no connection any more, and makes another one.
+    /// Handles a lost connection of a server, which connects again.
     fn leave(&mut self, index: usize) {
         let dials_ms = self.now_ms + self.chance.between(100, 1_000);
         let member = &mut self.members[index];

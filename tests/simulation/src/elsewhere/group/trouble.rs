@@ -91,7 +91,7 @@ impl World {
         self.disturb(index);
     }
 
-    /// The broker is gone, with everything that it knew, and back after a while.
+    /// Takes the broker down for a while; it loses its whole state.
     fn end_broker(&mut self) {
         if !self.broker.is_up {
             return;
