@@ -20,7 +20,7 @@ pub enum Trouble {
     Finish,
     /// Connections are cut in the middle of packets.
     Torn,
-    /// One direction is blocked silently.
+    /// A direction is blocked silently.
     HalfOpen,
     /// Existing and new connections are blocked silently.
     Silence,

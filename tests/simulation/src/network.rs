@@ -25,7 +25,7 @@ pub(crate) enum Ending {
     Reset,
 }
 
-/// One direction of a connection.
+/// A pipe: a direction of a connection.
 #[derive(Debug)]
 pub(crate) struct Pipe {
     /// Bytes in flight, with their arrival times.

@@ -198,7 +198,7 @@ impl World {
         self.counts.refused += u64::from(is_refusal);
         let asked = &self.asked[number];
         match &asked.ended {
-            // One copy of a request that was sent twice may be rejected.
+            // A request that was sent twice may be rejected once.
             Some((_, first)) if *first != told && !is_refusal && !is_refusal_of(first) => {
                 let text = format!("{number} is answered with {first:?} and {told:?}");
                 if !matches!(told, Told::Watch(_))
