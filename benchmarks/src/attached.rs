@@ -1,5 +1,5 @@
-//! Requests through a Mosquitto: to `statestored` behind it, and beside it to a service that answers each with the same bytes. What both
-//! have in common is the broker, which does most of the work.
+//! Requests through a Mosquitto: to `statestored` behind it, and to a service beside it that answers each request with the same
+//! bytes. Both share the broker, which does most of the work.
 
 use crate::{
     load::{COLUMNS, measured},
@@ -26,7 +26,7 @@ use std::{
 };
 
 const KEYS: u64 = 1000;
-/// What the service answers: as long as the answer to a GET.
+/// The answer of the service, as long as the answer to a GET.
 const ANSWER: &[u8] = b"$100\r\nvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvv\r\n";
 
 /// Measures and prints.
@@ -38,7 +38,7 @@ pub fn measure(plan: &Plan) {
         let mix = plan.mix(in_flight, KEYS);
         let row = |broker: &Mosquitto| {
             let mut raw = Raw::connect(broker.port(), 1, |number| Mqtt::new("bench", number));
-            // Every key is there, so that each answer has the same length.
+            // Every key exists, so that each answer has the same length.
             raw.run(crate::load::Mix {
                 sets_of_100: 100,
                 ..mix
@@ -48,7 +48,7 @@ pub fn measure(plan: &Plan) {
         let (mut store, mut service) = (row(&with_store), row(&with_echo));
         let mut table = Table::new(&COLUMNS);
         let ours = table.row("statestored", || measured(&server, || store.run(mix)));
-        // What it costs is in the client's column: it is a thread of that.
+        // The cost of the service is in the client's column, because it is a thread of the client.
         let theirs = table.row("a service that answers at once", || {
             measured(with_echo.server(), || service.run(mix))
         });
@@ -118,7 +118,7 @@ fn serve(port: u16, ready: &mpsc::Sender<()>) {
         session.written(output.len(), false, 0);
         if session.is_ready() && !is_told {
             is_told = true;
-            // Whoever waited may be gone.
+            // The receiver may be gone.
             let _ = ready.send(());
         }
         match stream.read(&mut chunk) {

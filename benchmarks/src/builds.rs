@@ -1,4 +1,4 @@
-//! Client and server of another build against those of this one: each pair by its own `statestore bench`.
+//! Client and server of another build against those of this build: each pair by its own `statestore bench`.
 
 use crate::{
     load::micros,
@@ -44,7 +44,7 @@ pub fn measure(plan: &Plan) {
     }
 }
 
-/// One run of the command line tool of a build; its numbers for [`COLUMNS`].
+/// Runs the command line tool of a build once; returns its numbers for [`COLUMNS`].
 fn bench(
     statestore: &Path,
     server: &Server,
@@ -79,7 +79,7 @@ fn bench(
             .unwrap_or_else(|| panic!("no {path} in the report of {}", statestore.display()))
     };
     assert!(output.status.success(), "operations failed: {report}");
-    // The server has worked for all of them.
+    // The CPU time of the server covers all these operations.
     let operations: f64 = ["/fill", "/load", "/clean_up"]
         .map(|phase| number(&format!("{phase}/operations")))
         .iter()

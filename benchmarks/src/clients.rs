@@ -1,4 +1,4 @@
-//! Our client on one connection, with the vendor's client and Redis's protocol on a bare socket as peers.
+//! The client of this project on one connection, with the vendor's client and Redis's protocol on a bare socket as peers.
 
 use crate::{
     load::{self, COLUMNS, measured},
@@ -18,7 +18,7 @@ pub fn measure(plan: &Plan) {
     for threads in ["one thread", "a thread per core"] {
         for in_flight in [1, 4, 16, 64, 256] {
             let title = format!("{in_flight} in flight on one connection, clients with {threads}");
-            // One for each table: what the vendor's session does after its server has gone is not to be measured.
+            // A runtime for each table: the work of the vendor's session after its server has gone is not measured.
             let runtime = match threads {
                 "one thread" => one_thread(),
                 _ => thread_per_core(),
@@ -29,7 +29,7 @@ pub fn measure(plan: &Plan) {
 }
 
 fn depth(plan: &Plan, title: &str, runtime: &Runtime, in_flight: usize) {
-    // The vendor's client wants to be made and dropped inside.
+    // The vendor's client has to be created and dropped inside a runtime.
     let _inside = runtime.enter();
     let servers = plan.in_memory();
     let redis = redis::filled(KEYS);

@@ -15,14 +15,14 @@ use std::cell::Cell;
 
 const KEYS: u64 = 1000;
 const COUNTS: [usize; 5] = [1, 10, 100, 1_000, 10_000];
-/// Connections and sessions of the rounds before may still be there.
+/// Connections and sessions of earlier rounds may still exist.
 const LIMITS: [&str; 4] = ["--max-connections", "19000", "--max-sessions", "10000000"];
-/// Files that this process needs besides.
+/// Further files that this process needs.
 const OTHER_FILES: usize = 64;
 const TITLE: &str = "Bare sockets, 1 in flight on each, by number of connections";
 
-/// Measures and prints, for as many connections as the process may open. They are made anew in each round, so that those of one row
-/// are there at a time.
+/// Measures and prints, for as many connections as the process may open. Each round opens its own connections, so that only those
+/// of one row exist at a time.
 pub fn measure(plan: &Plan) {
     let redis = &redis::filled(KEYS);
     let builds = plan.builds();
@@ -35,7 +35,7 @@ pub fn measure(plan: &Plan) {
             load::fill(&Own::connect(server.port, "bench-own").await, 0..KEYS).await;
         });
     }
-    // Each connection is a client of its own: to one of a former round the server would repeat what it answered.
+    // Each connection has a client id of its own: the server would repeat former answers to a client of a former round.
     let clients = &Cell::new(0);
     let client = move |_| Mqtt::new("bench", clients.replace(clients.get() + 1));
 
@@ -65,7 +65,7 @@ pub fn measure(plan: &Plan) {
     table.print(TITLE, plan.rounds);
 }
 
-/// One round with so many connections of its own.
+/// Runs a round with this number of new connections.
 fn round<W: Wire>(
     plan: &Plan,
     server: &Server,

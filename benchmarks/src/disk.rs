@@ -1,4 +1,4 @@
-//! What the disk allows: a loop that writes what a commit writes and waits for it, without a server.
+//! The limit of the disk: a loop that writes the bytes of a commit and waits for them, without a server.
 
 use crate::{
     load::{micros, quantile},
@@ -13,10 +13,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a server writes for so many SETs of the load, in one commit.
+/// Number of SETs of the load in a commit, and the bytes that a server writes for them.
 const SETS: usize = 256;
 static COMMIT: [u8; 38_000] = [b'v'; 38_000];
-/// As long as a log.
+/// Length of a log.
 const FILE_BYTES: usize = 32 << 20;
 
 const COLUMNS: [Column; 4] = [
@@ -39,7 +39,7 @@ pub fn measure(plan: &Plan) {
     table.print(&title, plan.rounds);
 }
 
-/// Writes and syncs again and again: over zeros, or at the end of a file that becomes longer.
+/// Writes and syncs in a loop: over zeros, or at the end of a growing file.
 fn commits(path: &Path, is_written: bool, time: Duration) -> Vec<f64> {
     let mut file = begin(path, is_written);
     let mut latencies = Vec::new();
@@ -67,7 +67,7 @@ fn commits(path: &Path, is_written: bool, time: Duration) -> Vec<f64> {
     ]
 }
 
-/// A new file, at its beginning.
+/// Creates a file, positioned at its start.
 fn begin(path: &Path, is_written: bool) -> File {
     let mut file = File::create(path).expect("a file");
     if is_written {

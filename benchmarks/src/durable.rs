@@ -1,4 +1,4 @@
-//! Durable storage against memory, and what the disk allows.
+//! Durable storage against memory, and the limit of the disk.
 
 use crate::{
     disk,
@@ -26,7 +26,7 @@ pub fn measure(plan: &Plan) {
 
 fn storages(plan: &Plan, title: &str, mix: Mix) {
     let runtime = &thread_per_core();
-    // Dropped after the servers.
+    // The folders are dropped after the servers.
     let (mut folders, mut servers) = (Vec::new(), Vec::new());
     for (number, build) in plan.builds().iter().enumerate() {
         let folder = Folder::new(&number.to_string());

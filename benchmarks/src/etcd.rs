@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 
 const KEYS: u64 = 10_000;
 
-/// A client of etcd, whose SET is a transaction by itself: a compare and a put.
+/// A client of etcd. A SET is a transaction by itself: a compare and a put.
 struct Direct(KvClient);
 
 impl Direct {
@@ -30,7 +30,7 @@ fn name(key: &[u8]) -> Vec<u8> {
 impl Target for Direct {
     async fn set(&self, key: &[u8], value: &[u8]) {
         let name = name(key);
-        // As what has been read before would be compared; it holds.
+        // The compare has the form of one with an earlier read; it always succeeds.
         let compare = Compare::mod_revision(name.clone(), CompareOp::Greater, -1);
         let put = TxnOp::put(name, value, None);
         let txn = Txn::new().when([compare]).and_then([put]);
@@ -113,7 +113,7 @@ fn table(
     if let [now, before] = own[..] {
         table.ratio("now / before", now, before);
     }
-    // The load is shared: each has half of it.
+    // The load is shared: each node has half of it.
     let (one, other) = (&nodes[0].2, &nodes[1].2);
     if mix.in_flight > 1 {
         let half = Mix {

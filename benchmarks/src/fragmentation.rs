@@ -1,5 +1,5 @@
-//! Resident memory while a store is filled three times with ever larger values, of which few stay each time. What stays lies between free
-//! memory that is too small for the next values. Redis, with its allocator, is the peer.
+//! Resident memory while a store is filled three times with ever larger values; only a few values of each stage stay. The
+//! remaining values lie between free areas that are too small for the next values. Redis, with its allocator, is the peer.
 
 use crate::{
     load::key,
@@ -15,9 +15,9 @@ use std::sync::Arc;
 const MOST_ROUNDS: usize = 3;
 /// Bytes and number of the values of each stage.
 const STAGES: [(usize, u64); 3] = [(100, 400_000), (5_000, 9_000), (100_000, 450)];
-/// One of so many stays when a stage is over.
+/// Number of values of a stage for each one that stays.
 const KEPT: u64 = 24;
-/// Requests that are under way at a time.
+/// Number of concurrent requests.
 const BATCH: usize = 250;
 
 const COLUMNS: [Column; 2] = [
@@ -61,7 +61,7 @@ pub fn measure(plan: &Plan) {
     table.print(title, plan.rounds.min(MOST_ROUNDS));
 }
 
-/// Fills a server stage by stage; its numbers for [`COLUMNS`].
+/// Fills a server stage by stage; returns its numbers for [`COLUMNS`].
 fn resident(server: &Server, mut carry_out: impl FnMut(&Step<'_>, &[u64])) -> Vec<f64> {
     let mut stages = Vec::new();
     let mut next = 0;

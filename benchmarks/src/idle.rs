@@ -1,9 +1,9 @@
-//! Many connections that do nothing but watch one key: what each takes of the server's memory, how long a SET of that key
-//! takes until all are told, and what another client notices.
+//! Many idle connections that watch one key: the server's memory for each of them, the time until all are notified of a SET of
+//! that key, and the latency that another client sees.
 //!
-//! The watchers are sockets on one thread, which shares the machine's cores with the server and acknowledges what it is
-//! told at once, as clients do. The other client sends a GET every five milliseconds without waiting for the answer to
-//! the last one, so that a server that stands still is asked as often as one that does not.
+//! The watchers are sockets on one thread, which shares the machine's cores with the server and acknowledges notifications
+//! immediately, as clients do. The other client sends a GET every five milliseconds without waiting for the last answer. A server
+//! that stands still therefore gets as many requests as one that does not.
 
 use crate::{
     load::{Request, micros, quantile},
@@ -24,13 +24,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Connections at a time that a server allows, less those of the two other clients.
+/// Number of connections that a server allows, less those of the two other clients.
 const WATCHERS: usize = 10_000 - 2;
-/// Files that this process needs besides.
+/// Further files that this process needs.
 const OTHER_FILES: usize = 64;
 /// SETs of one round.
 const SETS: usize = 10;
-/// Between two SETs.
+/// Time between two SETs.
 const PAUSE: Duration = Duration::from_millis(100);
 const GET_EVERY: Duration = Duration::from_millis(5);
 const GET: Request = Request {
@@ -51,7 +51,7 @@ const COLUMNS: [Column; 8] = [
     Column::new("GET p99 before the SETs", " ms", 2),
 ];
 
-/// Measures and prints, if the process may have that many files open.
+/// Measures and prints, if the process may open that many files.
 pub fn measure(plan: &Plan) {
     let title = format!("{WATCHERS} idle connections that watch one key, {SETS} SETs of it");
     let needed = WATCHERS + OTHER_FILES;
@@ -76,7 +76,7 @@ pub fn measure(plan: &Plan) {
     table.print(&title, plan.rounds);
 }
 
-/// One round with a server of its own; its numbers for [`COLUMNS`].
+/// Runs a round with a server of its own; returns its numbers for [`COLUMNS`].
 fn round(build: &Build, rest: Duration) -> Vec<f64> {
     let server = build.in_memory(&[]);
     let mut writer = Client::connect(&server, "writer");
@@ -109,7 +109,7 @@ fn round(build: &Build, rest: Duration) -> Vec<f64> {
         process::own_cpu().saturating_sub(cpu.1),
     );
     let gets = reader.stop();
-    // Before its clients, so that it has not to notice that each of them goes.
+    // The server ends before its clients, so that it does not have to notice each of their ends.
     drop(server);
 
     let during = |spans: &[(Instant, Instant)]| -> Vec<u64> {
@@ -136,7 +136,7 @@ fn round(build: &Build, rest: Duration) -> Vec<f64> {
     ]
 }
 
-/// All connections that watch.
+/// All watching connections.
 struct Watchers {
     sockets: Vec<Socket<Mqtt>>,
     poll: Poll,
@@ -145,7 +145,7 @@ struct Watchers {
 }
 
 impl Watchers {
-    /// Connects them all; returns when each watch has been granted.
+    /// Connects all watchers; returns when each watch has been granted.
     fn connect(server: &Server) -> Self {
         let poll = Poll::new().expect("a poll");
         let sockets = (0..WATCHERS)
@@ -167,7 +167,7 @@ impl Watchers {
         watchers
     }
 
-    /// Waits until each of them got one.
+    /// Waits until each watcher got such a message.
     fn wait_for(&mut self, wanted: Message) {
         let mut left = WATCHERS;
         while left > 0 {
@@ -212,7 +212,7 @@ impl Client {
         self.socket.flush();
     }
 
-    /// Waits for something to arrive, but not for longer than this; returns how many answers there are.
+    /// Waits for input, but at most for this time; returns the number of answers.
     fn receive(&mut self, longest: Duration) -> usize {
         self.poll
             .poll(&mut self.events, Some(longest))
@@ -225,7 +225,7 @@ impl Client {
         answers
     }
 
-    /// Waits for the answer to the only request there is.
+    /// Waits for the answer to the only pending request.
     fn wait(&mut self) {
         let start = Instant::now();
         while self.receive(SILENCE) == 0 {

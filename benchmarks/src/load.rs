@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What [`measured`] returns a number for.
+/// The columns of the numbers that [`measured`] returns.
 pub const COLUMNS: [Column; 5] = [
     Column::new("req/s", "", 0),
     Column::new("p50", " µs", 0),
@@ -27,16 +27,16 @@ pub trait Target: Send + Sync + 'static {
     fn get(&self, key: &[u8]) -> impl Future<Output = ()> + Send;
 }
 
-/// What the loop sends.
+/// The requests of a loop.
 #[derive(Debug, Clone, Copy)]
 pub struct Mix {
-    /// Tasks for each target that each wait for their answer before the next request.
+    /// Number of tasks for each target; each task waits for its answer before the next request.
     pub in_flight: usize,
-    /// No request is sent after this time.
+    /// Time after which no further request is sent.
     pub time: Duration,
-    /// Of 100 requests, how many are SETs.
+    /// Number of SETs in 100 requests.
     pub sets_of_100: u64,
-    /// Keys are drawn from so many.
+    /// Number of keys to draw from.
     pub keys: u64,
 }
 
@@ -45,12 +45,12 @@ pub struct Mix {
 pub struct Request {
     /// SET or GET.
     pub is_set: bool,
-    /// Its key.
+    /// The key.
     pub key: [u8; 16],
 }
 
 impl Mix {
-    /// The `number`-th request: consecutive ones are spread over the keys.
+    /// Returns the `number`-th request: consecutive ones are spread over the keys.
     pub fn request(&self, number: u64) -> Request {
         let spread = (number ^ (number >> 31))
             .wrapping_mul(0x9E37_79B9_7F4A_7C15)
@@ -62,7 +62,7 @@ impl Mix {
     }
 }
 
-/// The `i`-th key: 16 bytes.
+/// Returns the `i`-th key: 16 bytes.
 pub fn key(i: u64) -> [u8; 16] {
     let mut key = *b"key-000000000000";
     let mut rest = i;
@@ -76,23 +76,23 @@ pub fn key(i: u64) -> [u8; 16] {
 /// The value of every SET: 100 bytes.
 pub const VALUE: [u8; 100] = [b'v'; 100];
 
-/// What a loop did.
+/// The result of a loop.
 #[derive(Debug)]
 pub struct Done {
-    /// From the first request to the last answer.
+    /// Time from the first request to the last answer.
     pub elapsed: Duration,
-    /// Of each request, in nanoseconds.
+    /// Latency of each request, in nanoseconds.
     pub latencies: Vec<u64>,
 }
 
-/// The latency that this part of them stays below; there is at least one. Changes their order.
+/// Returns the latency that this part of them stays below. There has to be at least one. Changes their order.
 pub fn quantile(latencies: &mut [u64], part: f64) -> Duration {
     let at = (latencies.len() as f64 * part) as usize;
     let (_, latency, _) = latencies.select_nth_unstable(at.min(latencies.len() - 1));
     Duration::from_nanos(*latency)
 }
 
-/// Has a loop run against `server`, and returns its numbers for [`COLUMNS`].
+/// Runs a loop against `server`, and returns its numbers for [`COLUMNS`].
 pub fn measured(server: &Server, run: impl FnOnce() -> Done) -> Vec<f64> {
     let before = (process::own_cpu(), server.cpu());
     let mut done = run();
@@ -108,7 +108,7 @@ pub fn measured(server: &Server, run: impl FnOnce() -> Done) -> Vec<f64> {
     ]
 }
 
-/// Microseconds.
+/// Returns the time in microseconds.
 pub fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }

@@ -1,7 +1,7 @@
 //! Measures the figures of `docs/performance.md` and `notes/experiments.md`, each with its peer in the same run.
 //!
-//! `scripts/bench` builds the servers and runs it. There is a file for each measurement; each of them makes tables whose
-//! rows are measured in turns, in short rounds, because the speed of a shared machine changes from minute to minute.
+//! `scripts/bench` builds the servers and runs it. There is a file for each measurement, and each of them makes tables. The rows
+//! of a table are measured in turns, in short rounds, because the speed of a shared machine changes from minute to minute.
 
 mod attached;
 mod builds;
@@ -97,7 +97,7 @@ enum What {
 }
 
 impl What {
-    /// Whether it is part of everything.
+    /// Whether the measurement is part of `all`.
     fn is_of_all(self, plan: &Plan) -> bool {
         match self {
             Self::Builds => plan.before.is_some(),

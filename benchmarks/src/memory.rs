@@ -9,9 +9,9 @@ use crate::{
     table::{Column, Table},
 };
 
-/// Memory fluctuates little, and ten million keys take their time.
+/// Memory fluctuates little, and ten million keys take long.
 const MOST_ROUNDS: usize = 3;
-/// Numbers of keys; the last is the most that a server takes unless it is told otherwise.
+/// Numbers of keys; the last is the most that a server accepts by default.
 pub const SIZES: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
 const COLUMNS: [Column; 2] = [
@@ -51,7 +51,7 @@ pub fn measure(plan: &Plan) {
     table.print(&title, plan.rounds.min(MOST_ROUNDS));
 }
 
-/// Loads a server; its numbers for [`COLUMNS`].
+/// Loads a server; returns its numbers for [`COLUMNS`].
 fn loaded(server: &Server, keys: u64, load: impl FnOnce(u16)) -> Vec<f64> {
     let before = server.resident_bytes();
     load(server.port);

@@ -1,4 +1,4 @@
-//! SCAN of one million keys while SETs go on. One run.
+//! SCAN of one million keys during SETs. A single run.
 
 use crate::{
     load::{self, Mix},
@@ -16,7 +16,7 @@ const KEYS: u64 = 1_000_000;
 pub fn measure(plan: &Plan) {
     println!("\n### SCAN of one million keys");
     let server = plan.builds()[0].in_memory(&[]);
-    // Ends, with the writers in it, before the server does.
+    // The runtime ends, with its writers, before the server does.
     let runtime = thread_per_core();
     runtime.block_on(async {
         let client = Own::connect(server.port, "bench-million").await;
@@ -28,7 +28,7 @@ pub fn measure(plan: &Plan) {
 async fn scan(client: Arc<Own>) {
     const WRITERS: Mix = Mix {
         in_flight: 32,
-        // Until they are stopped.
+        // The writers run until they are stopped.
         time: Duration::MAX,
         sets_of_100: 100,
         keys: KEYS,

@@ -1,4 +1,4 @@
-//! The state store's protocol by hand: the bytes that our client sends, made once for each connection.
+//! The state store's protocol by hand: the bytes that the client of this project sends, created once for each connection.
 
 use crate::{
     load::{Request, VALUE},
@@ -13,10 +13,10 @@ use statestore_protocol::{
 use std::time::SystemTime;
 
 const ANY_SIZE: u32 = u32::MAX;
-/// Message expiry of requests, which is the time-out of our client.
+/// Message expiry of requests: the timeout of the client of this project.
 const EXPIRY_S: u32 = 10;
 const SESSION_EXPIRY_S: u32 = 3600;
-/// Where a template's key and correlation data stand before they are filled in.
+/// Placeholders for the key and the correlation data of a template.
 const NO_KEY: [u8; 16] = [b'?'; 16];
 const NO_CORRELATION: [u8; 16] = [0xEE; 16];
 
@@ -28,12 +28,12 @@ pub struct Mqtt {
     set: Template,
     watch: Template,
     packet_id: u16,
-    /// Of the next request; no two have the same correlation data.
+    /// Number of the next request; each request has its own correlation data.
     number: u64,
 }
 
 impl Mqtt {
-    /// As a client whose id has `name` and `number` in it.
+    /// Creates a client; its id contains `name` and `number`.
     pub fn new(name: &str, number: usize) -> Self {
         let client_id = format!("{name}-{number:016x}");
         let command = |command: CommandRef<'_>| Template::new(&client_id, command);
@@ -56,13 +56,13 @@ impl Mqtt {
         }
     }
 
-    /// Appends a request to be told of changes of a key.
+    /// Appends a request to watch a key.
     pub fn watch(&mut self, key: [u8; 16], out: &mut Vec<u8>) {
         let numbers = self.next();
         self.watch.send(key, numbers, out);
     }
 
-    /// Packet identifier and number of the next request.
+    /// Returns the packet identifier and the number of the next request.
     fn next(&mut self) -> (u16, u64) {
         self.packet_id = self.packet_id.checked_add(1).unwrap_or(1);
         self.number += 1;
@@ -117,7 +117,7 @@ impl Wire for Mqtt {
         let body = input.get(1 + width..len)?;
         let message = match input[0] >> 4 {
             3 => publish(body, out),
-            // SUBACK: a reason for each filter ends it. The others have their reason where a success has nothing or 0.
+            // SUBACK: a reason for each filter ends it. In the other packets the reason is absent or 0 for a success.
             9 => {
                 assert!(
                     body.ends_with(&[1, 1]),
@@ -142,7 +142,7 @@ impl Wire for Mqtt {
     }
 }
 
-/// Acknowledges a PUBLISH and says what it is.
+/// Acknowledges a PUBLISH and returns its kind.
 fn publish(body: &[u8], out: &mut Vec<u8>) -> Message {
     let packet_id = 2 + usize::from(u16::from_be_bytes([body[0], body[1]]));
     out.extend_from_slice(&[0x40, 2, body[packet_id], body[packet_id + 1]]);
@@ -156,7 +156,7 @@ fn publish(body: &[u8], out: &mut Vec<u8>) -> Message {
     }
 }
 
-/// A variable byte integer and its width.
+/// Returns a variable byte integer and its width.
 fn varint(bytes: &[u8]) -> Option<(usize, usize)> {
     let mut value = 0;
     for (index, byte) in bytes.iter().take(4).enumerate() {
@@ -168,7 +168,7 @@ fn varint(bytes: &[u8]) -> Option<(usize, usize)> {
     None
 }
 
-/// A request that is sent many times, with another key and other numbers in it.
+/// A request that is sent many times, with different keys and numbers.
 #[derive(Debug)]
 struct Template {
     bytes: Vec<u8>,

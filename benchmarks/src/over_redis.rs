@@ -1,4 +1,4 @@
-//! One and two servers over a Redis, with a client of Redis, and bare sockets to the same Redis, as peers.
+//! A server, and two servers, over a Redis. The peers are a client of Redis, and bare sockets to the same Redis.
 
 use crate::{
     load::{self, Done, Mix, Target, VALUE, micros},
@@ -25,7 +25,7 @@ const COLUMNS: [Column; 6] = [
     Column::new("Redis's CPU per request", " µs", 2),
 ];
 
-/// A client of Redis that sends what waits together, on one connection, as ours does.
+/// A client of Redis that batches waiting requests on one connection, as statestored does.
 struct Direct(MultiplexedConnection);
 
 impl Direct {
@@ -52,7 +52,8 @@ impl Target for Direct {
     }
 }
 
-/// Servers of a build: one over a store of its own, and two over another one, since each follows all changes of its store.
+/// Servers of a build: one over a store of its own, and two over another store, because each server follows all changes of its
+/// store.
 struct Nodes<'a> {
     mark: &'a str,
     alone: Server,
@@ -140,7 +141,7 @@ fn table<'a>(
         });
         ones.push([one_own, one]);
         if mix.in_flight > 1 {
-            // The load is shared: each has half of it.
+            // The load is shared: each node has half of it.
             let half = Mix {
                 in_flight: mix.in_flight / 2,
                 ..mix
@@ -170,7 +171,7 @@ fn table<'a>(
     table.print(title, plan.rounds);
 }
 
-/// What a loop did, and what it cost these servers and Redis.
+/// Returns the result of a loop, and its cost for these servers and for Redis.
 fn measured(nodes: &[Server], redis: &Server, run: impl FnOnce() -> Done) -> Vec<f64> {
     let cpu = || nodes.iter().map(Server::cpu).sum::<Duration>();
     let before = cpu();

@@ -1,10 +1,10 @@
-//! Our client.
+//! The client of this project.
 
 use crate::load::Target;
 use statestore::{Client, Settings};
 use std::sync::Arc;
 
-/// A connected client of ours.
+/// A connected client of this project.
 pub struct Own(pub Client);
 
 impl Own {
@@ -15,7 +15,7 @@ impl Own {
         Arc::new(Self(Client::connect(settings).await.expect("connect")))
     }
 
-    /// Connects so many.
+    /// Connects this number of clients.
     pub async fn connect_all(port: u16, client_id: &str, clients: usize) -> Vec<Arc<Self>> {
         let mut all = Vec::new();
         for number in 0..clients {

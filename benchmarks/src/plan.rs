@@ -1,4 +1,4 @@
-//! What all measurements have in common.
+//! Settings that all measurements share.
 
 use crate::{load::Mix, process::Server};
 use std::{
@@ -7,12 +7,12 @@ use std::{
 };
 use tokio::runtime::{Builder, Runtime};
 
-/// How much is measured, and of which builds.
+/// The extent of the measurements, and the builds to measure.
 #[derive(Debug)]
 pub struct Plan {
     /// Rounds of each row.
     pub rounds: usize,
-    /// Of each round.
+    /// Duration of each round.
     pub time: Duration,
     /// The server of this checkout.
     pub statestored: PathBuf,
@@ -20,17 +20,17 @@ pub struct Plan {
     pub before: Option<PathBuf>,
 }
 
-/// A build of the server, and what its rows have in their name.
+/// A build of the server, and its mark in the names of rows.
 #[derive(Debug, Clone)]
 pub struct Build {
-    /// Nothing, or that it is the server before.
+    /// Suffix of the row: empty, or a mark of the former build.
     pub mark: &'static str,
-    /// Its `statestored`.
+    /// Path of its `statestored`.
     pub binary: PathBuf,
 }
 
 impl Plan {
-    /// The builds of the server to be measured: this one, and the one before if there is one.
+    /// Returns the builds of the server to be measured: this one, and the former one if there is one.
     pub fn builds(&self) -> Vec<Build> {
         let now = Build {
             mark: "",
@@ -43,7 +43,7 @@ impl Plan {
         [now].into_iter().chain(before).collect()
     }
 
-    /// A server of each build with memory storage, behind what its rows have in their name.
+    /// Starts a server of each build with memory storage; returns it with the mark of its build.
     pub fn in_memory(&self) -> Vec<(&'static str, Server)> {
         let builds = self.builds().into_iter();
         builds
@@ -51,7 +51,7 @@ impl Plan {
             .collect()
     }
 
-    /// Half GET, half SET, on so many keys.
+    /// Returns a mix of half GET, half SET, on this number of keys.
     pub fn mix(&self, in_flight: usize, keys: u64) -> Mix {
         Mix {
             in_flight,
@@ -74,7 +74,7 @@ impl Build {
     }
 }
 
-/// A runtime on the thread that waits for its work.
+/// Creates a runtime on the thread that waits for its work.
 pub fn one_thread() -> Runtime {
     Builder::new_current_thread()
         .enable_all()
@@ -82,7 +82,7 @@ pub fn one_thread() -> Runtime {
         .expect("a runtime")
 }
 
-/// A runtime with a thread per core.
+/// Creates a runtime with a thread per core.
 pub fn thread_per_core() -> Runtime {
     Builder::new_multi_thread()
         .enable_all()

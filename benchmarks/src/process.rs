@@ -8,19 +8,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long `redis-server` or `etcd` may take until it serves.
+/// Time limit for the start of `redis-server` or `etcd`.
 const PEER_START: Duration = Duration::from_secs(10);
 
 /// A running `statestored`, `redis-server` or `etcd`.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
-    /// Its port on loopback.
+    /// Port on loopback.
     pub port: u16,
 }
 
 impl Server {
-    /// Starts `statestored`; `data_dir` none means memory storage.
+    /// Starts `statestored`; without a `data_dir` with memory storage.
     pub fn statestored(binary: &Path, data_dir: Option<&Path>, more: &[&str]) -> Self {
         let mut command = Command::new(binary);
         match data_dir {
@@ -31,7 +31,7 @@ impl Server {
         Self::listening(command)
     }
 
-    /// Starts `statestored` whose entries are in an engine: `etcd` or `redis`.
+    /// Starts `statestored` with its entries in an engine: `etcd` or `redis`.
     #[cfg(feature = "engines")]
     pub fn over(binary: &Path, kind: &str, engine: &Server, below: &str) -> Self {
         let mut command = Command::new(binary);
@@ -76,7 +76,7 @@ impl Server {
             .map_while(Result::ok)
             .any(|line| line.ends_with(" attached to the broker"));
         assert!(is_attached, "statestored is not attached");
-        // It would stop if nobody read its log.
+        // The server would block if its log were not read.
         std::thread::spawn(move || log.map_while(Result::ok).for_each(drop));
         Self { child, port }
     }
@@ -94,7 +94,7 @@ impl Server {
         Self { child, port }.serving("redis-server")
     }
 
-    /// Starts `etcd` with one member, whose data is in this folder.
+    /// Starts `etcd` with one member and its data in this folder.
     #[cfg(feature = "engines")]
     pub fn etcd(folder: &Path) -> Self {
         let port = free_port();
@@ -123,7 +123,7 @@ impl Server {
                 "--log-level",
                 "error",
             ])
-            // Each round writes new revisions of the same keys: they would fill it.
+            // Each round writes new revisions of the same keys, which would fill the store.
             .args([
                 "--auto-compaction-mode",
                 "revision",
@@ -138,7 +138,7 @@ impl Server {
         Self { child, port }.serving("etcd")
     }
 
-    /// Waits until it takes connections.
+    /// Waits until the server accepts connections.
     fn serving(mut self, name: &str) -> Self {
         let port = self.port;
         let deadline = Instant::now() + PEER_START;
@@ -155,7 +155,7 @@ impl Server {
         self
     }
 
-    /// Resident set in bytes.
+    /// Returns the resident set in bytes.
     pub fn resident_bytes(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))
             .expect("the server lives");
@@ -167,7 +167,7 @@ impl Server {
         kib * 1024
     }
 
-    /// CPU time used so far by all its threads, user and system.
+    /// Returns the CPU time of all its threads so far, user and system.
     pub fn cpu(&self) -> Duration {
         cpu_of(&format!("/proc/{}/task", self.child.id()))
     }
@@ -188,7 +188,7 @@ pub struct Mosquitto {
 }
 
 impl Mosquitto {
-    /// Starts one.
+    /// Starts a broker.
     pub fn start() -> Self {
         let port = free_port();
         let folder = Folder::new(&format!("mosquitto-{port}"));
@@ -199,7 +199,7 @@ impl Mosquitto {
              set_tcp_nodelay true\nlistener {port} 127.0.0.1\n"
         );
         std::fs::write(&config, lines).expect("its configuration");
-        // Debian keeps it where only root looks.
+        // Debian installs it in a folder that only root's PATH has.
         let path = std::env::var("PATH").unwrap_or_default();
         let child = Command::new("mosquitto")
             .env("PATH", format!("{path}:/usr/sbin:/usr/local/sbin"))
@@ -215,29 +215,29 @@ impl Mosquitto {
         }
     }
 
-    /// Its port on loopback.
+    /// Port on loopback.
     pub fn port(&self) -> u16 {
         self.server.port
     }
 
-    /// Its process.
+    /// The process of the server.
     pub fn server(&self) -> &Server {
         &self.server
     }
 }
 
-/// A folder for the data of a server; gone when dropped.
+/// A folder for the data of a server; removed when dropped.
 #[derive(Debug)]
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// One that no other run has; it is not made yet.
+    /// Chooses a folder that no other run has; the folder is not created yet.
     pub fn new(name: &str) -> Self {
         let name = format!("statestore-bench-{}-{name}", std::process::id());
         Self(std::env::temp_dir().join(name))
     }
 
-    /// Where it is.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -256,12 +256,13 @@ fn free_port() -> u16 {
         .port()
 }
 
-/// CPU time that the threads of this process used so far.
+/// Returns the CPU time of the threads of this process so far.
 pub fn own_cpu() -> Duration {
     cpu_of("/proc/self/task")
 }
 
-/// What the scheduler has counted for the threads listed in a folder, to the nanosecond. One that has ended is missing.
+/// Returns the CPU time that the scheduler has counted for the threads listed in a folder, to the nanosecond. Threads that have
+/// ended are missing.
 fn cpu_of(tasks: &str) -> Duration {
     let nanoseconds = |thread: std::fs::DirEntry| -> Option<u64> {
         let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
@@ -271,7 +272,7 @@ fn cpu_of(tasks: &str) -> Duration {
     Duration::from_nanos(threads.flatten().filter_map(nanoseconds).sum())
 }
 
-/// How many files this process may have open.
+/// Returns the number of files that this process may open.
 pub fn open_files() -> usize {
     let limits = std::fs::read_to_string("/proc/self/limits").expect("procfs");
     let line = limits
@@ -279,12 +280,12 @@ pub fn open_files() -> usize {
         .find_map(|line| line.strip_prefix("Max open files"))
         .expect("a limit of open files");
     let soft = line.split_whitespace().next();
-    // The only text besides numbers is "unlimited".
+    // The only other value is "unlimited".
     soft.and_then(|number| number.parse().ok())
         .unwrap_or(usize::MAX)
 }
 
-/// Where `statestored` is: `STATESTORED`, or the release build of this checkout.
+/// Returns the path of `statestored`: `STATESTORED`, or the release build of this checkout.
 pub fn statestored_binary() -> PathBuf {
     std::env::var_os("STATESTORED").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/statestored"),

@@ -1,5 +1,5 @@
-//! The closed loop of [`load`](crate::load) on bare sockets, all on one thread: it costs so little on its side that two
-//! servers can be compared by it.
+//! The closed loop of [`load`](crate::load) on bare sockets, all on one thread. Its own cost is so low that two servers can be
+//! compared by it.
 
 use crate::{
     load::{Done, Mix},
@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longest time that an answer may take.
+/// Maximum time for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Connections to one server.
@@ -20,19 +20,19 @@ pub struct Raw<W> {
     poll: Poll,
     events: Events,
     buffer: ReadBuffer,
-    /// Of the next request.
+    /// Number of the next request.
     number: u64,
 }
 
-/// One connection.
+/// A connection.
 struct Lane<W> {
     socket: Socket<W>,
-    /// When those requests were sent that wait for their answer, in their order.
+    /// Times at which the unanswered requests were sent, in their order.
     sent: VecDeque<Instant>,
 }
 
 impl<W: Wire> Raw<W> {
-    /// Opens so many connections to a server on this machine.
+    /// Opens this number of connections to a server on this machine.
     pub fn connect(port: u16, connections: usize, wire: impl FnMut(usize) -> W) -> Self {
         Self::connect_each(std::iter::repeat_n(port, connections), wire)
     }
@@ -63,8 +63,8 @@ impl<W: Wire> Raw<W> {
         }
     }
 
-    /// Runs the mix with so many requests in flight on each connection. For each answer that is there, a request goes
-    /// out; those of one connection are written together.
+    /// Runs the mix with this number of requests in flight on each connection. Each answer is followed by a request; those of one
+    /// connection are written together.
     pub fn run(&mut self, mix: Mix) -> Done {
         let start = Instant::now();
         let mut latencies = Vec::new();
@@ -108,7 +108,7 @@ impl<W: Wire> Lane<W> {
         self.socket.flush();
     }
 
-    /// Returns how many answers there were.
+    /// Returns the number of answers.
     fn receive(&mut self, buffer: &mut ReadBuffer, latencies: &mut Vec<u64>) -> usize {
         let mut answers = 0;
         self.socket.receive(buffer, |message| {

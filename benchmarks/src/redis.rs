@@ -54,7 +54,7 @@ fn set(key: &[u8; 16], out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Starts a server that holds so many keys.
+/// Starts a server that holds this number of keys.
 pub fn filled(keys: u64) -> Server {
     let server = Server::redis();
     load(server.port, keys);

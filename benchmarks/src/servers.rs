@@ -1,5 +1,5 @@
-//! Server against server: the same load from bare sockets for `statestored` and Redis, and our clients beside it where
-//! there are many.
+//! Server against server: the same load from bare sockets for `statestored` and Redis. Where there are many connections, clients
+//! of this project take part as well.
 
 use crate::{
     load::{self, COLUMNS, measured},

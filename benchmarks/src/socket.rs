@@ -1,5 +1,5 @@
-//! A socket that speaks a protocol at little cost: requests are templates with numbers filled in, and of answers only
-//! what must be known is looked at.
+//! A socket that speaks a protocol at little cost. Requests are templates with numbers filled in, and only the necessary parts of
+//! answers are parsed.
 
 use crate::load::Request;
 use mio::{Interest, Registry, Token};
@@ -8,34 +8,34 @@ use std::{
     net::TcpStream,
 };
 
-/// What a complete message from a server is.
+/// Kind of a complete message from a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Message {
     /// The answer to a request.
     Answer,
     /// The value of a watched key has changed.
     Notification,
-    /// Part of the protocol.
+    /// Any other message of the protocol.
     Other,
 }
 
-/// A protocol, as one connection speaks it.
+/// The protocol of a connection.
 pub trait Wire {
-    /// Appends what opens the connection; returns how many messages answer it.
+    /// Appends the bytes that open the connection; returns the number of messages that answer them.
     fn open(&mut self, out: &mut Vec<u8>) -> usize;
 
     /// Appends a request.
     fn request(&mut self, request: Request, out: &mut Vec<u8>);
 
-    /// Looks at the first message of the input: what it is and how long; `None` if it is not complete. Appends what the
-    /// protocol says to it. Panics if it is an error.
+    /// Returns the kind and the length of the first message of the input; `None` if it is not complete. Appends the
+    /// acknowledgement that the protocol requires. Panics if the message is an error.
     fn message(&mut self, input: &[u8], out: &mut Vec<u8>) -> Option<(Message, usize)>;
 }
 
-/// The least input for which a read may leave something behind.
+/// Minimum input length for which a read may leave bytes behind.
 const READ_BYTES: usize = 256 * 1024;
 
-/// Where all sockets of a thread read into.
+/// The read buffer of all sockets of a thread.
 #[derive(Debug)]
 pub struct ReadBuffer(Vec<u8>);
 
@@ -49,11 +49,11 @@ impl Default for ReadBuffer {
 #[derive(Debug)]
 pub struct Socket<W> {
     stream: mio::net::TcpStream,
-    /// What it speaks.
+    /// The protocol.
     pub wire: W,
-    /// The beginning of a message.
+    /// The start of an incomplete message.
     begun: Vec<u8>,
-    /// To be written.
+    /// Bytes to be written.
     pub out: Vec<u8>,
 }
 
@@ -87,7 +87,7 @@ impl<W: Wire> Socket<W> {
         }
     }
 
-    /// Has a poll tell when it can be read, or written after it could not.
+    /// Registers the socket with a poll, for input, and for output after a full write buffer.
     pub fn register(&mut self, registry: &Registry, number: usize) {
         registry
             .register(
@@ -98,7 +98,7 @@ impl<W: Wire> Socket<W> {
             .expect("a socket that is not registered yet");
     }
 
-    /// Hands over each message that is there; [`flush`](Self::flush) writes what the protocol says to it.
+    /// Hands over each message that has arrived; [`flush`](Self::flush) writes the acknowledgements of the protocol.
     pub fn receive(&mut self, buffer: &mut ReadBuffer, mut each: impl FnMut(Message)) {
         loop {
             let count = match self.stream.read(&mut buffer.0) {
@@ -123,14 +123,14 @@ impl<W: Wire> Socket<W> {
             } else {
                 self.begun.drain(..at);
             }
-            // Whatever comes after a read that left room is an event of its own.
+            // Input after a read that left room has an event of its own.
             if count < READ_BYTES {
                 return;
             }
         }
     }
 
-    /// Writes what is to be written, as far as the system takes it.
+    /// Writes pending bytes, as far as the system accepts them.
     pub fn flush(&mut self) {
         let mut written = 0;
         while written < self.out.len() {

@@ -68,7 +68,7 @@ enum Task {
 }
 
 impl Admin {
-    /// Runs it.
+    /// Runs the subcommand.
     pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let mut stdout = Output::stdout();
         let line = match &self.task {
@@ -131,7 +131,7 @@ impl Admin {
         Ok(serde_json::from_slice(&text).unwrap_or_default())
     }
 
-    /// Writes it beside the file first, so that the file is there as a whole or not at all.
+    /// Writes a temporary file beside the target first, so that the target is complete or absent.
     async fn backup(&self, file: &Path, global: &Global) -> Result<u64, Failure> {
         let failed = |error: io::Error| Failure::file("write", file, &error);
         if tokio::fs::try_exists(file).await.map_err(failed)? {
@@ -150,17 +150,17 @@ impl Admin {
         }
         to.flush().await.map_err(failed)?;
         to.sync_all().await.map_err(failed)?;
-        // Unlike a renaming, it does not replace what somebody else has put there meanwhile.
+        // Unlike a rename, a hard link does not replace a file that another process has created there meanwhile.
         let linked = tokio::fs::hard_link(&partial.0, file).await;
         linked.map_err(failed)?;
-        // Its name is to be there after a power failure as well.
+        // The name has to survive a power failure as well.
         let named = File::open(folder(file)).await.map_err(failed)?;
         named.sync_all().await.map_err(failed)?;
         Ok(bytes)
     }
 }
 
-/// The result of a reload, and whether all of it took effect.
+/// Returns the result of a reload, and the exit code, which depends on whether all of it took effect.
 fn reloaded(done: &Value) -> (String, Exit) {
     let users = match &done["users"] {
         Value::Null => String::new(),
@@ -184,7 +184,7 @@ fn reloaded(done: &Value) -> (String, Exit) {
     )
 }
 
-/// Where the name of a file is.
+/// Returns the folder of a file.
 fn folder(file: &Path) -> &Path {
     match file.parent() {
         Some(folder) if folder != Path::new("") => folder,
@@ -192,11 +192,12 @@ fn folder(file: &Path) -> &Path {
     }
 }
 
-/// A file that is not whole, or has its own name meanwhile; it is gone when this is dropped, also by a signal.
+/// A temporary file, incomplete or already linked under its final name. It is removed when this is dropped, also after a signal.
 struct Partial(PathBuf);
 
 impl Partial {
-    /// A new one beside this file, for this user only. At once, so that no signal comes between it and its removal.
+    /// Creates a temporary file beside this file, readable by this user only. The call is synchronous, so that no signal arrives
+    /// between the creation and the guard that removes the file.
     fn of(file: &Path) -> Result<(Self, File), Failure> {
         let mut path = file.to_owned().into_os_string();
         path.push(".partial");

@@ -108,7 +108,7 @@ Exit codes:
   3  no answer: could not connect, timed out, or connection lost; or a lock was lost
   4  the store refused";
 
-/// Prints the help that was asked for, or one line about what is wrong with the arguments.
+/// Prints the requested help, or one line about the error in the arguments.
 pub(crate) fn explain(error: &clap::Error) -> Exit {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let exit = if error.use_stderr() {
@@ -132,7 +132,7 @@ pub(crate) fn explain(error: &clap::Error) -> Exit {
     Exit::Usage
 }
 
-/// The paragraphs in which clap says what is wrong, and its tips, without the usage that follows them.
+/// The error and the tips of clap, without the usage that follows them.
 fn one_line(text: &str) -> String {
     text.trim_start_matches("error: ")
         .split("\n\n")

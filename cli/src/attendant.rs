@@ -1,11 +1,11 @@
-//! The process between `statestore lock` and its command, which ends all that the command has started.
+//! The process between `statestore lock` and its command, which ends every process that the command has started.
 //!
-//! It outlives `statestore`, which may be killed at any time, also with its whole process group. So it is a process of its own,
-//! in a process group of its own, and does nothing but wait. The command stays in the group in which `statestore` was started:
-//! to the terminal and the shell they are one job.
+//! `statestore` may be killed at any time, also with its whole process group. The attendant outlives it: it is a separate process
+//! in a process group of its own. It only waits. The command stays in the group in which `statestore` was started: to the
+//! terminal and the shell they are one job.
 //!
-//! It also ends the command when `statestore` does not say in time that it still has the lock: who is stopped by a signal or a
-//! debugger, or hangs, cannot say that the lock is lost.
+//! The attendant also ends the command when `statestore` does not confirm in time that it still holds the lock. A `statestore`
+//! that hangs, or that a signal or a debugger has stopped, cannot report a lost lock.
 use crate::{
     exit::Exit,
     failure::Failure,
@@ -30,17 +30,17 @@ use tokio::{
 /// The subcommand, which is for `statestore lock` alone.
 pub(crate) const VERB: &str = "lock-attendant";
 
-/// Asks the command to end: it alone, as `kill` would.
+/// Asks the command alone to end, as `kill` does.
 pub(crate) const PASS_ON: Signal = Signal::TERM;
-/// Lets everything go on that was stopped.
+/// Continues stopped processes.
 pub(crate) const CONTINUE: Signal = Signal::CONT;
-/// Asks everything that the command has started to end.
+/// Asks every process that the command has started to end.
 pub(crate) const END: Signal = Signal::USR1;
-/// Kills everything that the command has started, and says so.
+/// Kills everything that the command has started, and prints a message.
 pub(crate) const KILL: Signal = Signal::USR2;
-/// `statestore` has the lock for [at least so long](assured). Where nobody listens for it yet, it does nothing.
+/// `statestore` holds the lock for [at least this long](assured). A process that does not listen for the signal yet ignores it.
 pub(crate) const ASSURE: Signal = Signal::URG;
-/// `statestore` is gone.
+/// `statestore` has ended.
 #[cfg(target_os = "linux")]
 const ORPHANED: Signal = Signal::HUP;
 
@@ -61,8 +61,8 @@ pub(crate) struct Attendant {
     command: Vec<OsString>,
 }
 
-/// For how much of a lease each [`ASSURE`] is good. It is sent only while at least that much is left, which is more than a third
-/// less than when the lease is renewed.
+/// Returns the part of a lease that each [`ASSURE`] confirms. It is sent only while at least that much is left, which is more
+/// than a third less than when the lease is renewed.
 pub(crate) fn assured(lease: Duration) -> Duration {
     lease / 2
 }
@@ -72,32 +72,33 @@ pub(crate) fn assured_every(lease: Duration) -> Duration {
     lease / 20
 }
 
-/// How long after the last word of it the lock counts as lost: so that `statestore`, as long as it runs, is the first to say so.
+/// How long after the last confirmation the lock counts as lost. `statestore` itself, as long as it runs, reports the loss
+/// earlier.
 fn patience(lease: Duration) -> Duration {
     assured(lease) + 2 * assured_every(lease)
 }
 
 impl Attendant {
-    /// Runs it: the exit code is the command's.
+    /// Runs the attendant; the exit code is that of the command.
     pub(crate) async fn run(self) -> Result<Exit, Failure> {
         let ignored = Ignored::now();
         let mut orders = Orders::listen()
             .map_err(|error| Failure::usage(format!("cannot listen for signals: {error}")))?;
         family::adopt();
         #[cfg(target_os = "linux")]
-        // Every Linux that Rust supports can.
+        // Every Linux that Rust supports has this call.
         let _ = rustix::process::set_parent_process_death_signal(Some(ORPHANED));
         if getppid() != Pid::from_raw(self.parent) {
-            // It was killed before the kernel was asked, and nothing has begun.
+            // `statestore` was killed before the request reached the kernel. The command has not started yet.
             return Ok(Exit::NoAnswer);
         }
         let child = match start(&self.command, ignored) {
             Ok(child) => child,
             Err(exit) => return Ok(exit),
         };
-        // From now on, what is sent to the group does not reach this process.
+        // From now on, signals to the group do not reach this process.
         let _ = setpgid(None, None);
-        // So it is one of those in the background, which a terminal may stop when they write to it.
+        // The process is now in a background group, and a terminal may stop such a process when it writes to the terminal.
         let _ = ignore(Signal::TTOU);
         let grace = Duration::from_millis(self.grace_ms);
         let patience = patience(Duration::from_millis(self.lease_ms));
@@ -105,14 +106,14 @@ impl Attendant {
     }
 }
 
-/// Waits until nothing of the command is left.
+/// Waits until all processes of the command have ended.
 async fn attend(child: Pid, grace: Duration, patience: Duration, orders: &mut Orders) -> Exit {
     let mut running = Some(child);
     let mut exit = Exit::NoAnswer;
-    // When the lock counts as lost; never once the command is made to end.
+    // When the lock counts as lost; never once the command is being ended.
     let mut lost_at = Instant::now().checked_add(patience);
     let mut is_lost = false;
-    // When everything that is still there is killed, and whether somebody is to hear of it.
+    // When every remaining process is killed, and whether that is done without a message.
     let mut kill_at = None;
     let mut is_secret = false;
     loop {
@@ -135,14 +136,14 @@ async fn attend(child: Pid, grace: Duration, patience: Duration, orders: &mut Or
             message::complain("what the command has started did not end in time; killing it");
         }
         if is_killing && !family::signal(running, Signal::KILL) {
-            // What is left belongs to other users.
+            // The remaining processes belong to other users.
             return exit;
         }
         tokio::select! {
             order = orders.recv() => match order {
                 Order::Look => {}
                 Order::PassOn => if let Some(child) = running {
-                    // It has not been waited for, so its number is its own.
+                    // The child has not been waited for, so its process id is still its own.
                     let _ = kill_process(child, Signal::TERM);
                 }
                 Order::Continue => _ = family::signal(running, Signal::CONT),
@@ -173,13 +174,13 @@ async fn attend(child: Pid, grace: Duration, patience: Duration, orders: &mut Or
     }
 }
 
-/// What is stopped hears of it too.
+/// Asks all processes to end. Stopped processes are continued, so that they receive the signal too.
 fn ask_to_end(running: Option<Pid>) {
     family::signal(running, Signal::TERM);
     family::signal(running, Signal::CONT);
 }
 
-/// As shells tell it: 128 and the number of the signal that ended it.
+/// Returns the exit code as shells report it: 128 plus the number of the signal that ended the command.
 fn code(status: ExitStatus) -> Exit {
     let code = status
         .code()
@@ -188,8 +189,8 @@ fn code(status: ExitStatus) -> Exit {
     Exit::Command(code.unwrap_or(u8::MAX))
 }
 
-/// Starts a command, which on Linux is killed when this process is killed. If it cannot be started: the exit code that shells use
-/// for that.
+/// Starts a command, which on Linux is killed when this process is killed. If it cannot be started, returns the exit code that
+/// shells use for that.
 fn start(command: &[OsString], ignored: Ignored) -> Result<Pid, Exit> {
     let Some((program, arguments)) = command.split_first() else {
         return Err(Exit::Usage);
@@ -211,7 +212,7 @@ fn start(command: &[OsString], ignored: Ignored) -> Result<Pid, Exit> {
     }
 }
 
-/// Lets the kernel kill a command when this process, which cannot end it any more then, was killed.
+/// Makes the kernel kill a command when this process is killed, because this process can then no longer end it.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "only the new process itself can ask for this")]
 fn end_with_this_process(command: &mut Command) {
@@ -220,20 +221,20 @@ fn end_with_this_process(command: &mut Command) {
     let parent = getpid();
     let ask = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // It may have been killed before the kernel was asked.
+        // The parent may have been killed before the request reached the kernel.
         match getppid() {
             Some(id) if id == parent => Ok(()),
             _ => Err(io::ErrorKind::Interrupted.into()),
         }
     };
-    // SAFETY: between fork and exec, the closure makes system calls and nothing else; it takes no lock and no memory.
+    // SAFETY: between fork and exec, the closure only makes system calls; it takes no lock and allocates no memory.
     unsafe { command.pre_exec(ask) };
 }
 
-/// What a signal asks for.
+/// Request that a signal carries.
 #[derive(Debug, Clone, Copy)]
 enum Order {
-    /// Some child has changed.
+    /// A child has changed its state.
     Look,
     PassOn,
     Continue,
@@ -241,7 +242,7 @@ enum Order {
     Assure,
     End,
     Kill,
-    /// Nobody asks any more.
+    /// `statestore` has ended.
     Orphaned,
 }
 
@@ -249,7 +250,7 @@ enum Order {
 struct Orders(Vec<(unix::Signal, Order)>);
 
 impl Orders {
-    /// From now on none of these signals ends this process.
+    /// Installs handlers, so that none of these signals ends this process.
     fn listen() -> io::Result<Self> {
         let number = |signal: Signal| SignalKind::from_raw(signal.as_raw());
         let orders = [
@@ -260,7 +261,7 @@ impl Orders {
             (number(END), Order::End),
             (number(KILL), Order::Kill),
             (SignalKind::hangup(), Order::Orphaned),
-            // The terminal may send them before this process has left the group; the command gets them as well.
+            // The terminal may send these signals before this process has left the group; the command gets them as well.
             (SignalKind::interrupt(), Order::Look),
             (SignalKind::quit(), Order::Look),
             (number(Signal::TSTP), Order::Look),

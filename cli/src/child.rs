@@ -21,7 +21,7 @@ use tokio::{
     time::timeout,
 };
 
-/// A running command with its attendant, which ends what the command has started when this is dropped.
+/// A running command with its attendant. Dropping it ends every process that the command has started.
 #[derive(Debug)]
 pub(crate) struct Child {
     attendant: tokio::process::Child,
@@ -45,7 +45,7 @@ pub(crate) struct Signals {
     terminate: unix::Signal,
 }
 
-/// From now on these signals do not end the program by themselves.
+/// Handles these signals from now on, so that they do not end the program.
 pub(crate) fn signals() -> Result<Signals, Failure> {
     Ok(Signals {
         interrupt: listen(SignalKind::interrupt())?,
@@ -59,7 +59,7 @@ fn listen(kind: SignalKind) -> Result<unix::Signal, Failure> {
 }
 
 impl Signals {
-    /// The next one.
+    /// Waits for the next signal.
     pub(crate) async fn recv(&mut self) -> Ending {
         tokio::select! {
             _ = self.interrupt.recv() => Ending::Interrupt,
@@ -69,7 +69,7 @@ impl Signals {
 }
 
 impl Ending {
-    /// How the program ends if there is nothing to end before.
+    /// Returns the exit code of the program if no command has to be ended first.
     pub(crate) fn exit(self) -> Exit {
         match self {
             Self::Interrupt => Exit::Interrupted,
@@ -79,9 +79,11 @@ impl Ending {
 }
 
 impl Child {
-    /// Starts a command with these variables in its environment, or without those that have no value. What it leaves behind when
-    /// it ends is asked to end, and killed after the time of grace. On Linux, everything is killed when this program is killed. It is
-    /// made to end if nobody [assures](Self::assure) that the lock with this lease is held.
+    /// Starts a command with these variables in its environment; variables without a value are removed from it.
+    ///
+    /// Processes that the command leaves behind are asked to end, and killed after the grace period. On Linux, all of them are
+    /// killed when this program is killed. The command is ended unless this program [confirms](Self::assure) in time that it
+    /// holds the lock with this lease.
     pub(crate) fn start(
         command: &[OsString],
         variables: &[(&str, Option<String>)],
@@ -90,9 +92,9 @@ impl Child {
         lease: Duration,
     ) -> Result<Self, Failure> {
         let cannot = |error| Failure::usage(format!("cannot start a process: {error}"));
-        // Before it starts anything.
+        // The handlers are installed before a process is started.
         let stop = listen(SignalKind::from_raw(Signal::TSTP.as_raw()))?;
-        // If this one is ignored, nobody learns how a child has ended.
+        // If SIGCHLD is ignored, the exit status of a child is lost.
         let _ = listen(SignalKind::child())?;
         family::adopt();
         let mut attendant = Command::new(this_program().map_err(cannot)?);
@@ -115,14 +117,14 @@ impl Child {
         Ok(Self { attendant, stop })
     }
 
-    /// Waits until the command and all that it has started have ended: its exit code, or 128 and the number of the signal that
-    /// ended it.
+    /// Waits until the command and all processes that it has started have ended. Returns its exit code, or 128 plus the number of
+    /// the signal that ended it.
     pub(crate) async fn wait(&mut self) -> Exit {
         let ended = loop {
             tokio::select! {
                 ended = self.attendant.wait() => break ended,
                 _ = self.stop.recv() => {
-                    // Who is stopped cannot keep a lock, and the command would go on before anybody notices that it is lost.
+                    // A stopped `statestore` cannot keep a lock, and the command would continue before the loss is noticed.
                     message::note("statestore: a command under a lock cannot be suspended");
                     self.signal(CONTINUE);
                 }
@@ -131,7 +133,7 @@ impl Child {
         match ended {
             Ok(status) => {
                 if status.signal().is_some() {
-                    // Somebody killed it; its children are ours now.
+                    // The attendant was killed; its children are now children of this process.
                     family::end().await;
                 }
                 let code = status.code().or(status.signal().map(|signal| 128 + signal));
@@ -145,19 +147,19 @@ impl Child {
         }
     }
 
-    /// Says that the lock is held for as long as is [assured](attendant::assured).
+    /// Confirms that the lock is held for as long as [`assured`](attendant::assured) returns.
     pub(crate) fn assure(&self) {
         self.signal(ASSURE);
     }
 
-    /// Hands a signal on, unless the terminal sent it to the command as well.
+    /// Passes a signal on, unless the terminal sent it to the command as well.
     pub(crate) fn pass_on(&self, signal: Ending) {
         if signal == Ending::Terminate {
             self.signal(PASS_ON);
         }
     }
 
-    /// Asks everything that the command has started to end, and has it killed after the time of grace.
+    /// Asks every process that the command has started to end, and has the rest killed after the grace period.
     pub(crate) async fn end(&mut self, grace: Duration) {
         self.order(END);
         if timeout(grace, self.wait()).await.is_err() {
@@ -166,7 +168,7 @@ impl Child {
         }
     }
 
-    /// Has the attendant do something, also if it was stopped.
+    /// Sends an order to the attendant, and continues it if it was stopped.
     fn order(&self, signal: Signal) {
         self.signal(signal);
         self.signal(CONTINUE);
@@ -175,7 +177,7 @@ impl Child {
     fn signal(&self, signal: Signal) {
         let process = self.attendant.id().and_then(|id| i32::try_from(id).ok());
         if let Some(process) = process.and_then(Pid::from_raw) {
-            // Its number is not used again before it is waited for, so nobody else gets the signal.
+            // The process id is not reused before the process is waited for, so no other process gets the signal.
             let _ = kill_process(process, signal);
         }
     }
@@ -187,7 +189,7 @@ impl Drop for Child {
     }
 }
 
-/// The program that runs, also after another version was installed in its place.
+/// Returns the path of the running program, also after another version was installed in its place.
 fn this_program() -> std::io::Result<PathBuf> {
     if cfg!(target_os = "linux") {
         return Ok("/proc/self/exe".into());

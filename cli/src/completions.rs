@@ -18,7 +18,7 @@ Examples:
   statestore completions fish > ~/.config/fish/completions/statestore.fish";
 
 impl Completions {
-    /// Runs it.
+    /// Runs the subcommand.
     pub(crate) async fn run(self) -> Result<Exit, Failure> {
         let mut script = Vec::new();
         clap_complete::generate(

@@ -1,14 +1,14 @@
-//! The connection to the store, and what its errors mean to a user of the command line.
+//! The connection to the store, and the meaning of its errors for a user of the command line.
 use crate::{arguments::Global, exit::Exit, failure::Failure};
 use statestore::{Client, Error, ErrorKind, Outcome, Settings};
 use std::env::{self, VarError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Names the store if no argument does.
+/// Variable that names the store if no argument does.
 pub(crate) const URL_VARIABLE: &str = "STATESTORE_URL";
 const DEFAULT_URL: &str = "mqtt://127.0.0.1:1883";
-/// How long taking leave may take.
+/// Time limit for disconnecting.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// An open connection.
@@ -19,13 +19,13 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects, or says why not.
+    /// Connects to the store.
     pub(crate) async fn open(global: &Global) -> Result<Self, Failure> {
         let mut settings = settings(global)
             .map_err(|error| failure(&error))?
             .connect_timeout(global.timeout)
             .request_timeout(global.timeout)
-            // long enough to get an answer through a lost connection, and nothing stays behind
+            // long enough to receive a response after a lost connection; the session does not remain afterwards
             .session_expiry(global.timeout);
         if global.allow_plaintext_credentials {
             settings = settings.allow_plaintext_credentials(true);
@@ -40,7 +40,7 @@ impl Connection {
         Ok(Self { client })
     }
 
-    /// Takes leave of the broker. The work is done, so nothing can fail any more, and nobody waits for long.
+    /// Disconnects from the broker. The work is done, so a failure has no effect, and the wait is short.
     pub(crate) async fn close(&self) {
         let _ = tokio::time::timeout(LEAVE_TIMEOUT, self.client.close()).await;
     }
@@ -55,7 +55,7 @@ impl Clients {
         self.all().push(client.clone());
     }
 
-    /// Takes leave of the broker on all of them, however the program ends.
+    /// Disconnects all connections from the broker, however the program ends.
     pub(crate) async fn close(&self) {
         let clients = std::mem::take(&mut *self.all());
         let close = async {
@@ -71,7 +71,7 @@ impl Clients {
     }
 }
 
-/// Where the store is and who asks.
+/// Returns the settings of the connection: the address of the store and the identity of the client.
 fn settings(global: &Global) -> Result<Settings, Error> {
     if global.env {
         // The client id of the pod belongs to its application, which would lose its session to a second user.
@@ -104,23 +104,23 @@ fn settings(global: &Global) -> Result<Settings, Error> {
     }
 }
 
-/// The value of the variable that names the store, for a command that this program runs: without a password, which is nobody
-/// else's. `None` if there is none.
+/// Returns the value of the variable that names the store, for a command that this program runs. The password is removed, because
+/// it is not meant for other programs. `None` if the variable is not set.
 pub(crate) fn url_to_pass_on() -> Option<String> {
     let url = env::var_os(URL_VARIABLE)?;
-    // What is not UTF-8 is no URL then either.
+    // Text that is not UTF-8 is no URL after the conversion either.
     Some(without_password(url.to_string_lossy().into_owned()))
 }
 
-/// The same URL without its password.
+/// Removes the password from a URL.
 fn without_password(url: String) -> String {
     let Some(begin) = url.find("://").map(|at| at + "://".len()) else {
         return url;
     };
     let end = match url[begin..].find(['/', '?', '#']) {
-        // Behind it, an `@` has another meaning.
+        // After it, an `@` has another meaning.
         Some(end) if Settings::from_url(&url).is_ok() => begin + end,
-        // In what is not well-formed the password can be anywhere.
+        // In a malformed URL the password can be anywhere.
         _ => url.len(),
     };
     let Some(user) = url[begin..end]
@@ -135,7 +135,7 @@ fn without_password(url: String) -> String {
     }
 }
 
-/// The end of a subcommand by an error of the client.
+/// Returns the failure of a subcommand for an error of the client.
 pub(crate) fn failure(error: &Error) -> Failure {
     let text = match advice(error.kind()) {
         Some(advice) => format!("{error}; {advice}"),
@@ -144,7 +144,7 @@ pub(crate) fn failure(error: &Error) -> Failure {
     Failure::new(exit(error.kind()), text)
 }
 
-/// The exit code of each kind of error.
+/// Returns the exit code of each kind of error.
 pub(crate) fn exit(kind: ErrorKind) -> Exit {
     match kind {
         ErrorKind::InvalidArgument | ErrorKind::InvalidSettings | ErrorKind::TooLarge => {
@@ -171,7 +171,7 @@ pub(crate) fn exit(kind: ErrorKind) -> Exit {
     }
 }
 
-/// What to do about it, where the error itself does not say.
+/// Returns advice for an error whose message has none.
 fn advice(kind: ErrorKind) -> Option<&'static str> {
     Some(match kind {
         ErrorKind::InvalidSettings => {

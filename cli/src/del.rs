@@ -34,7 +34,7 @@ Examples:
   statestore del state --if-version \"$v\"   exit code 1 if somebody has changed it since";
 
 impl Del {
-    /// Runs it.
+    /// Runs the subcommand.
     pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let key = key::from_argument(&self.key, global.escaped)?;
         let options = DelOptions::new()
@@ -67,7 +67,7 @@ impl Del {
     }
 }
 
-/// Prints a deletion; also VDEL's.
+/// Prints a deletion, also for `vdel`.
 pub(crate) async fn deleted(
     global: &Global,
     key: &[u8],

@@ -4,7 +4,7 @@ use std::time::Duration;
 /// The longest expiry that the protocol can express.
 const LONGEST: Duration = Duration::from_millis(u64::MAX);
 
-/// How a duration is written.
+/// Help for the form of a duration.
 const FORM: &str = "write 1500 (milliseconds), 1500ms, 10s or 2m";
 
 /// Reads `1500` (milliseconds), `1500ms`, `10s`, `2m`, `1h30m`: whole milliseconds, at least one.
@@ -15,12 +15,12 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Reads a time that somebody waits: as [`parse`] does, at most a day.
+/// Reads a time to wait: as [`parse`] does, at most a day.
 pub(crate) fn parse_wait(text: &str) -> Result<Duration, String> {
     parse(text).and_then(at_most_a_day)
 }
 
-/// Reads a time that somebody may wait or not: as [`parse_wait`] does, or zero.
+/// Reads an optional time to wait: as [`parse_wait`] does, or zero.
 pub(crate) fn parse_wait_or_zero(text: &str) -> Result<Duration, String> {
     parse_any(text).and_then(at_most_a_day)
 }

@@ -41,7 +41,7 @@ Examples:
   statestore elect gateway --watch             one line per leader: LEADER, holder, value; or NONE";
 
 impl Elect {
-    /// Runs it; signals are its own.
+    /// Runs the subcommand and handles its signals.
     pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let mut signals = signals()?;
         let name = key::from_argument(&self.name, global.escaped)?;
@@ -98,11 +98,11 @@ impl Elect {
             _ = leadership.guard().lost() => {
                 return Err(Failure::new(Exit::NoAnswer, "the lead is lost"));
             }
-            // Who cannot say that it leads does not lead.
+            // A candidate that cannot report its lead gives it up.
             Err(failure) = stdout.print(&line) => Err(failure),
             _ = signals.recv() => Ok(()),
         };
-        // Who cannot resign leads until the lease ends.
+        // A candidate that cannot resign keeps the lead until the lease ends.
         let finished = tokio::time::timeout(global.timeout, leadership.finish()).await;
         connection.close().await;
         if let Ok(Err(_)) = finished {
@@ -112,7 +112,7 @@ impl Elect {
     }
 }
 
-/// Prints who leads until the connection ends for good.
+/// Prints the leader whenever it changes, until the connection ends for good.
 async fn watch(election: &Election, name: &[u8], json: bool) -> Result<Exit, Failure> {
     let mut leaders = election.observe().await.map_err(|error| failure(&error))?;
     let mut stdout = Output::stdout();

@@ -1,10 +1,10 @@
 //! Bytes as one line of readable text, and back.
 //!
-//! Everything that is printable UTF-8 stays as it is. A backslash becomes `\\`, and what could break the line or
-//! steer a terminal becomes `\n`, `\r`, `\t` or, byte by byte, `\xNN`. [`unescape`] is the exact inverse.
+//! Printable UTF-8 stays as it is. A backslash becomes `\\`. Characters that could break the line or control a terminal become
+//! `\n`, `\r`, `\t` or, byte by byte, `\xNN`. [`unescape`] is the exact inverse.
 use std::{borrow::Cow, fmt::Write as _};
 
-/// The escaped form of `bytes`: always one line, never with a control character in it.
+/// Returns the escaped form of `bytes`: always one line without control characters.
 pub(crate) fn escape(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -25,8 +25,8 @@ pub(crate) fn escape(bytes: &[u8]) -> String {
     text
 }
 
-/// What a terminal shows of bytes: the text with its lines, and the escaped form of what would steer the terminal. Backslashes stay,
-/// because this is for the eye and not to be read back.
+/// Returns the form of bytes for a terminal: the text with its lines, or the escaped form if it contains characters that control
+/// the terminal. Backslashes stay as they are, because this form is never read back.
 pub(crate) fn displayed(bytes: &[u8]) -> Cow<'_, [u8]> {
     let is_harmless = |character| matches!(character, '\n' | '\t') || !steers_terminal(character);
     if std::str::from_utf8(bytes).is_ok_and(|text| text.chars().all(is_harmless)) {
@@ -46,7 +46,7 @@ pub(crate) fn displayed(bytes: &[u8]) -> Cow<'_, [u8]> {
     shown.into_bytes().into()
 }
 
-/// The bytes that an escaped text stands for; `None` if it ends within an escape or has an unknown one.
+/// Returns the bytes that an escaped text represents; `None` if it ends within an escape or has an unknown one.
 pub(crate) fn unescape(text: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;

@@ -1,22 +1,22 @@
 //! Exit codes: the part of the interface that scripts rely on.
 use std::process::ExitCode;
 
-/// How the program ends.
+/// The result of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Done.
+    /// Success.
     Done,
-    /// Absent, condition not met, value mismatch, or held by somebody else: an answer, not an error.
+    /// Absent, condition not met, value mismatch, or held by another client: a result, not an error.
     Negative,
-    /// The arguments, or a local file, cannot be used.
+    /// The arguments or a local file are not usable.
     Usage,
-    /// No answer: could not connect, timed out, connection lost; or the lock was lost.
+    /// No answer: connecting failed, the time was up, or the connection or the lock was lost.
     NoAnswer,
-    /// The store refused.
+    /// The store rejected the request.
     Refused,
     /// Ctrl-C: 128 + SIGINT, as a shell reports it.
     Interrupted,
-    /// What a command that was run says.
+    /// Exit code of a command that this program ran.
     Command(u8),
 }
 

@@ -1,23 +1,23 @@
-//! Why a subcommand cannot go on: one line for the user, and the exit code.
+//! Failures of subcommands: a line for the user, and the exit code.
 use crate::{exit::Exit, message};
 use std::{io, path::Path};
 
-/// The end of a subcommand that could not do its work.
+/// The failure of a subcommand.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// One line that says what to do, and the exit code.
+    /// An error message of one line, with the remedy, and the exit code.
     Message {
         /// The exit code.
         exit: Exit,
         /// The line.
         text: String,
     },
-    /// Whoever read standard output has stopped reading: the work is over, and nobody needs to be told.
+    /// The reader of standard output has closed it: the program ends without a message.
     OutputClosed,
 }
 
 impl Failure {
-    /// A failure with this exit code.
+    /// Creates a failure with this exit code.
     pub(crate) fn new(exit: Exit, text: impl Into<String>) -> Self {
         Self::Message {
             exit,
@@ -25,22 +25,22 @@ impl Failure {
         }
     }
 
-    /// The arguments cannot be used.
+    /// Creates a failure for unusable arguments.
     pub(crate) fn usage(text: impl Into<String>) -> Self {
         Self::new(Exit::Usage, text)
     }
 
-    /// Input cannot be read.
+    /// Creates a failure for unreadable input.
     pub(crate) fn input(what: &str, error: &io::Error) -> Self {
         Self::usage(format!("cannot read {what}: {error}"))
     }
 
-    /// A file cannot be used.
+    /// Creates a failure for an unusable file.
     pub(crate) fn file(verb: &str, path: &Path, error: &io::Error) -> Self {
         Self::usage(format!("cannot {verb} file '{}': {error}", path.display()))
     }
 
-    /// Standard output cannot be written.
+    /// Creates a failure for a failed write to standard output.
     pub(crate) fn output(error: &io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self::OutputClosed;
@@ -48,7 +48,7 @@ impl Failure {
         Self::usage(format!("cannot write standard output: {error}"))
     }
 
-    /// Tells the user and gives the exit code.
+    /// Prints the failure and returns the exit code.
     pub(crate) fn report(&self) -> Exit {
         match self {
             Self::Message { exit, text } => {

@@ -1,35 +1,35 @@
-//! All processes that come from this one, however far they went.
+//! All descendants of this process, at any depth.
 //!
-//! On Linux, a process whose parent ends becomes a child of the nearest ancestor that asked for it (a "subreaper"): whoever
-//! forks twice, or begins a session of its own, is found nevertheless. Elsewhere only the children are known.
+//! On Linux, a process whose parent ends becomes a child of the nearest ancestor that asked for it (a "subreaper"). Processes
+//! that fork twice or start a session of their own are therefore found too. On other systems only the children are known.
 use rustix::{
     io::Errno,
     process::{Pid, Signal, WaitOptions, wait},
 };
 use std::{os::unix::process::ExitStatusExt as _, process::ExitStatus, time::Duration};
 
-/// How often processes that are killed are looked at; new ones may have been started meanwhile.
+/// Interval of the checks for killed processes; further ones may have been started meanwhile.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
 
-/// What waiting for the children found.
+/// Result of waiting for the children.
 #[derive(Debug)]
 pub(crate) enum Reaped {
-    /// This one has ended.
+    /// A child that has ended, and its exit status.
     Ended(Pid, ExitStatus),
-    /// They run.
+    /// Children exist, and all of them run.
     Running,
-    /// There are none.
+    /// No child exists.
     Nobody,
 }
 
-/// From now on, descendants that lose their parent become children of this process.
+/// Makes descendants that lose their parent children of this process from now on.
 pub(crate) fn adopt() {
     #[cfg(target_os = "linux")]
-    // Every Linux that Rust supports can.
+    // Every Linux that Rust supports has this call.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
 }
 
-/// Takes note of one child that has ended.
+/// Collects a child that has ended.
 pub(crate) fn reap() -> Reaped {
     loop {
         match wait(WaitOptions::NOHANG) {
@@ -43,12 +43,12 @@ pub(crate) fn reap() -> Reaped {
     }
 }
 
-/// Sends a signal to all descendants, of which `child` is one; whether any could be reached. One that is started meanwhile is
-/// not: whoever wants them all to end goes on until there are none.
+/// Sends a signal to all descendants, including `child`. Returns whether any of them could be reached. A process that is started
+/// meanwhile gets no signal: to end them all, repeat the call until there are none.
 pub(crate) fn signal(child: Option<Pid>, signal: Signal) -> bool {
     let mut reached = false;
     for (process, parent) in descendants(child) {
-        // Those of other users cannot be reached.
+        // Processes of other users cannot be reached.
         reached |= send(process, parent, signal) != Err(Errno::PERM);
     }
     reached
@@ -65,13 +65,13 @@ pub(crate) async fn end() {
     }
 }
 
-/// Sends a signal to a child, which nobody but this thread waits for, so its number is its own.
+/// Sends a signal to a child. Only this thread waits for it, so the process id is still its own.
 #[cfg(not(target_os = "linux"))]
 fn send(process: Pid, _: Pid, signal: Signal) -> rustix::io::Result<()> {
     rustix::process::kill_process(process, signal)
 }
 
-/// Sends a signal to the process that had this parent. If it has ended, its number may be somebody else's by now.
+/// Sends a signal to the process that had this parent. If it has ended, its process id may belong to another process by now.
 #[cfg(target_os = "linux")]
 fn send(process: Pid, parent: Pid, signal: Signal) -> rustix::io::Result<()> {
     use rustix::process::{PidfdFlags, getpid, kill_process, pidfd_open, pidfd_send_signal};
@@ -80,14 +80,14 @@ fn send(process: Pid, parent: Pid, signal: Signal) -> rustix::io::Result<()> {
         Err(Errno::NOSYS) => return kill_process(process, signal),
         handle => handle?,
     };
-    // It is still the one that is meant, or it has lost its parent meanwhile and is a child of this process.
+    // The process is still the intended one, or it has lost its parent meanwhile and is a child of this process.
     match parent_of(process) {
         Some(now) if now == parent || now == getpid() => pidfd_send_signal(handle, signal),
         _ => Err(Errno::SRCH),
     }
 }
 
-/// The descendants that there are now, with their parents.
+/// Returns the current descendants with their parents.
 #[cfg(not(target_os = "linux"))]
 fn descendants(child: Option<Pid>) -> Vec<(Pid, Pid)> {
     child
@@ -96,7 +96,7 @@ fn descendants(child: Option<Pid>) -> Vec<(Pid, Pid)> {
         .collect()
 }
 
-/// The descendants that there are now, with their parents.
+/// Returns the current descendants with their parents.
 #[cfg(target_os = "linux")]
 fn descendants(_: Option<Pid>) -> Vec<(Pid, Pid)> {
     let processes: Vec<(Pid, Pid)> = std::fs::read_dir("/proc")

@@ -42,7 +42,7 @@ Examples:
   statestore get sensor/1 || echo absent        exit code 1 says that the key is absent";
 
 impl Get {
-    /// Runs it.
+    /// Runs the subcommand.
     pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let key = key::from_argument(&self.key, global.escaped)?;
         let connection = Connection::open(global).await?;

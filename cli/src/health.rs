@@ -30,7 +30,7 @@ Examples:
   statestore health http://[::1]:9883 --timeout 3s";
 
 impl Health {
-    /// Runs it.
+    /// Runs the subcommand.
     pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let path = if self.ready { "/readyz" } else { "/healthz" };
         let port = Port::open(self.admin_url);

@@ -1,11 +1,11 @@
-//! Signals that whoever started this program wants to be ignored, as `nohup` does, and a shell for what runs in the background.
+//! Signals that the parent of this program wants to be ignored, as `nohup` does, and a shell for background jobs.
 //!
-//! A program that is started inherits that. This one listens to some of them nevertheless, and what listens is not inherited: so
-//! what it runs is told.
+//! A started program inherits ignored signals. This program handles some of them nevertheless, and a handler is not inherited. So
+//! the signals are ignored again in each program that it starts.
 use rustix::process::Signal;
 use std::{io, os::unix::process::CommandExt as _, process::Command, ptr};
 
-/// Those that end or stop a command which does not care for them.
+/// Signals that by default end or stop a command.
 const SIGNALS: [Signal; 7] = [
     Signal::HUP,
     Signal::INT,
@@ -21,34 +21,34 @@ const SIGNALS: [Signal; 7] = [
 pub(crate) struct Ignored(Vec<Signal>);
 
 impl Ignored {
-    /// Those that this process ignores now, before it listens to any.
+    /// Returns the signals that this process ignores now, before it installs handlers.
     pub(crate) fn now() -> Self {
         let ignored = SIGNALS.into_iter().filter(|signal| is_ignored(*signal));
         Self(ignored.collect())
     }
 
-    /// Has a command ignore them as well.
+    /// Makes a command ignore these signals as well.
     #[allow(unsafe_code, reason = "only the new process itself can do this")]
     pub(crate) fn hand_on(self, command: &mut Command) {
         let ignore_all = move || self.0.iter().copied().try_for_each(ignore);
-        // SAFETY: between fork and exec, the closure makes system calls and nothing else; it takes no lock and no memory.
+        // SAFETY: between fork and exec, the closure only makes system calls; it takes no lock and allocates no memory.
         unsafe { command.pre_exec(ignore_all) };
     }
 }
 
 #[allow(unsafe_code, reason = "the standard library has no word for this")]
 fn is_ignored(signal: Signal) -> bool {
-    // SAFETY: zeros are a value of this type, which is made of numbers, a set of signals and a pointer.
+    // SAFETY: zeros are a valid value of this type, which consists of numbers, a set of signals and a pointer.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: without a new action, the call only writes the present one to where it may.
+    // SAFETY: without a new action, the call only writes the present one to `action`.
     let told = unsafe { libc::sigaction(signal.as_raw(), ptr::null(), &raw mut action) };
     told == 0 && action.sa_sigaction == libc::SIG_IGN
 }
 
-/// From now on nothing happens when this signal comes.
+/// Ignores this signal from now on.
 #[allow(unsafe_code, reason = "the standard library has no word for this")]
 pub(crate) fn ignore(signal: Signal) -> io::Result<()> {
-    // SAFETY: nobody has to be called any more when the signal comes.
+    // SAFETY: SIG_IGN is no handler, so no code runs when the signal arrives.
     match unsafe { libc::signal(signal.as_raw(), libc::SIG_IGN) } {
         libc::SIG_ERR => Err(io::Error::last_os_error()),
         _ => Ok(()),

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use statestore::Hlc;
 use std::ffi::OsString;
 
-/// The bytes of an argument, with its escapes resolved if `escaped`.
+/// Returns the bytes of an argument, with its escapes resolved if `escaped`.
 pub(crate) fn from_argument(argument: &OsString, escaped: bool) -> Result<Bytes, Failure> {
     let bytes = argument.as_encoded_bytes();
     if bytes.is_empty() {
@@ -21,7 +21,7 @@ pub(crate) fn from_argument(argument: &OsString, escaped: bool) -> Result<Bytes,
     })
 }
 
-/// Says that a key does not have the version that was asked for.
+/// Reports that a key does not have the requested version.
 pub(crate) fn of_other_version(what: &str, key: &[u8], version: Option<&Hlc>) -> Exit {
     let key = escape::escape(key);
     message::complain(&match version {
@@ -31,7 +31,7 @@ pub(crate) fn of_other_version(what: &str, key: &[u8], version: Option<&Hlc>) ->
     Exit::Negative
 }
 
-/// Says that a key is absent.
+/// Reports that a key is absent.
 pub(crate) fn absent(key: &[u8]) -> Exit {
     message::complain(&format!("'{}' is absent", escape::escape(key)));
     Exit::Negative

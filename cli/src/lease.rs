@@ -70,18 +70,18 @@ Examples:
   statestore lease release nightly --holder node-7
   statestore lease holder nightly                                exit code 1 if nobody has it";
 
-/// What is printed of a step, and the exit code.
+/// The printed result of a step, and the exit code.
 struct Report<'a> {
     exit: Exit,
     result: &'static str,
     holder: Option<&'a Bytes>,
     version: Option<&'a Hlc>,
-    /// The line without --json.
+    /// Line without --json.
     text: String,
 }
 
 impl Lease {
-    /// Runs it; Ctrl-C is the caller's.
+    /// Runs the subcommand; the caller handles Ctrl-C.
     pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let (named, options) = match &self.step {
             Step::Acquire(term) | Step::Renew(term) => {
@@ -159,8 +159,8 @@ async fn held_by_another(
     report.print(name, global).await
 }
 
-/// Renews what is held. The protocol can only renew or take, so a lease that ends between the look and the renewal is
-/// taken anew; its new version is a new token in any case.
+/// Renews a held lease. The protocol can only renew or take. A lease that ends between the look and the renewal is taken again;
+/// its new version is a new token in any case.
 async fn renew(
     lease: &Handle,
     name: &[u8],

@@ -1,5 +1,5 @@
-//! `statestore`: get, set and watch keys from the shell. The program is all there is to use; its [`command`] line is public for what
-//! is made of it, such as the manual.
+//! `statestore`: get, set and watch keys from the shell. The crate is a program. Its [`command`] line is public for generated
+//! files such as the manual.
 #![deny(unsafe_code)]
 
 mod admin;
@@ -41,12 +41,12 @@ use exit::Exit;
 use failure::Failure;
 use std::process::ExitCode;
 
-/// The command line, as clap knows it.
+/// Returns the command line as a command of clap.
 pub fn command() -> clap::Command {
     Arguments::command()
 }
 
-/// The program.
+/// Runs the program.
 pub fn run() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
@@ -81,7 +81,7 @@ async fn answer(Arguments { verb, global }: Arguments) -> Result<Exit, Failure> 
     exit
 }
 
-/// Ends the work when a signal says so.
+/// Ends the work when a signal arrives.
 async fn until_told(
     work: impl Future<Output = Result<Exit, Failure>>,
     told: impl FnOnce(Ending) -> Exit,

@@ -56,11 +56,11 @@ Examples:
   statestore lock nightly --wait 30s -- ./report     exit code 1 if somebody else has it for 30 seconds
   statestore lock pump -- sh -c 'statestore set pump/state on --fence \"$STATESTORE_FENCING_TOKEN\"'";
 
-/// The environment variable in which a command finds its fencing token.
+/// Environment variable with the fencing token for the command.
 const TOKEN: &str = "STATESTORE_FENCING_TOKEN";
 
 impl Contest {
-    /// As the library takes it.
+    /// Returns the options in the form of the library.
     pub(crate) fn options(&self) -> LockOptions {
         LockOptions::new()
             .lease(LeaseOptions::new().duration(self.lease))
@@ -69,7 +69,7 @@ impl Contest {
 }
 
 impl Lock {
-    /// Runs it; signals are its own.
+    /// Runs the subcommand and handles its signals.
     pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let ignored = Ignored::now();
         let mut signals = signals()?;
@@ -112,7 +112,8 @@ impl Lock {
         let loss = give_back(guard, &name, global.timeout).await;
         connection.close().await;
         match loss {
-            // It worked without the lock, at least for a part of the time. A failure of its own counts for more.
+            // The command ran without the lock, at least for a part of the time. A failure of the command itself takes
+            // precedence.
             Some(loss) if exit == Exit::Command(0) => {
                 message::complain(&loss);
                 Ok(Exit::NoAnswer)
@@ -121,7 +122,7 @@ impl Lock {
         }
     }
 
-    /// Waits until the command ends, and makes it end when the lock is lost.
+    /// Waits until the command ends, and ends it when the lock is lost.
     async fn attend(
         &self,
         guard: &Guard,
@@ -152,13 +153,13 @@ impl Lock {
     }
 }
 
-/// Gives a lock back when its command has ended; how it was lost before, if it was. What the command did is done, whether the lock
-/// is given back or ends by itself.
+/// Releases a lock after its command has ended. Returns how the lock was lost before, if it was. The effects of the command stay,
+/// whether the lock is released or expires.
 async fn give_back(guard: Guard, name: &[u8], timeout: Duration) -> Option<String> {
     let loss = guard.loss();
     let until = guard.valid_until();
     match tokio::time::timeout(timeout, guard.release()).await {
-        // What is found gone before it can have ended by itself was taken away.
+        // A lock that is gone before its lease can have ended was taken away.
         Ok(Ok(Release::NotHeld)) if loss.is_none() && Instant::now() < until => {
             return Some("the lock is lost: it was taken away".to_owned());
         }

@@ -2,14 +2,14 @@
 use crate::escape::steers_terminal;
 use std::io::{self, Write as _};
 
-/// One line under the program's name: what went wrong and what to do.
+/// Prints a line after the program's name: the failure and the remedy.
 pub(crate) fn complain(text: &str) {
     note(&format!("statestore: {text}"));
 }
 
-/// One line, whatever characters the text has that steer a terminal.
+/// Prints a single line. Characters of the text that control the terminal are replaced.
 pub(crate) fn note(text: &str) {
     let text = text.replace(steers_terminal, " ");
-    // nobody is left to be told when standard error is closed
+    // standard error may be closed; then there is no place for the message
     let _ = writeln!(io::stderr().lock(), "{text}");
 }

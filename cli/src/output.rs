@@ -1,10 +1,10 @@
-//! Standard output: binary-safe, and never a blocking write on the thread that serves the connection. What a terminal gets cannot
-//! steer it.
+//! Standard output: binary-safe, and never a blocking write on the thread that serves the connection. Output to a terminal cannot
+//! control it.
 use crate::{escape::displayed, failure::Failure};
 use std::io::{self, IsTerminal as _};
 use tokio::io::{AsyncWriteExt as _, BufWriter, Stdout};
 
-/// Prints what came of a request. Who does not read it has the exit code, which says it as well.
+/// Prints the result of a request. A closed standard output is no failure, because the exit code reports the result as well.
 pub(crate) async fn tell(line: &[u8]) -> Result<(), Failure> {
     match Output::stdout().print(line).await {
         Err(Failure::OutputClosed) => Ok(()),
@@ -16,12 +16,12 @@ pub(crate) async fn tell(line: &[u8]) -> Result<(), Failure> {
 #[derive(Debug)]
 pub(crate) struct Output {
     inner: BufWriter<Stdout>,
-    /// Whether a person looks at it.
+    /// Whether standard output is a terminal.
     is_terminal: bool,
 }
 
 impl Output {
-    /// Standard output of this process.
+    /// Returns the standard output of this process.
     pub(crate) fn stdout() -> Self {
         Self {
             inner: BufWriter::with_capacity(64 * 1024, tokio::io::stdout()),
@@ -29,12 +29,12 @@ impl Output {
         }
     }
 
-    /// Whether it is a terminal.
+    /// Whether the output is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         self.is_terminal
     }
 
-    /// Writes bytes, as they are unless it is a terminal that would obey them; they may stay in the buffer until
+    /// Writes bytes unchanged, unless the output is a terminal that they would control. The bytes may stay in the buffer until
     /// [`flush`](Self::flush).
     pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let shown = if self.is_terminal {

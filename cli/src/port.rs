@@ -1,4 +1,4 @@
-//! The HTTP port of a server: a request at a time, each over a connection of its own.
+//! The HTTP port of a server: one request at a time, each over a connection of its own.
 use crate::{exit::Exit, failure::Failure};
 use bytes::Bytes;
 use clap::Args;
@@ -12,9 +12,9 @@ use hyper_util::rt::TokioIo;
 use std::{path::PathBuf, time::Duration};
 use tokio::net::TcpStream;
 
-/// The longest answer that is taken at once.
+/// Maximum length of an answer that is read as a whole.
 const MOST_BYTES: usize = 16 << 20;
-/// The longest token.
+/// Maximum length of a token.
 const MOST_TOKEN_BYTES: usize = 4096;
 
 /// Where a server is looked after.
@@ -35,7 +35,7 @@ pub(crate) struct Port {
     token_file: Option<PathBuf>,
 }
 
-/// An answer, as far as its head.
+/// An answer with its head, before its body is read.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -43,7 +43,7 @@ pub(crate) struct Answer {
 }
 
 impl Port {
-    /// One that needs no token.
+    /// Creates a port that needs no token.
     pub(crate) fn open(url: Uri) -> Self {
         Self {
             url,
@@ -51,7 +51,7 @@ impl Port {
         }
     }
 
-    /// Asks for a path, or sends something to it.
+    /// Sends a request for a path, with a body if there is one.
     pub(crate) async fn ask(
         &self,
         method: Method,
@@ -64,7 +64,7 @@ impl Port {
         answer.unwrap_or_else(|_| Err(self.no_answer("no answer in time")))
     }
 
-    /// Asks for something that may take long: the wait ends only when the server does not answer another request within `timeout`.
+    /// Sends a request that may take long. The wait ends only when the server does not answer another request within `timeout`.
     pub(crate) async fn ask_at_length(
         &self,
         method: Method,
@@ -83,7 +83,7 @@ impl Port {
         }
     }
 
-    /// Asks for a JSON document.
+    /// Requests a JSON document.
     pub(crate) async fn document(
         &self,
         path: &'static str,
@@ -165,7 +165,7 @@ impl Port {
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await
             .map_err(failed)?;
-        // It ends with the answer; whoever reads that is told of its failures.
+        // The task ends with the response; reading the response returns its failures.
         tokio::spawn(connection);
         let (head, body) = sender
             .send_request(request)
@@ -184,7 +184,7 @@ impl Port {
 }
 
 impl Answer {
-    /// This answer, or what the server said in the place of it.
+    /// Returns this response if it is a success, otherwise a failure with the text of the server.
     pub(crate) async fn succeeded(self, timeout: Duration) -> Result<Self, Failure> {
         if self.status.is_success() {
             return Ok(self);
@@ -205,7 +205,7 @@ impl Answer {
         Err(Failure::new(exit, format!("the server says: {said}")))
     }
 
-    /// All of it.
+    /// Reads the whole body.
     pub(crate) async fn text(mut self, timeout: Duration) -> Result<Bytes, Failure> {
         let mut text = Vec::new();
         while let Some(part) = self.part(timeout).await? {
@@ -217,7 +217,7 @@ impl Answer {
         Ok(text.into())
     }
 
-    /// The next part of it; none at its end.
+    /// Returns the next part of the body; `None` at its end.
     pub(crate) async fn part(&mut self, timeout: Duration) -> Result<Option<Bytes>, Failure> {
         loop {
             let next = tokio::time::timeout(timeout, self.body.frame()).await;

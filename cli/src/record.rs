@@ -1,5 +1,5 @@
-//! The JSON that `--json` prints: one object per line, the same fields in every subcommand. It has no character that would steer a
-//! terminal.
+//! The JSON that `--json` prints: an object per line, with the same fields in every subcommand. It has no character that would
+//! control a terminal.
 use crate::escape::steers_terminal;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Serialize;
@@ -7,13 +7,13 @@ use serde_json::{Serializer, ser::Formatter};
 use statestore::Expiry;
 use std::{borrow::Cow, fmt, io};
 
-/// One line of `--json` output. `docs/cli.md` describes the fields.
+/// A line of `--json` output. `docs/cli.md` describes the fields.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Record<'a> {
-    /// What came of a request: `found`, `applied`, `deleted`, ...
+    /// The result of a request: `found`, `applied`, `deleted`, ...
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<&'static str>,
-    /// What happened to a watched key.
+    /// The event of a watched key.
     #[serde(skip_serializing_if = "Option::is_none")]
     event: Option<&'static str>,
     key: Cow<'a, str>,
@@ -31,12 +31,12 @@ pub(crate) struct Record<'a> {
     missed: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_in: Option<RemainingTime>,
-    /// Which one of a transaction, from 0.
+    /// Number of the operation within its transaction, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     operation: Option<usize>,
 }
 
-/// The remaining time of a key, as it is printed.
+/// The remaining time of a key in its printed form.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(untagged)]
 pub(crate) enum RemainingTime {
@@ -64,7 +64,7 @@ impl fmt::Display for RemainingTime {
 }
 
 impl<'a> Record<'a> {
-    /// A line about this key.
+    /// Creates a line about this key.
     pub(crate) fn of_key(key: &'a [u8]) -> Self {
         let (key, key_encoding) = text_or_base64(key);
         Self {
@@ -74,7 +74,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// With the outcome of a request.
+    /// Adds the result of a request.
     pub(crate) fn result(self, result: &'static str) -> Self {
         Self {
             result: Some(result),
@@ -82,7 +82,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// With what happened to a watched key.
+    /// Adds the event of a watched key.
     pub(crate) fn event(self, event: &'static str) -> Self {
         Self {
             event: Some(event),
@@ -90,7 +90,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// With a value.
+    /// Adds a value.
     pub(crate) fn value(self, value: &'a [u8]) -> Self {
         let (value, encoding) = text_or_base64(value);
         Self {
@@ -100,7 +100,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// With the holder of a lease, whose name is text.
+    /// Adds the holder of a lease; the name is text.
     pub(crate) fn holder(self, name: &'a [u8]) -> Self {
         Self {
             holder: Some(String::from_utf8_lossy(name)),
@@ -108,7 +108,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// With a version, if there is one.
+    /// Adds a version, if there is one.
     pub(crate) fn version(self, version: Option<&impl ToString>) -> Self {
         Self {
             version: version.map(ToString::to_string),
@@ -116,7 +116,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// With the number of changes that were not seen.
+    /// Adds the number of changes that were not seen.
     pub(crate) fn missed(self, missed: u64) -> Self {
         Self {
             missed: Some(missed),
@@ -124,7 +124,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// With the remaining time of the key.
+    /// Adds the remaining time of the key.
     pub(crate) fn expires_in(self, expires_in: RemainingTime) -> Self {
         Self {
             expires_in: Some(expires_in),
@@ -132,7 +132,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// With which operation of a transaction it is.
+    /// Adds the number of the operation within its transaction.
     pub(crate) fn operation(self, operation: usize) -> Self {
         Self {
             operation: Some(operation),
@@ -140,7 +140,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// The line, newline included.
+    /// Returns the line, with its newline.
     pub(crate) fn line(&self) -> Vec<u8> {
         let mut line = Vec::new();
         self.serialize(&mut Serializer::with_formatter(&mut line, Harmless))
@@ -150,7 +150,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// As short as possible. JSON itself leaves DEL, C1 and what reorders text as they are.
+/// A compact JSON format that escapes characters which JSON leaves as they are: DEL, C1, and those that reorder text.
 struct Harmless;
 
 impl Formatter for Harmless {
@@ -176,7 +176,7 @@ impl Formatter for Harmless {
     }
 }
 
-/// UTF-8 stays text; anything else is base64 and says so.
+/// Returns UTF-8 as text, and other bytes as base64 with the name of the encoding.
 fn text_or_base64(bytes: &[u8]) -> (Cow<'_, str>, Option<&'static str>) {
     match std::str::from_utf8(bytes) {
         Ok(text) => (text.into(), None),

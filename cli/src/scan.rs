@@ -35,7 +35,7 @@ Examples:
   statestore scan --json | jq -r .key
   statestore scan 'tmp/*' -0 | xargs -0 -n1 statestore del";
 
-/// How a key is written.
+/// Form of a printed key.
 #[derive(Debug, Clone, Copy)]
 enum Form {
     Raw { end: u8 },
@@ -54,7 +54,7 @@ impl Form {
 }
 
 impl Scan {
-    /// Runs it.
+    /// Runs the subcommand.
     pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let pattern = key::from_argument(&self.pattern, global.escaped)?;
         let mut stdout = Output::stdout();

@@ -56,7 +56,7 @@ Examples:
   statestore set state new --if-version \"$v\"      exit code 1 if somebody has changed it since";
 
 impl Set {
-    /// Runs it.
+    /// Runs the subcommand.
     pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let key = key::from_argument(&self.key, global.escaped)?;
         let value = self.value.read().await?;

@@ -53,7 +53,7 @@ Members of an operation:
   fence          fencing token
   key_encoding, encoding   "base64": the key, the value is written so"#;
 
-/// One line of the input.
+/// A line of the input.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Operation {
@@ -86,7 +86,7 @@ fn version<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<H
     Ok(Some(version))
 }
 
-/// As on the command line, or a number of milliseconds.
+/// Reads a duration as on the command line, or a number of milliseconds.
 fn duration<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Duration>, D::Error> {
@@ -104,7 +104,7 @@ fn duration<'de, D: serde::Deserializer<'de>>(
     Ok(Some(duration))
 }
 
-/// The bytes of a key or value.
+/// Returns the bytes of a key or value.
 fn bytes(text: String, encoding: Option<Encoding>) -> Result<Vec<u8>, String> {
     match encoding {
         None => Ok(text.into_bytes()),
@@ -116,7 +116,7 @@ fn bytes(text: String, encoding: Option<Encoding>) -> Result<Vec<u8>, String> {
 }
 
 impl Operation {
-    /// The transaction with this operation behind the others, and its key.
+    /// Returns the transaction with this operation appended, and its key.
     fn add_to(self, transaction: Transaction) -> Result<(Transaction, Vec<u8>), String> {
         let condition = match (self.if_version, self.nx, self.nex) {
             (None, false, false) => Condition::Always,
@@ -157,7 +157,7 @@ impl Operation {
 }
 
 impl Transact {
-    /// Runs it.
+    /// Runs the subcommand.
     pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let mut transaction = Transaction::new();
         let mut keys = Vec::new();
@@ -204,7 +204,7 @@ impl Transact {
     }
 }
 
-/// One line for each operation: the version of its change, or nothing if there was nothing to delete.
+/// Prints a line for each operation: the version of its change, or an empty one if there was no key to delete.
 async fn print_versions(
     global: &Global,
     keys: &[Vec<u8>],

@@ -1,4 +1,4 @@
-//! Where a value comes from: an argument, a file, or standard input.
+//! The sources of a value: an argument, a file, or standard input.
 use crate::{failure::Failure, message};
 use bytes::Bytes;
 use clap::Args;
@@ -9,7 +9,7 @@ use std::{
 };
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// No MQTT packet is larger, so no value is: the greatest Remaining Length (MQTT 5, section 2.1.4).
+/// Maximum length of a value, because no MQTT packet is larger: the greatest Remaining Length (MQTT 5, section 2.1.4).
 const MAX_VALUE_BYTES: usize = 268_435_455;
 
 /// The value of a SET or VDEL.
@@ -33,12 +33,12 @@ impl ValueSource {
     }
 }
 
-/// Whether a path stands for standard input or output.
+/// Whether a path means standard input or output.
 pub(crate) fn is_standard(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Reads a file, or without one standard input, to its end.
+/// Reads a file, or standard input without one, to its end.
 pub(crate) async fn read(path: Option<&Path>, what: &str) -> Result<Bytes, Failure> {
     if let Some(path) = path.filter(|path| !is_standard(path)) {
         let what = format!("file '{}'", path.display());
@@ -57,7 +57,7 @@ pub(crate) async fn read(path: Option<&Path>, what: &str) -> Result<Bytes, Failu
 
 async fn read_bounded(source: impl AsyncRead + Unpin, what: &str) -> Result<Bytes, Failure> {
     let mut value = Vec::new();
-    // one byte more than allowed tells "too large" from "just fits"
+    // one byte more than allowed distinguishes "too large" from "just fits"
     let mut bounded = source.take(MAX_VALUE_BYTES as u64 + 1);
     bounded
         .read_to_end(&mut value)

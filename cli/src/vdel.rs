@@ -38,7 +38,7 @@ Examples:
   statestore vdel firmware --file image.bin     compare with a file";
 
 impl Vdel {
-    /// Runs it.
+    /// Runs the subcommand.
     pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let key = key::from_argument(&self.key, global.escaped)?;
         let value = self.value.read().await?;

@@ -39,14 +39,14 @@ Examples:
   statestore watch lock --count 1      wait for one change
   statestore watch sensor/1 | cut -f4  only the values";
 
-/// How many changes of a key may wait until standard output takes them; older ones are dropped, and that is told.
+/// Maximum number of changes of a key that wait for standard output. Older ones are dropped, and the gap is reported.
 const PENDING_CHANGES: usize = 1024;
 
-/// What a key was seen to do, or why it is not seen any more.
+/// A change of a key, or the reason why the key is not observed any more.
 type Event = (Bytes, Result<Observation, Failure>);
 
 impl Watch {
-    /// Runs it; signals are the caller's.
+    /// Runs the subcommand; the caller handles signals.
     pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let mut keys = Vec::new();
         for argument in &self.keys {
@@ -87,7 +87,7 @@ impl Watch {
     }
 }
 
-/// Watches every key; what comes of them arrives in one channel.
+/// Watches every key; all observations arrive in one channel.
 async fn observe(
     connection: &Connection,
     keys: &[Bytes],
@@ -112,11 +112,12 @@ async fn forward(key: Bytes, mut observer: Observer, sender: mpsc::Sender<Event>
         Some(error) => failure(&error),
         None => Failure::new(Exit::NoAnswer, "the connection has ended for good"),
     };
-    // nobody listens any more if the work is over
+    // the receiver is gone if the program ends
     let _ = sender.send((key, Err(failure))).await;
 }
 
-/// What standard output shows of an observation; gaps are told on standard error, and in JSON in their place too.
+/// Returns the line for standard output of an observation. Gaps are reported on standard error, and as JSON lines on standard
+/// output too.
 fn line(key: &[u8], observation: &Observation, json: bool) -> Option<Vec<u8>> {
     let name = escape(key);
     let record = Record::of_key(key);
@@ -154,7 +155,7 @@ fn line(key: &[u8], observation: &Observation, json: bool) -> Option<Vec<u8>> {
     }
 }
 
-/// Tells when the connection goes and comes back.
+/// Reports when the connection is lost and when it is back.
 async fn report(mut state: watch::Receiver<ConnectionState>) {
     while state.changed().await.is_ok() {
         match &*state.borrow_and_update() {

@@ -88,7 +88,7 @@ pub(crate) enum LogFormat {
 }
 
 impl Arguments {
-    /// Where the socket is to be.
+    /// The path of the socket.
     pub(crate) fn socket(&self) -> PathBuf {
         match &self.socket {
             Some(path) => path.clone(),
@@ -103,28 +103,28 @@ impl Arguments {
         }
     }
 
-    /// Its permissions.
+    /// The permissions of the socket.
     pub(crate) fn socket_mode(&self) -> u32 {
         self.socket_mode
     }
 
-    /// The store of components that name none.
+    /// The store of components whose metadata has no URL.
     pub(crate) fn url(&self) -> Option<&str> {
         self.url.as_deref().filter(|url| !url.is_empty())
     }
 
-    /// What is logged.
+    /// The log level.
     pub(crate) fn log_level(&self) -> LevelFilter {
         self.log
     }
 
-    /// In which form.
+    /// The form of the log.
     pub(crate) fn log_format(&self) -> LogFormat {
         self.log_format
     }
 }
 
-/// Dapr compares types in lower case, and takes the name of the file as it is.
+/// Returns the name of the component type: Dapr compares types in lower case, and takes the name of the file unchanged.
 fn socket_name(name: &str) -> Result<String, &'static str> {
     let name = name.strip_suffix(".sock").unwrap_or(name);
     let name = name.strip_prefix("state.").unwrap_or(name);

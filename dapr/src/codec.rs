@@ -1,16 +1,17 @@
-//! How messages become bytes: as prost does it, with less memory at first.
+//! Encoding of messages: that of prost, with a smaller initial buffer.
 use prost::Message;
 use std::marker::PhantomData;
 use tonic::codec::BufferSettings;
 use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
 
-/// What most messages fit into, in bytes. Without this, each call gets 16 KiB twice over, which cost more than what it does with them.
+/// Size in bytes that most messages fit into. Without this, each call allocates 16 KiB twice, which costs more than the work on
+/// it.
 const USUAL: usize = 512;
 
-/// After how many bytes an answer of several messages leaves in parts; ours are of one.
+/// Size after which an answer of several messages is sent in parts. Answers of these services have one message.
 const PART: usize = 32 << 10;
 
-/// A codec for messages that are short for the most part.
+/// A codec for messages that are mostly short.
 #[derive(Debug)]
 pub struct Codec<T, U>(PhantomData<(T, U)>);
 

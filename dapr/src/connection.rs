@@ -1,11 +1,11 @@
-//! A connection of daprd, with as few wake-ups on both sides as there can be.
+//! A connection of daprd, with few wake-ups on both sides.
 //!
-//! A Unix domain socket says that it takes more whenever the other side has read something. Who asks to be told is woken after
-//! each answer, for nothing. So it is asked only after the socket took nothing more.
+//! A Unix domain socket reports that it is writable whenever the other side has read something. A task that waits for it is woken
+//! after each answer, without need. So the connection waits only after a write that the socket did not accept.
 //!
-//! daprd sends a PING after an answer, and the next one when that is acknowledged, to learn how fast the connection is. Between short
-//! answers there is nothing to learn, and to send, read, acknowledge and read again costs a good part of a call. So acknowledgements
-//! between them are held back for a moment.
+//! daprd sends a PING after an answer, and the next PING after its acknowledgement, to measure the connection. Between short
+//! answers there is nothing to measure, and sending, reading and acknowledging PINGs costs a good part of a call. So
+//! acknowledgements between short answers are held back for a moment.
 use crate::frames::{Frames, is_acknowledgement};
 use std::io::{self, IoSlice, Write as _};
 use std::net::Shutdown;
@@ -17,37 +17,37 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::unix::pipe;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// How long the acknowledgement of a PING is held back.
+/// Duration for which the acknowledgement of a PING is held back.
 const HELD: Duration = Duration::from_millis(20);
 
-/// The longest frame between which acknowledgements are held back, in bytes. daprd makes room for more after it has learnt how fast
-/// longer ones come.
+/// Maximum frame length in bytes for which acknowledgements are held back. daprd enlarges its window after it has measured longer
+/// frames.
 const SHORT: usize = 4096;
 
-/// The most bytes that are held back.
+/// Maximum number of bytes that are held back.
 const MOST_HELD: usize = 128;
 
-/// A connection, on which only whole frames of HTTP/2 are written.
+/// A connection to which only whole frames of HTTP/2 are written.
 #[derive(Debug)]
 pub(crate) struct Connection {
     socket: UnixStream,
-    /// The same socket, of which is told only when there is something to read. What tokio has for an end of a pipe is good for
-    /// whatever can be read and waited for.
+    /// The same socket, which wakes the task only when it is readable. The receiving end of a pipe in tokio works for any
+    /// descriptor that can be read and polled.
     input: pipe::Receiver,
-    /// The same socket, while it takes nothing, of which is told only when it takes more.
+    /// The same socket while it is full, which wakes the task only when it is writable.
     full: Option<pipe::Sender>,
-    /// Of what was written.
+    /// The frames of the written bytes.
     frames: Frames,
     /// Acknowledgements to be written between two frames.
     held: Vec<u8>,
-    /// When they are to be written.
+    /// The time at which they are written.
     due: Pin<Box<Sleep>>,
-    /// A part of them was written: nothing else is, before the rest is.
+    /// Whether a part of the held acknowledgements was written: the rest has to be written before anything else.
     is_begun: bool,
 }
 
 impl Connection {
-    /// Of a socket that does not block.
+    /// Creates a connection of a socket that does not block.
     pub(crate) fn new(socket: UnixStream) -> io::Result<Self> {
         Ok(Self {
             input: pipe::Receiver::from_owned_fd_unchecked(socket.try_clone()?.into())?,
@@ -60,7 +60,7 @@ impl Connection {
         })
     }
 
-    /// Whether these bytes are to be held back, as an acknowledgement between short frames is.
+    /// Whether these bytes have to be held back, as an acknowledgement between short frames.
     fn holds(&self, bytes: &[u8]) -> bool {
         is_acknowledgement(bytes)
             && self.frames.is_between()
@@ -71,13 +71,13 @@ impl Connection {
     fn hold(&mut self, context: &mut Context<'_>, bytes: &[u8]) {
         if self.held.is_empty() {
             self.due.as_mut().reset(Instant::now() + HELD);
-            // So that this task is woken; whether it is time is asked when it is.
+            // Registers the wake-up of this task; the due time is checked when it wakes.
             let _ = self.due.as_mut().poll(context);
         }
         self.held.extend_from_slice(bytes);
     }
 
-    /// Writes what was held back too long, as far as the socket takes it.
+    /// Writes acknowledgements that were held long enough, as far as the socket accepts them.
     fn write_due(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         if self.held.is_empty() {
             return Ok(());
@@ -103,7 +103,7 @@ impl Connection {
         Poll::Ready(Ok(()))
     }
 
-    /// Writes these bytes and no others; how many the socket took.
+    /// Writes only these bytes; returns the number that the socket accepted.
     fn write_now(
         &mut self,
         context: &mut Context<'_>,
@@ -125,7 +125,7 @@ impl Connection {
         Poll::Ready(written)
     }
 
-    /// Writes frames, after what must go before them.
+    /// Writes frames, after the acknowledgements that have to precede them.
     fn write(
         &mut self,
         context: &mut Context<'_>,
@@ -162,7 +162,7 @@ impl AsyncRead for Connection {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        // The time of what is held back wakes the task, which then looks whether there is something to read.
+        // The timer of held acknowledgements wakes the task, which then checks for input.
         this.write_due(context)?;
         Pin::new(&mut this.input).poll_read(context, buffer)
     }
@@ -205,7 +205,7 @@ mod tests {
 
     const PING: &[u8] = b"\0\0\x08\x06\x01\0\0\0\0probing!";
 
-    /// A frame of data on the first stream.
+    /// Returns a frame of data on the first stream.
     fn frame(len: usize) -> Vec<u8> {
         let [_, high, middle, low] = u32::try_from(len).unwrap().to_be_bytes();
         let mut frame = vec![high, middle, low, 0, 0, 0, 0, 0, 1];
@@ -226,7 +226,7 @@ mod tests {
         connection.flush().await.unwrap();
     }
 
-    /// Expects exactly these bytes, and no more for now.
+    /// Expects exactly these bytes, and no further bytes for now.
     async fn expect(far: &mut tokio::net::UnixStream, expected: &[u8]) {
         let mut bytes = vec![0; expected.len()];
         far.read_exact(&mut bytes).await.unwrap();
@@ -243,12 +243,12 @@ mod tests {
         write(&mut connection, PING).await;
         write(&mut connection, &frame(1)).await;
         expect(&mut far, &[frame(SHORT), frame(1)].concat()).await;
-        // Whoever serves the connection waits for the next call.
+        // The server of the connection waits for the next call.
         tokio::select! {
             read = connection.read_u8() => panic!("{read:?}"),
             () = expect(&mut far, PING) => {}
         }
-        // And a part of a millisecond, as timers count.
+        // The limit allows for the resolution of timers, a millisecond.
         assert!(begun.elapsed() >= HELD && begun.elapsed() <= HELD * 2);
         write(&mut connection, PING).await;
         far.write_u8(7).await.unwrap();
@@ -267,7 +267,7 @@ mod tests {
         write(&mut connection, PING).await;
         expect(&mut far, &[&frame(SHORT + 1), PING].concat()).await;
         assert_eq!(begun.elapsed(), Duration::ZERO);
-        // What was long is so no more.
+        // The last frame is short again.
         write(&mut connection, PING).await;
         assert!(far.try_read(&mut [0]).is_err(), "it does not wait");
     }
@@ -281,7 +281,7 @@ mod tests {
         write(&mut connection, PING).await;
         write(&mut connection, header).await;
         tokio::time::advance(HELD * 2).await;
-        // What is held is due, and this is no place for it.
+        // The held acknowledgement is due, but a frame is only half written.
         write(&mut connection, rest).await;
         expect(&mut far, &[&long, PING].concat()).await;
     }
@@ -289,7 +289,7 @@ mod tests {
     #[tokio::test]
     async fn many_acknowledgements_do_not_gather() {
         let (mut connection, mut far) = pair();
-        // Not so many that the socket is full.
+        // Few enough that the socket is not full.
         for _ in 0..100 {
             write(&mut connection, PING).await;
             assert!(connection.held.len() <= MOST_HELD);
@@ -311,7 +311,7 @@ mod tests {
             connection.shutdown().await.unwrap();
         };
         let reads = async {
-            // Long enough to find it full.
+            // Long enough for the socket to fill.
             tokio::time::sleep(Duration::from_millis(50)).await;
             let mut bytes = Vec::new();
             far.read_to_end(&mut bytes).await.unwrap();
@@ -335,7 +335,7 @@ mod tests {
         }
         assert!(rest.is_empty());
         assert_eq!(lengths, (0..FRAMES).map(|it| it * 100).collect::<Vec<_>>());
-        // Of those between the first, short ones, some may still wait at the end.
+        // Of the acknowledgements between the first, short frames, some may still wait at the end.
         assert!(
             acknowledgements >= FRAMES - SHORT / 100 - 1,
             "{acknowledgements}"

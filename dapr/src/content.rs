@@ -1,18 +1,18 @@
-//! Content types, for components that are to keep them.
+//! Content types, for components that keep them.
 //!
-//! The state store has no place for them. A component with `keepContentType` puts a value that has one into an envelope: a mark, the
-//! length of the content type in one byte, the content type, the value. A value without one stays as it is, unless it begins with
-//! the mark itself.
+//! The state store has no field for them. A component with `keepContentType` puts a value that has a content type into an
+//! envelope: a mark, the length of the content type in one byte, the content type, the value. A value without a content type
+//! stays as it is, unless it begins with the mark itself.
 use bytes::Bytes;
 use std::collections::HashMap;
 use tonic::Status;
 
 const MARK: &[u8] = b"\0statestore-dapr\x01";
 
-/// Where the older clients of daprd say it.
+/// Metadata key of the content type in older clients of daprd.
 const METADATA: &str = "contentType";
 
-/// What is stored for a value.
+/// Returns the stored form of a value.
 pub(crate) fn wrapped(
     value: Bytes,
     content_type: &str,
@@ -38,7 +38,7 @@ pub(crate) fn wrapped(
     Ok(parts.concat().into())
 }
 
-/// A stored value and its content type, which is empty if it has none.
+/// Splits a stored value into the value and its content type, which is empty if there is none.
 pub(crate) fn unwrapped(mut stored: Bytes) -> (Bytes, String) {
     let envelope = || {
         let (len, rest) = stored.strip_prefix(MARK)?.split_first()?;

@@ -1,7 +1,7 @@
 //! Connections of daprd, and the calls on them: HTTP/2 of hyper, and gRPC of tonic.
 //!
-//! A call passes nothing on its way that it does not need. The server that tonic has puts a router, boxes and a clock around each one; and
-//! an answer has no date, which nobody reads and daprd would keep.
+//! A call passes only the layers that it needs. The server of tonic wraps each call in a router, boxes and a timer. An answer has
+//! no `date` header, which daprd would store without using it.
 use crate::connection::Connection;
 use crate::peer::Peer;
 use crate::proto::DESCRIPTORS;
@@ -33,24 +33,25 @@ use tonic::service::Routes;
 use tonic::{Code, Status};
 use tonic_reflection::server::Error;
 
-/// The longest message that daprd may send: values of 16 MiB, and transactions of several such.
+/// Maximum length of a message of daprd: values of 16 MiB, and transactions with several of them.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 128 << 20;
 
-/// How much a connection, and a call on it, may send ahead. Short messages of many calls count for more than their bytes, and
-/// beyond half of it the connection is ended.
+/// Flow-control windows of a connection, and of a call on it. Short messages of many calls count for more than their bytes, and
+/// beyond half of the window the connection is closed.
 const CONNECTION_WINDOW: u32 = 16 << 20;
 const CALL_WINDOW: u32 = 1 << 20;
 
 /// The method behind Dapr's query API.
 const QUERY: &str = "/dapr.proto.components.v1.QueriableStateStore/Query";
 
-/// After how much time accepting is tried again, as when there are no more files to be had.
+/// Pause before accepting is tried again, for example when the process has too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long calls that run at the end may take.
+/// Time limit for calls that run at the end.
 const LAST_CALLS: Duration = Duration::from_secs(10);
 
-/// How long their answers may take to leave, and connections to end. Only who does not read what it gets needs that long.
+/// Time limit for sending the last answers and ending the connections. Only a peer that does not read its answers needs that
+/// long.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
 /// The services of the socket.
@@ -58,7 +59,7 @@ const LAST_ANSWERS: Duration = Duration::from_secs(2);
 pub(crate) struct Services<C: StateStore + TransactionalStateStore> {
     state: StateStoreServer<C>,
     transactions: TransactionalStateStoreServer<C>,
-    /// Those that are called now and then.
+    /// The services that are rarely called.
     others: Routes,
     /// Each call has a receiver.
     calls: Arc<watch::Sender<()>>,
@@ -68,9 +69,9 @@ impl<C> Services<C>
 where
     C: StateStore + TransactionalStateStore + TransactionalStoreMultiMaxSize + Clone,
 {
-    /// The services that this component has.
+    /// Creates the services for a component.
     pub(crate) fn new(component: C) -> Result<Self, Error> {
-        // daprd asks by this version of the reflection which services a socket has.
+        // daprd uses this version of reflection to ask for the services of a socket.
         let reflection = tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
             .with_service_name(state_store_server::SERVICE_NAME)
@@ -105,7 +106,7 @@ where
     type Error = Infallible;
     type Future = Running;
 
-    // All of these services are ready at any time.
+    // All of these services are always ready.
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         request.extensions_mut().insert(self.peer);
         let method = request.uri().path_and_query().cloned();
@@ -126,7 +127,7 @@ where
     }
 }
 
-/// A call, which runs until its answer has been taken or nobody wants it any more.
+/// A call, which runs until its answer has been taken or the peer has cancelled it.
 pub(crate) struct Running {
     call: BoxFuture<Response<Body>, Infallible>,
     method: Option<PathAndQuery>,
@@ -164,7 +165,7 @@ fn explain_unimplemented(headers: &mut HeaderMap, method: Option<&PathAndQuery>)
     }
 }
 
-/// What a call is answered with.
+/// The answer to a call.
 pub(crate) struct Answer {
     body: Body,
     _runs: Option<watch::Receiver<()>>,
@@ -200,8 +201,8 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Tasks {
     }
 }
 
-/// Serves connections until `told` ends. Those that are there then begin no more calls, and end when they have none, which is
-/// waited for, as long as calls and answers may take.
+/// Serves connections until `told` completes. Open connections then accept no further calls and end after their last one. Waits
+/// for that, within the time limits for calls and answers.
 pub(crate) async fn serve<C>(
     listener: UnixListener,
     services: Services<C>,
@@ -253,7 +254,7 @@ async fn attend<C>(
         http2::Builder::new(Tasks)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .initial_stream_window_size(CALL_WINDOW)
-            // daprd has as many as it is asked.
+            // daprd opens as many streams as it has calls.
             .max_concurrent_streams(None)
             .auto_date_header(false)
             .serve_connection(TokioIo::new(connection), services)

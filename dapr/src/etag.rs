@@ -1,32 +1,32 @@
-//! Dapr's concurrency: which `ETag`s and options are which conditions of the store.
+//! Dapr's concurrency control: the conditions of the store for each `ETag` and option.
 //!
-//! The `ETag` of an entry is the text of its version. Versions of a key rise for ever, through deletions and restarts, so an old one
-//! never comes back.
+//! The `ETag` of an entry is the text of its version. Versions of a key rise for ever, through deletions and restarts, so an old
+//! one never returns.
 use crate::proto::state_options::{StateConcurrency, StateConsistency};
 use crate::proto::{Etag, StateOptions};
 use crate::status::invalid_etag;
 use statestore::{Hlc, Version};
 use tonic::Status;
 
-/// When a write applies.
+/// Condition of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Precondition {
-    /// Whatever is there.
+    /// Always.
     None,
-    /// If nothing is there.
+    /// If the key is absent.
     Absent,
-    /// If this version is there.
+    /// If the key has this version.
     Version(Version),
 }
 
-/// The `ETag` of an entry.
+/// Returns the `ETag` of an entry.
 pub(crate) fn etag(version: &Hlc) -> Etag {
     Etag {
         value: version.to_string(),
     }
 }
 
-/// When a SET applies.
+/// Returns the condition of a SET.
 pub(crate) fn of_set(
     etag: Option<&Etag>,
     options: Option<StateOptions>,
@@ -38,7 +38,8 @@ pub(crate) fn of_set(
     }
 }
 
-/// When a deletion applies. The first write of a key cannot be a deletion: without an `ETag` there is nothing to compare.
+/// Returns the condition of a deletion. The first write of a key cannot be a deletion: without an `ETag` there is no version to
+/// compare.
 pub(crate) fn of_delete(
     etag: Option<&Etag>,
     options: Option<StateOptions>,
@@ -47,7 +48,7 @@ pub(crate) fn of_delete(
     Ok(given.map_or(Precondition::None, Precondition::Version))
 }
 
-/// What is asked for; refuses a consistency that Dapr does not have. Only reads have a choice: every write is a strong one.
+/// Returns the requested consistency; rejects a value that Dapr does not define. Only reads have a choice: every write is strong.
 pub(crate) fn consistency(consistency: i32) -> Result<StateConsistency, Status> {
     StateConsistency::try_from(consistency).map_err(|_| {
         Status::invalid_argument(format!("there is no consistency number {consistency}"))
@@ -65,7 +66,7 @@ fn concurrency(options: Option<StateOptions>) -> Result<StateConcurrency, Status
     })
 }
 
-/// The version that must be there, if one was sent and counts.
+/// Returns the required version, if the request has one that applies.
 fn given(etag: Option<&Etag>, concurrency: StateConcurrency) -> Result<Option<Version>, Status> {
     let Some(etag) = etag.filter(|etag| !etag.value.is_empty()) else {
         return Ok(None);

@@ -1,17 +1,17 @@
-//! Dapr's time to live, as metadata of requests and answers.
+//! Dapr's time to live, in the metadata of requests and answers.
 use statestore::Expiry;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 use tonic::Status;
 
-/// How long a value is to live, in whole seconds.
+/// Metadata key of the time to live, in whole seconds.
 const TTL: &str = "ttlInSeconds";
 
-/// When a value ends, as RFC 3339 writes it.
+/// Metadata key of the expiry time, in the format of RFC 3339.
 const EXPIRY: &str = "ttlExpireTime";
 
-/// After what time a value is to expire; without one, or with none above zero, never.
+/// Returns the time to live of a value; `None` if there is none or it is not above zero: the value never expires.
 pub(crate) fn expires_in(metadata: &HashMap<String, String>) -> Result<Option<Duration>, Status> {
     let Some((_, text)) = metadata
         .iter()
@@ -42,7 +42,7 @@ pub(crate) fn expires_in(metadata: &HashMap<String, String>) -> Result<Option<Du
     }
 }
 
-/// The metadata of an answer whose value ends after this time.
+/// Returns the metadata of an answer whose value expires after this time.
 pub(crate) fn told(expires_in: Expiry) -> HashMap<String, String> {
     let at = match expires_in {
         Expiry::After(time) => SystemTime::now().checked_add(time),
@@ -54,7 +54,7 @@ pub(crate) fn told(expires_in: Expiry) -> HashMap<String, String> {
         .collect()
 }
 
-/// None for a time that four digits of a year cannot say.
+/// Returns the time as RFC 3339 text, or `None` if its year does not fit into four digits.
 fn written(at: SystemTime) -> Option<String> {
     let mut text = String::new();
     write!(text, "{}", humantime::format_rfc3339_millis(at)).ok()?;

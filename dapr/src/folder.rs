@@ -61,12 +61,12 @@ impl Folder {
         Ok(Self(folder.into()))
     }
 
-    /// Keeps other processes of this program from looking at sockets of the folder until the result is dropped. Otherwise, of two
-    /// that start at once, each could find the socket that the other one is about to listen on, and replace it.
+    /// Keeps other processes of this program from looking at sockets of the folder until the result is dropped. Without the lock,
+    /// each of two starting processes could find the socket on which the other is about to listen, and replace it.
     ///
-    /// Returns `None` if the lock cannot be had in time: any user who may read the folder can hold it.
+    /// Returns `None` if the lock cannot be taken in time: any user with read access to the folder can hold it.
     pub(crate) fn lock(&self) -> Option<File> {
-        // An open file of its own, so that the end of the lock is the end of this file.
+        // A separate open file, so that closing it releases the lock.
         let folder = rustix::fs::openat(
             &self.0,
             ".",
@@ -118,7 +118,7 @@ fn check(path: &Path, status: &Stat) -> Result<(), String> {
                  another --folder or --socket"
             ));
         }
-        // A volume of Kubernetes, for one: root has decided who shares it.
+        // A volume of Kubernetes, for example: root has decided which users share it.
         tracing::warn!(
             folder = %shown,
             "other users may write in the folder of the socket, which belongs to root, and could replace the socket"

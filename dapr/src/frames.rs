@@ -1,29 +1,29 @@
-//! Frames of HTTP/2, as far as it matters where they end (RFC 9113, sections 4.1 and 6.7).
+//! Boundaries of HTTP/2 frames (RFC 9113, sections 4.1 and 6.7).
 
-/// Bytes of the header of a frame, which begins with the length of what follows it.
+/// Length of a frame header in bytes; the header starts with the length of the payload.
 const HEADER: usize = 9;
 
-/// How a frame begins that acknowledges a PING: eight bytes follow, of the type 6, with the flag ACK, on no stream.
+/// Header of a PING acknowledgement: eight bytes follow, type 6, flag ACK, no stream.
 const ACKNOWLEDGEMENT: [u8; HEADER] = [0, 0, 8, 6, 1, 0, 0, 0, 0];
 
-/// Whether this is the acknowledgement of one PING and nothing else.
+/// Whether the bytes are the acknowledgement of a single PING.
 pub(crate) fn is_acknowledgement(bytes: &[u8]) -> bool {
     bytes.len() == HEADER + 8 && bytes.starts_with(&ACKNOWLEDGEMENT)
 }
 
-/// Where a stream of bytes is in its frames.
+/// Position of a byte stream within its frames.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     header: [u8; HEADER],
-    /// How much of the header has passed.
+    /// Number of header bytes that have passed.
     known: usize,
-    /// How much of the rest is still to pass.
+    /// Number of payload bytes that are still to pass.
     left: usize,
     longest: usize,
 }
 
 impl Frames {
-    /// More bytes of the stream.
+    /// Advances by further bytes of the stream.
     pub(crate) fn pass(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             if self.known < HEADER {
@@ -47,17 +47,17 @@ impl Frames {
         }
     }
 
-    /// Whether the last frame has passed as a whole.
+    /// Whether the last frame has passed completely.
     pub(crate) fn is_between(&self) -> bool {
         self.known == 0
     }
 
-    /// The length of the longest frame that began lately, without its header.
+    /// Returns the length of the longest frame since the last [`forget`](Self::forget), without its header.
     pub(crate) fn longest(&self) -> usize {
         self.longest
     }
 
-    /// What began so far is not lately any more.
+    /// Forgets the lengths of the frames that have begun so far.
     pub(crate) fn forget(&mut self) {
         self.longest = 0;
     }
@@ -70,7 +70,7 @@ mod tests {
     fn frame(len: usize) -> Vec<u8> {
         let [_, high, middle, low] = u32::try_from(len).unwrap().to_be_bytes();
         let header = [high, middle, low, 0, 0, 0, 0, 0, 1];
-        // What looks like a header inside a frame is none.
+        // The content of a frame looks like a header, but is none.
         let rest = ACKNOWLEDGEMENT.iter().copied().cycle().take(len);
         header.into_iter().chain(rest).collect()
     }

@@ -1,4 +1,4 @@
-//! One component: its connection to a store, and the calls on single keys.
+//! A component: its connection to a store, and the calls on single keys.
 use crate::content;
 use crate::etag::{self, Precondition};
 use crate::expiry;
@@ -17,11 +17,11 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tonic::Status;
 
-/// Why a write does not apply.
+/// Reasons why a write does not apply.
 pub(crate) const STALE: &str = "the ETag is not that of the entry";
 const PRESENT: &str = "the entry is there already, and this is not its first write";
 
-/// How long calls on a connection that was replaced may go on.
+/// Time limit for calls on a connection that was replaced.
 const IDLE: Duration = Duration::from_secs(30);
 
 /// Maximum time that a call waits for a connection.
@@ -40,7 +40,7 @@ pub(crate) struct Instance {
     calls: watch::Sender<()>,
 }
 
-/// A component, while it is called.
+/// A call on a component.
 #[derive(Debug)]
 pub(crate) struct Call {
     instance: Arc<Instance>,
@@ -48,7 +48,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// A call on this component begins, and ends when this is dropped.
+    /// Starts a call on this component; dropping the result ends the call.
     pub(crate) fn of(instance: Arc<Instance>) -> Self {
         Self {
             _runs: instance.calls.subscribe(),
@@ -65,13 +65,13 @@ impl Deref for Call {
     }
 }
 
-/// What a SET of daprd is to the store.
+/// The SET request to the store for a SET of daprd.
 #[derive(Debug)]
 pub(crate) struct Set {
     pub(crate) key: String,
     pub(crate) value: Bytes,
     pub(crate) options: SetOptions,
-    /// What it means if its condition is not met.
+    /// Error text if the condition is not met.
     pub(crate) if_not: &'static str,
 }
 
@@ -87,12 +87,12 @@ impl Instance {
         })
     }
 
-    /// Takes leave of the store.
+    /// Disconnects from the store.
     pub(crate) async fn close(&self) {
         self.client.close().await;
     }
 
-    /// Takes leave of the store when its calls have ended, of which none can begin any more.
+    /// Waits until the running calls have ended, then disconnects from the store. New calls can no longer begin.
     pub(crate) async fn close_when_idle(&self) {
         let _ = tokio::time::timeout(IDLE, self.calls.closed()).await;
         self.close().await;
@@ -111,7 +111,7 @@ impl Instance {
         )))
     }
 
-    /// Waits a short time for a connection to the store, and has it made at once.
+    /// Waits a short time for a connection to the store, which is tried immediately.
     pub(crate) async fn ready(&self) -> Result<(), Status> {
         if self.client.state().borrow().is_connected() {
             return Ok(());
@@ -123,7 +123,7 @@ impl Instance {
         self.ping()
     }
 
-    /// What the store can do. It is asked once for each connection.
+    /// Returns the capabilities of the store, requested once for each connection.
     pub(crate) async fn capabilities(&self) -> Result<Capabilities, Status> {
         let capabilities = self.client.capabilities().await;
         capabilities.map_err(|error| failed(&error))
@@ -168,8 +168,8 @@ impl Instance {
         Err(mismatch(set.if_not))
     }
 
-    /// Writes a key that is protected, as keys are that were written with an `ETag` on a store that cannot compare versions. Whether
-    /// it applied.
+    /// Writes a protected key: one that was written with an `ETag` on a store that cannot compare versions. Returns whether the
+    /// write applied.
     async fn set_fenced(&self, set: &Set) -> Result<bool, Status> {
         let is_first = set.options.condition == Condition::IfAbsent;
         let options = UpdateOptions::new()
@@ -181,13 +181,13 @@ impl Instance {
         Ok(matches!(outcome, UpdateOutcome::Applied { .. }))
     }
 
-    /// Deletes a key. Without an `ETag`, one that is not there is deleted already.
+    /// Deletes a key. Without an `ETag`, an absent key counts as deleted.
     pub(crate) async fn delete(&self, request: DeleteRequest) -> Result<(), Status> {
         let options = deletion(&request)?;
         match self.client.del_with(&request.key, &options).await {
             Ok(DelOutcome::Deleted { .. } | DelOutcome::Absent) => Ok(()),
             Ok(DelOutcome::Mismatch { .. }) => Err(mismatch(STALE)),
-            // The fence that keeps others out while it is deleted must not go with the key.
+            // The fence that keeps other clients out during the deletion must not be deleted with the key.
             Err(error)
                 if error.kind() == ErrorKind::Unsupported
                     || self.may_pass_fence(&error).await? =>
@@ -203,14 +203,14 @@ impl Instance {
         }
     }
 
-    /// Whether a write was refused for a fence that other writes of components leave behind: on a store that cannot compare
-    /// versions. Elsewhere the fence is that of somebody who wants to keep others out.
+    /// Whether a write was rejected because of a fence that other writes of components leave behind, on a store that cannot
+    /// compare versions. On other stores the fence belongs to another client that uses it on purpose.
     async fn may_pass_fence(&self, error: &Error) -> Result<bool, Status> {
         let is_fenced = error.kind() == ErrorKind::FencingTokenRequired;
         Ok(is_fenced && !self.capabilities().await?.conditions)
     }
 
-    /// Does all of a transaction or nothing, on a store without transactions through intents.
+    /// Executes a transaction atomically, on a store that needs no intents for transactions.
     pub(crate) async fn transact_in_store(
         &self,
         transaction: &Transaction,
@@ -222,7 +222,7 @@ impl Instance {
         outcome.map_err(|error| failed(&error))
     }
 
-    /// What a SET is to the store.
+    /// Translates a SET into a request to the store.
     pub(crate) fn to_store(&self, request: SetRequest) -> Result<Set, Status> {
         check_key(&request.key)?;
         let (condition, if_not) = match etag::of_set(request.etag.as_ref(), request.options)? {
@@ -249,7 +249,7 @@ impl Instance {
     }
 }
 
-/// What a deletion is to the store.
+/// Translates a deletion into options of the store.
 pub(crate) fn deletion(request: &DeleteRequest) -> Result<DelOptions, Status> {
     check_key(&request.key)?;
     let version = match etag::of_delete(request.etag.as_ref(), request.options)? {

@@ -1,4 +1,4 @@
-//! The components that one process serves, by the peer that initialised them and the name that the peer gave them.
+//! The components that one process serves, by the peer that initialised them and the name that it chose.
 use crate::instance::{Call, Instance};
 use crate::peer::Peer;
 use crate::settings::Spec;
@@ -40,7 +40,7 @@ impl InstanceId {
 pub(crate) struct Instances {
     default_url: Option<String>,
     known: RwLock<HashMap<InstanceId, Known>>,
-    /// Locks of those that are being connected.
+    /// Locks of the components that are being connected.
     connecting: Mutex<HashMap<InstanceId, Arc<tokio::sync::Mutex<()>>>>,
     /// Makes fingerprints of metadata, which may contain secrets.
     hasher: RandomState,
@@ -55,10 +55,10 @@ struct Known {
 }
 
 impl Instances {
-    /// Creates an empty set. The URL is the store of components whose metadata names none.
+    /// Creates an empty set. The URL is the store of components whose metadata has no URL.
     ///
     /// # Errors
-    /// A sentence that says what is wrong with the URL.
+    /// The reason why the URL is invalid.
     pub(crate) fn new(default_url: Option<&str>) -> Result<Self, String> {
         Spec::read(&HashMap::new(), default_url)?;
         Ok(Self {
@@ -104,7 +104,7 @@ impl Instances {
             (known.insert(id, component), is_first)
         };
         if let Some(former) = former {
-            // Its calls are to end.
+            // The former instance closes after its last call.
             tokio::spawn(async move { former.instance.close_when_idle().await });
         }
         if is_first {
@@ -138,7 +138,7 @@ impl Instances {
     /// Returns the component that is called.
     pub(crate) fn called(&self, id: &InstanceId) -> Result<Call, Status> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        // The call begins under the lock, so that a component which is replaced has no further one.
+        // The call begins under the lock, so that a component gets no further calls after its replacement.
         let call = known.get(id).map(|known| Call::of(known.instance.clone()));
         call.ok_or_else(|| {
             Status::unavailable(
@@ -207,7 +207,7 @@ struct Entrance<'a> {
 impl Drop for Entrance<'_> {
     fn drop(&mut self) {
         let mut connecting = self.instances.connecting();
-        // This one, and the one in the map.
+        // This reference, and the one in the map.
         if Arc::strong_count(&self.lock) == 2 {
             connecting.remove(&self.id);
         }

@@ -1,5 +1,5 @@
-//! `statestore-dapr`: a state component for Dapr over the state store. The program is all there is to use; its [`command`] line is
-//! public for what is made of it, such as the manual, and [`proto`] with its [`codec`] for its tests.
+//! `statestore-dapr`: a state component for Dapr over the state store. The crate is a program. Its [`command`] line is public for
+//! generated files such as the manual, and [`proto`] with its [`codec`] for its tests.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -28,12 +28,12 @@ use arguments::Arguments;
 use clap::{CommandFactory as _, Parser as _};
 use std::process::ExitCode;
 
-/// The command line, as clap knows it.
+/// Returns the command line as a command of clap.
 pub fn command() -> clap::Command {
     Arguments::command()
 }
 
-/// The program.
+/// Runs the program.
 pub fn run() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,

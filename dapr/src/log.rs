@@ -1,4 +1,4 @@
-//! The log of the process, in the forms that `statestored` has.
+//! The log of the process, in the forms of `statestored`.
 use crate::arguments::LogFormat;
 use std::fmt;
 use std::io::IsTerminal;
@@ -15,7 +15,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 /// Libraries that log each frame of HTTP/2. Their lines below warnings are logged at the level trace only.
 const TRANSPORT: [&str; 5] = ["h2", "hyper", "hyper_util", "tonic", "tower"];
 
-/// Lines that begin with their priority, as the journal of systemd reads it from standard error (sd-daemon(3)).
+/// Lines that begin with their priority, in the format that the journal of systemd reads from standard error (sd-daemon(3)).
 struct Journal(Format<Full, ()>);
 
 impl<S, N> FormatEvent<S, N> for Journal
@@ -40,7 +40,7 @@ where
     }
 }
 
-/// Whether nobody wants colours (<https://no-color.org>).
+/// Whether the user has turned colours off (<https://no-color.org>).
 fn is_plain_wanted() -> bool {
     std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }

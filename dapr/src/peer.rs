@@ -18,7 +18,7 @@ pub(crate) enum Peer {
         /// Start time.
         started: u64,
     },
-    /// Any process of a user that cannot be told from others, as in another PID namespace.
+    /// Any process of a user, if processes cannot be distinguished, as in another PID namespace.
     Unidentified {
         /// User id.
         user: u32,
@@ -39,17 +39,17 @@ impl Peer {
         Ok(process().unwrap_or(Self::Unidentified { user }))
     }
 
-    /// Waits until the process has ended. An unidentified one never does.
+    /// Waits until the process has ended. The wait for an unidentified process never ends.
     pub(crate) async fn ended(self) {
         let Self::Process { id, started } = self else {
             return std::future::pending().await;
         };
-        // If the id can be opened, and still is that of the same process, then so is what was opened.
+        // If the process id can be opened and still belongs to the same process, the opened handle belongs to it too.
         let Ok(process) = open(id) else { return };
         if self::started(id) != Some(started) {
             return;
         }
-        // tokio's end of a pipe serves for any descriptor that can be waited for.
+        // tokio's end of a pipe works for any descriptor that can be polled.
         match Receiver::from_owned_fd_unchecked(process) {
             Ok(process) => {
                 let _ = process.readable().await;

@@ -1,4 +1,4 @@
-//! The messages and services of Dapr's components, as its own files say.
+//! The messages and services of Dapr's components, generated from its own files.
 #![allow(
     missing_docs,
     missing_debug_implementations,
@@ -9,5 +9,5 @@
 
 tonic::include_proto!("dapr.proto.components.v1");
 
-/// What the services are made of, for those who ask by reflection.
+/// Descriptors of the services, for clients that use reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/components.bin"));

@@ -12,13 +12,13 @@ use std::time::Duration;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// How long taking leave of the stores may take.
+/// Time limit for disconnecting from the stores.
 const LEAVE: Duration = Duration::from_secs(2);
 
-/// Serves until a signal says so.
+/// Serves until a signal arrives.
 pub(crate) fn serve(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
-    // One thread does more than daprd can ask for, and leaves the other processors to daprd, the application and the store. With two,
-    // each call wakes the other thread several times, which costs more than the call.
+    // A single thread handles more than daprd can send, and leaves the other processors to daprd, the application and the store.
+    // With two threads, each call wakes the other thread several times, which costs more than the call.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -46,7 +46,7 @@ pub(crate) fn serve(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     })
 }
 
-/// Answers calls until `told` ends, and those that run then.
+/// Answers calls until `told` completes, and then the calls that are still running.
 async fn answer(
     listener: UnixListener,
     file: SocketFile,
@@ -56,14 +56,14 @@ async fn answer(
     let services = Services::new(Component::new(instances.clone()))?;
     let told = async move {
         told.await;
-        // Before anything else, so that nobody new comes.
+        // The file is removed first, so that no new connection arrives.
         drop(file);
     };
     endpoint::serve(listener, services, told).await;
     Ok(())
 }
 
-/// What the manager of services learns (`sd_notify(3)`). Without one, nothing happens.
+/// Notifies the service manager (`sd_notify(3)`). Does nothing without a service manager.
 fn tell(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         tracing::warn!(%error, "cannot tell the manager of services (NOTIFY_SOCKET)");

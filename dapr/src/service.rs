@@ -111,7 +111,7 @@ impl StateStore for Component {
             let item = BulkStateItem::new(key, instance.get(item).await);
             let before = len.fetch_add(item.data.len(), Ordering::Relaxed);
             if before > MAX_MESSAGE_BYTES {
-                // What nobody gets is not gathered.
+                // An answer that is too large to be sent is not collected.
                 return BulkStateItem::default();
             }
             item
@@ -143,7 +143,7 @@ impl StateStore for Component {
 }
 
 impl BulkStateItem {
-    /// What came of reading one of many keys: a failure is its own, not that of the call.
+    /// Creates the item for one of many keys. A failed read is a failure of its item, not of the call.
     fn new(key: String, entry: Result<GetResponse, Status>) -> Self {
         match entry {
             Ok(entry) => Self {

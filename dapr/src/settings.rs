@@ -1,4 +1,4 @@
-//! What a component's metadata says: where its store is, who asks, and how.
+//! The metadata of a component: the address of its store, the credentials, and the options.
 //!
 //! No error shows a value, because any of them may be a secret.
 use statestore::Settings;
@@ -9,7 +9,7 @@ use std::time::Duration;
 const HOST_NAME: &str = "aio-broker";
 const PORT: u16 = 18883;
 
-/// Names that are daprd's own; it hands on all metadata. The prefix of keys is there already when a key comes.
+/// Names that belong to daprd, which passes on all metadata. The prefix of keys is already part of a key.
 const OF_DAPR: [&str; 8] = [
     "actorStateStore",
     "keyPrefix",
@@ -24,7 +24,7 @@ const OF_DAPR: [&str; 8] = [
 /// Changes the settings; the error completes the sentence "`name` has a value ...".
 type Apply = fn(Spec, &str) -> Result<Spec, &'static str>;
 
-/// Names that have a meaning together with others, and are read before the rest.
+/// Names that are only meaningful together, and are read before the rest.
 const ADDRESS: [&str; 4] = ["hostname", "tcpPort", "url", "useTls"];
 
 const SETTINGS: [(&str, Apply); 29] = [
@@ -142,12 +142,12 @@ const SETTINGS: [(&str, Apply); 29] = [
 /// Other words for settings: those of the vendor's older component, and those of URLs.
 const ALIASES: [(&str, &str); 2] = [("satTokenPath", "satAuthFile"), ("satFile", "satAuthFile")];
 
-/// What a component is to be.
+/// The configuration of a component.
 #[derive(Debug, Clone)]
 pub(crate) struct Spec {
-    /// How to reach its store.
+    /// Settings of the connection to the store.
     pub(crate) settings: Settings,
-    /// Whether everything is to be kept on disk.
+    /// Whether all values are stored on disk.
     pub(crate) persist: bool,
     /// Whether content types are kept, in an envelope around the value.
     pub(crate) keep_content_type: bool,
@@ -157,10 +157,10 @@ pub(crate) struct Spec {
 impl Spec {
     /// Reads a component's metadata. `default_url` names the store if the metadata does not.
     ///
-    /// Capitals, `_` and `-` in names do not count, and an empty value is none.
+    /// Case, `_` and `-` in names are ignored, and an empty value counts as absent.
     ///
     /// # Errors
-    /// A sentence that names what is wrong.
+    /// The reason why the metadata is invalid.
     pub(crate) fn read(
         properties: &HashMap<String, String>,
         default_url: Option<&str>,
@@ -205,7 +205,7 @@ impl Spec {
     }
 }
 
-/// Where the store is.
+/// Returns the address of the store.
 fn address(
     given: &mut BTreeMap<&str, &str>,
     default_url: Option<&str>,
@@ -241,7 +241,7 @@ fn address(
         .tls(tls))
 }
 
-/// The name as it is written here, of one as it was given.
+/// Returns the canonical form of a given name.
 fn known(name: &str) -> Option<&'static str> {
     let plain = plain(name);
     if let Some((_, setting)) = ALIASES
@@ -258,7 +258,7 @@ fn names() -> impl Iterator<Item = &'static str> {
     settings.chain(ADDRESS).chain(OF_DAPR)
 }
 
-/// A name without what does not count in it.
+/// Returns a name without the characters that are ignored in it.
 fn plain(name: &str) -> String {
     let letters = name.chars().filter(|letter| !['_', '-'].contains(letter));
     letters.collect::<String>().to_ascii_lowercase()
@@ -290,7 +290,7 @@ fn unknown(name: &str) -> String {
     }
 }
 
-/// What daprd takes for true and false in its own settings.
+/// Parses the forms of true and false that daprd accepts in its own settings.
 fn boolean(text: &str) -> Result<bool, &'static str> {
     match text.trim().to_ascii_lowercase().as_str() {
         "true" | "t" | "yes" | "y" | "on" | "1" => Ok(true),
@@ -299,7 +299,7 @@ fn boolean(text: &str) -> Result<bool, &'static str> {
     }
 }
 
-/// Seconds, or numbers with units.
+/// Parses seconds, or numbers with units.
 fn duration(text: &str) -> Result<Duration, &'static str> {
     let text = text.trim();
     if let Ok(seconds) = text.parse() {

@@ -59,7 +59,7 @@ pub(crate) fn listen(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile
     let lock = folder.lock();
     let address = SockAddr::unix(path).map_err(failed)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(failed)?;
-    // The file begins with no more permissions than these.
+    // The file starts with at most these permissions.
     fchmod(&socket, Mode::from_raw_mode(mode)).map_err(|error| failed(error.into()))?;
     if let Err(error) = socket.bind(&address) {
         if error.kind() != io::ErrorKind::AddrInUse {
@@ -91,16 +91,16 @@ fn open_with_mode(folder: &Folder, name: &OsStr, mode: u32) -> io::Result<OwnedF
     if FileType::from_raw_mode(status.st_mode) != FileType::Socket {
         return Err(io::Error::other("another file has taken its place"));
     }
-    // Without the bits that the umask kept.
+    // The file lacks the bits that the umask cleared.
     if status.st_mode & 0o777 != mode {
-        // `fchmod` refuses such a descriptor; its entry in /proc leads to the inode itself.
+        // `fchmod` rejects such a descriptor; its entry in /proc refers to the inode itself.
         let entry = format!("/proc/self/fd/{}", file.as_raw_fd());
         std::fs::set_permissions(entry, Permissions::from_mode(mode))?;
     }
     Ok(file)
 }
 
-/// Removes the socket of a process that has ended, and nothing else.
+/// Removes a socket file whose process has ended; other files stay.
 fn remove_stale(path: &Path, folder: &Folder, name: &OsStr) -> Result<(), String> {
     let shown = path.display();
     let status = folder
@@ -123,7 +123,7 @@ fn remove_stale(path: &Path, folder: &Folder, name: &OsStr) -> Result<(), String
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(format!(
             "{shown} belongs to user {owner}, and cannot be tried: {error}; take another --name or --socket"
         )),
-        // Also a queue that is full.
+        // Includes a full queue.
         _ => Err(format!(
             "another process, of user {owner}, listens on {shown}; end it, or take another --name or --socket"
         )),
@@ -153,7 +153,7 @@ mod tests {
         assert!(error.starts_with("another process, of user "), "{error}");
         drop(listener);
         let (_listener, other) = listen(&path, 0o666).unwrap();
-        // Which is not its own any more.
+        // The path has another file by now.
         drop(file);
         assert!(path.exists());
         drop(other);
@@ -169,7 +169,7 @@ mod tests {
         let before = folder.lock().unwrap();
         let other = path.clone();
         let other = tokio::task::spawn_blocking(move || listen(&other, 0o600).map(drop));
-        // Time to look at what is there.
+        // Time to look at the existing files.
         std::thread::sleep(Duration::from_millis(100));
         std::fs::remove_file(&path).unwrap();
         let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();

@@ -16,13 +16,13 @@ pub(crate) fn invalid_etag(description: &str) -> Status {
     etag_error(Code::InvalidArgument, description)
 }
 
-/// daprd expects exactly this one detail, and tells the two kinds apart by the code.
+/// Creates an `ETag` error. daprd expects exactly this one detail, and distinguishes the two kinds by the code.
 fn etag_error(code: Code, description: &str) -> Status {
     let details = ErrorDetails::with_bad_request_violation(ETAG, description);
     Status::with_error_details(code, description, details)
 }
 
-/// Whether daprd takes an error for that of an `ETag`.
+/// Whether daprd takes an error for an `ETag` error.
 pub(crate) fn is_etag_error(status: &Status) -> bool {
     !status.details().is_empty()
 }
@@ -37,7 +37,7 @@ pub(crate) fn located(place: &str, status: &Status) -> Status {
     }
 }
 
-/// An error of the client.
+/// Returns the status for an error of the client.
 pub(crate) fn failed(error: &Error) -> Status {
     Status::new(code(error), error.to_string())
 }
@@ -60,7 +60,7 @@ fn code(error: &Error) -> Code {
         ErrorKind::QueueFull | ErrorKind::TooLarge | ErrorKind::QuotaExceeded => {
             Code::ResourceExhausted
         }
-        // Without the detail that `mismatch` has, so that daprd does not take it for one.
+        // This error lacks the detail of `mismatch`, so that daprd does not take it for an `ETag` error.
         ErrorKind::FencingTokenRequired
         | ErrorKind::FencingTokenSkew
         | ErrorKind::FencingTokenLower => Code::FailedPrecondition,

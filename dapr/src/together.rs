@@ -1,18 +1,18 @@
-//! Many calls at a time, for the bulk calls.
+//! Concurrent calls of bulk requests.
 use crate::status::{is_etag_error, located};
 use futures_util::stream::{self, StreamExt as _};
 use std::collections::{HashMap, HashSet};
 use tokio::sync::{Mutex, MutexGuard};
 use tonic::{Code, Status};
 
-/// How many calls of one bulk are under way, unless daprd says otherwise.
+/// Number of calls of a bulk request that run concurrently, unless daprd requests another one.
 const AT_A_TIME: usize = 128;
 
-/// The most that daprd may ask for.
+/// Maximum that daprd may request.
 const MOST: i64 = 1024;
 
-/// Begins calls in their order, some of them at a time, and gives what came of them in that order. What is begun first is first
-/// in what it waits for, so that of several items on one key the last counts, if they take [turns](Turns).
+/// Starts calls in their order, some of them concurrently, and returns their results in that order. A call that starts first is
+/// also first in any queue. If several items on a key take [turns](Turns), the last item is therefore the last write.
 pub(crate) async fn together<T, F: Future>(
     items: Vec<T>,
     parallelism: Option<i64>,
@@ -26,13 +26,13 @@ pub(crate) async fn together<T, F: Future>(
     calls.buffered(at_a_time).collect().await
 }
 
-/// Whose turn it is on keys that come several times in one bulk. What is one request to some stores is several to others, and those
-/// of two calls must not mingle.
+/// The order of calls on keys that occur several times in a bulk request. A single request may become several on some stores, and
+/// the requests of two calls must not interleave.
 #[derive(Debug)]
 pub(crate) struct Turns(HashMap<String, Mutex<()>>);
 
 impl Turns {
-    /// Of the keys of a bulk.
+    /// Creates the locks for the repeated keys of a bulk request.
     pub(crate) fn of<'a>(keys: impl Iterator<Item = &'a str>) -> Self {
         let mut seen = HashSet::new();
         let again = keys.filter(|key| !seen.insert(*key));
@@ -43,7 +43,7 @@ impl Turns {
         )
     }
 
-    /// Waits until all that waited for this key before had their turn, which ends when what this gives is dropped.
+    /// Waits for the turn on this key, after all earlier waiters. The turn ends when the result is dropped.
     pub(crate) async fn wait(&self, key: &str) -> Option<MutexGuard<'_, ()>> {
         match self.0.get(key) {
             Some(turn) => Some(turn.lock().await),
@@ -52,8 +52,8 @@ impl Turns {
     }
 }
 
-/// Returns the error of a bulk: its worst failure, and the number of failures. daprd takes an error of an `ETag` for the caller's
-/// doing, so any other error is worse, and a malformed `ETag` is worse than a stale one.
+/// Returns the error of a bulk request: its worst failure, and the number of failures. daprd attributes an `ETag` error to the
+/// caller, so any other error is worse. A malformed `ETag` is worse than a stale one.
 pub(crate) fn of_all(done: Vec<Result<(), Status>>, what: &str) -> Result<(), Status> {
     let all = done.len();
     let failures: Vec<_> = done.into_iter().filter_map(Result::err).collect();

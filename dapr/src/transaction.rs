@@ -1,4 +1,4 @@
-//! Transactions, and what daprd learns of the store.
+//! Transactions, and the features that are reported to daprd.
 use crate::instance::{Instance, STALE, deletion};
 use crate::proto::transactional_state_operation::Request;
 use crate::proto::{TransactionalStateOperation, TransactionalStateRequest};
@@ -7,26 +7,27 @@ use statestore::intents::MOST_OPERATIONS;
 use statestore::{Transaction, TransactionOutcome};
 use tonic::Status;
 
-/// The words of daprd for what a state store can do.
+/// Names in daprd of the features of a state store.
 const ETAG: &str = "ETAG";
 const TRANSACTIONAL: &str = "TRANSACTIONAL";
 const EXPIRY: &str = "TTL";
 
 impl Instance {
-    /// What daprd may use.
+    /// Returns the features that daprd may use.
     pub(crate) async fn features(&self) -> Result<Vec<String>, Status> {
-        // What some stores cannot do is made of what all can. That there is one is to be known nevertheless.
+        // Features that a store lacks are built from those that every store has. The request only checks that the store is
+        // reachable.
         self.capabilities().await?;
         Ok([ETAG, TRANSACTIONAL, EXPIRY].map(str::to_owned).into())
     }
 
-    /// The most operations of a transaction.
+    /// Returns the maximum number of operations of a transaction.
     pub(crate) async fn most_operations(&self) -> Result<u64, Status> {
         let transactions = self.capabilities().await?.transactions;
         Ok(transactions.unwrap_or(MOST_OPERATIONS as u64))
     }
 
-    /// Does everything or nothing.
+    /// Executes all operations of a transaction or none.
     pub(crate) async fn transact(&self, request: TransactionalStateRequest) -> Result<(), Status> {
         let most = self.most_operations().await?;
         let operations = request.operations;
@@ -57,7 +58,7 @@ impl Instance {
         }
     }
 
-    /// The transaction with one operation more, and what it means if the condition of that one is not met.
+    /// Returns the transaction with a further operation, and the error for an unmet condition of that operation.
     fn extended(
         &self,
         transaction: Transaction,
@@ -80,7 +81,7 @@ impl Instance {
     }
 }
 
-/// The failure of one operation, which is that of all.
+/// Returns the failure of one operation as the failure of the transaction.
 fn in_place(number: usize, count: usize, status: &Status) -> Status {
     located(&format!("operation {number} of {count}"), status)
 }

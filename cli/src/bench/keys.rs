@@ -1,4 +1,4 @@
-//! The keys that a load works on.
+//! The keys of a load.
 
 /// Numbered keys: a prefix and ten digits.
 #[derive(Debug, Clone)]
@@ -9,11 +9,11 @@ pub(crate) struct Keys {
 
 const DIGITS: usize = 10;
 
-/// As many as the digits can tell apart.
+/// Maximum number of keys that the digits can distinguish.
 pub(crate) const MAX_KEYS: u64 = 10_000_000_000;
 
 impl Keys {
-    /// `count` keys that begin with `prefix`.
+    /// Creates `count` keys with this prefix.
     pub(crate) fn new(prefix: &str, count: u64) -> Self {
         Self {
             template: [prefix.as_bytes(), &[b'0'; DIGITS]].concat(),
@@ -21,12 +21,12 @@ impl Keys {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of keys.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    /// The key of this number, written over the one before it: no allocation per operation.
+    /// Returns the key of this number, written over the previous one: no allocation per operation.
     pub(crate) fn at(&mut self, number: u64) -> &[u8] {
         let mut rest = number;
         for digit in self.template.iter_mut().rev().take(DIGITS) {

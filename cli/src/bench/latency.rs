@@ -8,7 +8,7 @@ use std::time::Duration;
 pub(crate) struct Latencies(Histogram<u64>);
 
 impl Latencies {
-    /// An empty one that tells latencies up to `longest` apart; longer ones count as `longest`.
+    /// Creates an empty histogram that distinguishes latencies up to `longest`; longer ones count as `longest`.
     pub(crate) fn up_to(longest: Duration) -> Self {
         let longest = nanoseconds(longest).max(2);
         Self(
@@ -17,22 +17,22 @@ impl Latencies {
         )
     }
 
-    /// Counts one.
+    /// Counts a latency.
     pub(crate) fn record(&mut self, latency: Duration) {
         self.0.saturating_record(nanoseconds(latency));
     }
 
-    /// Counts those of another one too.
+    /// Adds the counts of another histogram.
     pub(crate) fn add(&mut self, other: &Self) {
         self.0.add(&other.0).expect("both have the same bounds");
     }
 
-    /// How many were counted.
+    /// Returns the number of counted latencies.
     pub(crate) fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// What a report shows of it; `None` if nothing was counted.
+    /// Returns the figures for a report, or `None` if no latency was counted.
     pub(crate) fn summary(&self) -> Option<Summary> {
         (!self.0.is_empty()).then(|| Summary {
             count: self.0.len(),

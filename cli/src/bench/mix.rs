@@ -1,7 +1,7 @@
-//! Which operations a load consists of.
+//! The mix of operations of a load.
 use std::{fmt, str::FromStr};
 
-/// An operation that the benchmark can do.
+/// An operation of the benchmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verb {
     /// GET
@@ -13,10 +13,10 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// Each of them; its index here is `verb as usize`.
+    /// All verbs; the index of each is `verb as usize`.
     pub(crate) const ALL: [Self; 3] = [Self::Get, Self::Set, Self::Del];
 
-    /// As `--mix` and the report spell it.
+    /// Returns the name in `--mix` and in the report.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Get => "get",

@@ -68,7 +68,7 @@ Examples:
   statestore bench --keys 1000000 --ops 0 --keep  fill a store with a million keys";
 
 impl Bench {
-    /// Runs it.
+    /// Runs the subcommand.
     pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let plan = self.plan(global.timeout);
         let mut workers = Workers::start(global, &plan, self.connections).await?;

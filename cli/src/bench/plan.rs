@@ -1,4 +1,4 @@
-//! What the load is: the same for every worker.
+//! The load, which is the same for every worker.
 use super::{
     keys::Keys,
     mix::{Mix, Verb},
@@ -13,7 +13,7 @@ use std::{
 /// The load as the command line describes it.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
-    /// The keys it works on.
+    /// Keys of the load.
     pub(crate) keys: Keys,
     /// The value of every SET.
     pub(crate) value: Bytes,
@@ -23,20 +23,20 @@ pub(crate) struct Plan {
     pub(crate) timeout: Duration,
     /// First random number; the same seed gives the same operations.
     pub(crate) seed: u64,
-    /// Counts finished operations.
+    /// Counter of finished operations.
     pub(crate) progress: Progress,
 }
 
-/// One part of the run.
+/// A phase of the run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Phase {
-    /// One verb on each key once.
+    /// A single verb, on each key once.
     Each(Verb),
     /// Random verbs on random keys.
     Random(Mix, Limit),
 }
 
-/// When a random load ends.
+/// The end of a random load.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Limit {
     /// After this many operations, of all connections together.
@@ -45,7 +45,7 @@ pub(crate) enum Limit {
     Time(Duration),
 }
 
-/// Where a worker takes its operations from; its lanes share it.
+/// The operations of a worker, shared by its lanes.
 #[derive(Debug)]
 pub(crate) enum Source {
     Each {
@@ -62,7 +62,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// The part of a phase that the worker with this index, of `workers`, does.
+    /// Returns the part of a phase for the worker with this index, of `workers`.
     pub(crate) fn new(phase: Phase, plan: &Plan, index: u32, workers: u32, now: Instant) -> Self {
         let keys = plan.keys.count();
         match phase {
@@ -90,7 +90,7 @@ impl Source {
         }
     }
 
-    /// The next operation and the number of its key; `None` at the end.
+    /// Returns the next operation and the number of its key; `None` at the end.
     pub(crate) fn next(&mut self, now: Instant) -> Option<(Verb, u64)> {
         match self {
             Self::Each { verb, numbers } => numbers.next().map(|number| (*verb, number)),
@@ -111,7 +111,7 @@ impl Source {
     }
 }
 
-/// The part of `0..total` that belongs to one of `workers`; together they are all of it.
+/// Returns the part of `0..total` for one of `workers`; the parts cover the whole range.
 fn share(total: u64, index: u32, workers: u32) -> Range<u64> {
     let bound = |index: u32| {
         let bound = u128::from(total) * u128::from(index) / u128::from(workers);

@@ -9,8 +9,8 @@ use std::{
     time::Duration,
 };
 
-/// Finished operations of a phase. Clones count together; each hands over its count now and then, so that threads do
-/// not fight over one cache line.
+/// Counter of the finished operations of a phase. Clones share the count. Each adds its operations in batches, so that threads do
+/// not contend for one cache line.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Progress {
     own: u64,
@@ -18,7 +18,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Counts one operation.
+    /// Counts an operation.
     pub(crate) fn advance(&mut self) {
         const BATCH: u64 = 64;
         self.own += 1;
@@ -28,18 +28,18 @@ impl Progress {
         }
     }
 
-    /// Begins a phase.
+    /// Starts a phase.
     pub(crate) fn reset(&self) {
         self.all.store(0, Ordering::Relaxed);
     }
 
-    /// About as many as are finished.
+    /// Returns the approximate number of finished operations.
     pub(crate) fn position(&self) -> u64 {
         self.all.load(Ordering::Relaxed)
     }
 }
 
-/// How often it is drawn.
+/// Time between two updates of the progress line.
 const PERIOD: Duration = Duration::from_millis(100);
 
 /// Shows a bar on standard error, if that is a terminal, until `work` ends.

@@ -1,23 +1,23 @@
-//! What the benchmark prints.
+//! The output of the benchmark.
 use super::{latency::Summary, mix::Verb, tally::Tally};
 use serde::Serialize;
 use std::{collections::BTreeMap, fmt};
 
-/// The whole result; `--json` prints it as it is.
+/// The whole result, also in the form that `--json` prints.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) settings: Settings,
-    /// Each key set once, if that was needed.
+    /// The phase that set each key once, if it was necessary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fill: Option<PhaseReport>,
-    /// What was to be measured.
+    /// The measured phase.
     pub(crate) load: PhaseReport,
-    /// Each key deleted, unless they were to be kept.
+    /// The phase that deleted each key, unless the keys were kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) clean_up: Option<PhaseReport>,
 }
 
-/// What was asked for.
+/// The options of the run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Settings {
     pub(crate) connections: u32,
@@ -29,7 +29,7 @@ pub(crate) struct Settings {
     pub(crate) seed: u64,
 }
 
-/// One phase.
+/// The results of a phase.
 #[derive(Debug, Serialize)]
 pub(crate) struct PhaseReport {
     /// Operations that succeeded.

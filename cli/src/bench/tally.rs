@@ -1,4 +1,4 @@
-//! What a load counts.
+//! The counters of a load.
 use super::{latency::Latencies, mix::Verb};
 use crate::exit::Exit;
 use std::{collections::BTreeMap, time::Duration};
@@ -6,22 +6,22 @@ use std::{collections::BTreeMap, time::Duration};
 /// The counts of one worker in one phase, or of all of them together.
 #[derive(Debug, Clone)]
 pub(crate) struct Tally {
-    /// Latencies of what succeeded, by `Verb as usize`.
+    /// Latencies of successful operations, by `Verb as usize`.
     pub(crate) latencies: [Latencies; Verb::ALL.len()],
     /// GETs and DELs that found no key.
     pub(crate) absent: u64,
     /// Failed operations by kind.
     pub(crate) errors: BTreeMap<String, u64>,
-    /// The exit code that the first error calls for.
+    /// Exit code for the first error.
     pub(crate) exit: Exit,
-    /// The store stopped answering, and the phase ended early.
+    /// Whether the store stopped answering, and the phase ended early.
     pub(crate) gave_up: bool,
-    /// From the first operation to the end of the last.
+    /// Time from the first operation to the end of the last.
     pub(crate) elapsed: Duration,
 }
 
 impl Tally {
-    /// Nothing yet; latencies are told apart up to `longest`.
+    /// Creates empty counters that distinguish latencies up to `longest`.
     pub(crate) fn up_to(longest: Duration) -> Self {
         Self {
             latencies: std::array::from_fn(|_| Latencies::up_to(longest)),
@@ -47,7 +47,7 @@ impl Tally {
         }
     }
 
-    /// Adds what was counted elsewhere at the same time.
+    /// Adds the counts of another worker in the same phase.
     pub(crate) fn add(&mut self, other: Self) {
         for (sum, part) in self.latencies.iter_mut().zip(&other.latencies) {
             sum.add(part);

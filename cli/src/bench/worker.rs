@@ -1,5 +1,5 @@
-//! Threads that make the load: each has its own runtime, in which its connections and its operations live, so that
-//! no operation crosses a thread.
+//! Threads that make the load. Each has its own runtime with its connections and operations, so that no operation crosses a
+//! thread.
 use super::{
     mix::Verb,
     plan::{Phase, Plan, Source},
@@ -16,7 +16,7 @@ use statestore::DelOutcome;
 use std::{cell::RefCell, rc::Rc, time::Instant};
 use tokio::{runtime::LocalRuntime, sync::mpsc, task::JoinSet};
 
-/// A lane ends when so many operations in a row got no answer: the store is gone.
+/// Number of consecutive operations without an answer after which a lane ends: the store is gone.
 const MAX_UNANSWERED: u32 = 3;
 
 /// All workers.
@@ -31,7 +31,7 @@ struct Handle {
 }
 
 impl Workers {
-    /// Starts as many threads as the machine runs at once (not more than there are connections) and connects.
+    /// Starts as many threads as the machine runs in parallel (at most one per connection) and connects.
     pub(crate) async fn start(
         global: &Global,
         plan: &Plan,
@@ -65,21 +65,21 @@ impl Workers {
         Ok(workers)
     }
 
-    /// How many threads there are.
+    /// Returns the number of threads.
     pub(crate) fn threads(&self) -> usize {
         self.0.len()
     }
 
-    /// Does a phase.
+    /// Runs a phase.
     pub(crate) async fn run(&mut self, phase: Phase, plan: &Plan) -> Result<Tally, Failure> {
         for worker in &self.0 {
-            // one that has ended is found out when its answer does not come
+            // a worker that has ended is noticed when its result does not come
             let _ = worker.phases.send(phase);
         }
         self.collect(plan).await
     }
 
-    /// One answer of each worker, added up.
+    /// Adds up one result of each worker.
     async fn collect(&mut self, plan: &Plan) -> Result<Tally, Failure> {
         let mut sum = Tally::up_to(plan.timeout);
         for worker in &mut self.0 {
@@ -90,15 +90,15 @@ impl Workers {
     }
 }
 
-/// One thread.
+/// A load thread.
 struct Worker {
     global: Global,
     plan: Plan,
     index: u32,
     count: u32,
-    /// The numbers of its connections.
+    /// Numbers of its connections.
     connections: Vec<u32>,
-    /// One answer when connected, then one after each phase.
+    /// Results: one when the worker is connected, then one after each phase.
     tallies: mpsc::UnboundedSender<Result<Tally, Failure>>,
 }
 
@@ -125,7 +125,7 @@ impl Worker {
     }
 
     fn answer(&self, answer: Result<Tally, Failure>) {
-        // nobody listens any more if another worker has failed
+        // the receiver is gone if another worker has failed
         let _ = self.tallies.send(answer);
     }
 
@@ -162,14 +162,14 @@ impl Worker {
     }
 }
 
-/// What the lanes of a worker have in common.
+/// State that the lanes of a worker share.
 struct Shared {
     source: Source,
     tally: Tally,
     progress: Progress,
 }
 
-/// One operation after the other. The end of one is the beginning of the next: one look at the clock for each.
+/// Runs one operation after the other. The end of an operation is the start of the next, so the clock is read once for each.
 async fn lane(connection: Rc<Connection>, mut plan: Plan, shared: Rc<RefCell<Shared>>) {
     let client = &connection.client;
     let mut started = Instant::now();
@@ -206,7 +206,7 @@ async fn lane(connection: Rc<Connection>, mut plan: Plan, shared: Rc<RefCell<Sha
                 } else {
                     0
                 };
-                // an error can come without any wait; the connection needs the thread too
+                // an error can be returned without any wait; the connection needs the thread too
                 tokio::task::yield_now().await;
             }
         }

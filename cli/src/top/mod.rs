@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
-/// How often the figures are read.
+/// Interval at which the metrics are read.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Watch the figures of a server, refreshed each second
@@ -29,7 +29,7 @@ Examples:
   statestore top | cat                    one block, for a log";
 
 impl Top {
-    /// Runs it.
+    /// Runs the subcommand.
     pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let mut stdout = Output::stdout();
         let mut before = self.read(global).await?;
@@ -55,7 +55,7 @@ impl Top {
                         }
                         before = now;
                     }
-                    // It may come back.
+                    // The server may come back.
                     Err(Failure::Message { text, .. }) => lines = vec![text],
                     Err(closed @ Failure::OutputClosed) => return Err(closed),
                 }

@@ -1,17 +1,17 @@
-//! A terminal that shows one screenful, and takes keys without a newline.
+//! A terminal that shows one screenful, and reads keys without a newline.
 use crate::failure::Failure;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use std::io::{self, IsTerminal as _, Write as _};
 use tokio::io::AsyncReadExt as _;
 
-/// To the other screen, without a cursor.
+/// Switches to the alternate screen, without a cursor.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l";
-/// Back.
+/// Switches back.
 const LEAVE: &[u8] = b"\x1b[?25h\x1b[?1049l";
 
-/// The screen; the terminal is as before when this is dropped.
+/// The screen; dropping it restores the terminal.
 pub(super) struct Screen {
-    /// How the keys were taken before; none if they come from elsewhere.
+    /// Former modes of the terminal; `None` if standard input is no terminal.
     before: Option<Termios>,
     keys: tokio::io::Stdin,
     has_keys: bool,
@@ -26,7 +26,7 @@ impl Screen {
         if let Some(before) = &before {
             let mut modes = before.clone();
             modes.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
-            // Without it, `q` needs a newline.
+            // Without these modes, `q` needs a newline.
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, &modes);
         }
         let screen = Self {
@@ -38,9 +38,9 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Shows these lines, cut off where the screen ends.
+    /// Shows these lines, cut off at the edges of the screen.
     pub(super) fn show(lines: &[String]) -> Result<(), Failure> {
-        // A terminal that has not been told its size says zero.
+        // A terminal that does not know its size reports zero.
         let size = tcgetwinsize(io::stdout()).ok();
         let size = size.filter(|size| size.ws_col > 0 && size.ws_row > 0);
         let (columns, rows) = size.map_or((80, 24), |size| (size.ws_col, size.ws_row));
@@ -53,7 +53,7 @@ impl Screen {
         write(text.as_bytes())
     }
 
-    /// Ready when somebody has pressed `q`.
+    /// Waits until the user presses `q`.
     pub(super) async fn quit(&mut self) {
         while self.has_keys {
             match self.keys.read_u8().await {
@@ -68,7 +68,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Nothing more can be done for a terminal that is gone.
+        // A terminal that is gone cannot be restored.
         let _ = write(LEAVE);
         if let Some(before) = &self.before {
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, before);

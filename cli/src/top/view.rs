@@ -1,4 +1,4 @@
-//! What is shown of two readings of the figures.
+//! The view that compares two readings of the metrics.
 use crate::escape::escape;
 use serde_json::Value;
 
@@ -14,13 +14,13 @@ const VERBS: [&str; 9] = [
     "invalid",
 ];
 
-/// The figures between two readings, a line each.
+/// Returns the metrics between two readings, a line each.
 pub(super) fn lines(before: &Value, now: &Value) -> Vec<String> {
     let seconds = (number(&now["now_ms"]) - number(&before["now_ms"])).max(1.0) / 1e3;
     let rate = |path: &str| {
         let (now, before) = (now.pointer(path), before.pointer(path));
         let rise = number(now.unwrap_or(&Value::Null)) - number(before.unwrap_or(&Value::Null));
-        // A server that was started anew counts from zero.
+        // A restarted server counts from zero.
         rise.max(0.0) / seconds
     };
     let at = |path: &str| number(now.pointer(path).unwrap_or(&Value::Null));
@@ -29,7 +29,7 @@ pub(super) fn lines(before: &Value, now: &Value) -> Vec<String> {
         escape(now["version"].as_str().unwrap_or("?").as_bytes()),
         state(now)
     )];
-    // Over an engine that servers share neither is known.
+    // A server with a shared engine knows neither number.
     let keys = match (&now["counts"]["keys"], &now["counts"]["entry_bytes"]) {
         (Value::Null, _) | (_, Value::Null) => "keys unknown".to_owned(),
         (keys, size) => format!("keys {:.0} in {}", number(keys), bytes(number(size))),
@@ -129,8 +129,8 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or(0.0)
 }
 
-/// The bound in microseconds that a share of what was counted between the readings does not exceed; none if nothing was counted,
-/// infinite above the last bound.
+/// Returns the bound in microseconds for a share of the measurements between the two readings. `None` if there were no
+/// measurements, infinite above the last bound.
 fn percentile(
     before: Option<&Value>,
     now: Option<&Value>,

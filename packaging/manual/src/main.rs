@@ -36,7 +36,7 @@ fn main() -> ExitCode {
 }
 
 fn client(folder: &Path) -> io::Result<()> {
-    // Global arguments get to the subcommands only so.
+    // Only the built command passes global arguments to its subcommands.
     let mut command = statestore_cli::command().disable_help_subcommand(true);
     command.build();
     with_verbs(folder, command, "statestore", "1")
@@ -56,7 +56,8 @@ fn server(folder: &Path) -> io::Result<()> {
     with_verbs(folder, command, "statestored", "8")
 }
 
-/// One page. What follows the help is paragraphs with a line for a title and indented lines, which are sections here, or text.
+/// Writes a page. The text after the help consists of paragraphs: a title line with indented lines becomes a section, anything
+/// else stays text.
 fn write(folder: &Path, command: Command, name: &str, section: &str) -> io::Result<()> {
     let after = command.get_after_help().map(ToString::to_string);
     let has_verbs = command.get_subcommands().any(|verb| !verb.is_hide_set());

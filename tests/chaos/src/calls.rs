@@ -8,21 +8,21 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// How many keys are in use at a time.
+/// Number of keys that are in use at a time.
 const KEYS: u64 = 4;
 
-/// How long a key is in use: the shorter, the sooner it is known whether its history has an order.
+/// Time for which a key is in use. A shorter epoch gives an earlier verdict on its history.
 const EPOCH: Duration = Duration::from_secs(1);
 
-/// After so many epochs nothing of a key is under way: a call with all its stops takes no longer.
+/// Number of epochs after which no call on a key is pending: a call with all its stops takes less time.
 const SETTLED: u128 = 60;
 
-/// The number of the epoch.
+/// Returns the number of the epoch.
 fn epoch(world: &World) -> u128 {
     world.begun.elapsed().as_millis() / EPOCH.as_millis()
 }
 
-/// Whether nobody asks anything of this key any more, and all that was asked has ended.
+/// Returns whether a key gets no more calls, and all its calls have ended.
 pub fn is_over(world: &World) -> impl Fn(&str) -> bool + use<> {
     let now = epoch(world);
     move |key| {
@@ -34,10 +34,10 @@ pub fn is_over(world: &World) -> impl Fn(&str) -> bool + use<> {
     }
 }
 
-/// What a client read last, for conditions.
+/// The last read of a client, for conditions.
 type Read = Option<(String, u64, Hlc)>;
 
-/// Calls until it is over.
+/// Calls until the run ends.
 pub async fn call(world: Rc<World>, seat: usize, client: usize, mut chance: fastrand::Rng) {
     let mut read: Read = None;
     while world.goes_on() {
@@ -86,7 +86,7 @@ fn words(key: &str, asked: &Asked) -> (&'static str, String) {
     }
 }
 
-/// Notes what became of it, unless it certainly did not happen.
+/// Records the result of a call, unless the call certainly did not happen.
 fn note(world: &World, key: String, asked: Asked, end: &Result<Line, u64>, read: &mut Read) {
     let (from, to, told) = match end {
         Ok(line) if line.is_not_done() => return,
@@ -104,7 +104,7 @@ fn note(world: &World, key: String, asked: Asked, end: &Result<Line, u64>, read:
     if let Some(Told::Entry(Some((value, version)))) = &told {
         *read = Some((key.clone(), *value, version.clone()));
     }
-    // A read that nobody answered says nothing.
+    // A read without an answer has no information.
     if told.is_some() || !matches!(asked, Asked::Get) {
         let call = Call { asked, told };
         world.history.borrow_mut().add(key, from, to, call);

@@ -1,9 +1,9 @@
-//! How much memory and how many file descriptors processes have.
+//! Memory and file descriptors of processes.
 use rustix::process::Pid;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// What a process has.
+/// Resources of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holds {
     /// Resident memory.
@@ -12,7 +12,7 @@ pub struct Holds {
     pub fds: u64,
 }
 
-/// Asks the system; `None` if there is no such process any more.
+/// Reads the resources of a process from the system; `None` if it has ended.
 pub fn holds(pid: Pid) -> Option<Holds> {
     let place = format!("/proc/{}", pid.as_raw_nonzero());
     let status = std::fs::read_to_string(format!("{place}/status")).ok()?;
@@ -27,18 +27,18 @@ pub fn holds(pid: Pid) -> Option<Holds> {
     })
 }
 
-/// How much more memory there may be in the last quarter of a run than in the second one: a tenth, and this.
+/// Allowed growth of memory from the second to the last quarter of a run: a tenth, plus this.
 const MORE_KIB: u64 = 8 * 1024;
 
-/// How many more file descriptors there may be at the end than at the beginning: the storage has one log more or less.
+/// Allowed growth of the number of file descriptors from beginning to end: the storage has one log more or less.
 pub const MORE_FDS: u64 = 4;
 
-/// What was counted, by who it was.
+/// The recorded resources, by the name of the process.
 #[derive(Debug)]
 pub struct Census {
     begun: Instant,
     counted: BTreeMap<String, Vec<(Duration, Holds)>>,
-    /// What everybody had when everything was in place.
+    /// Resources of each process when everything was in place.
     pub first: BTreeMap<String, Holds>,
 }
 
@@ -53,7 +53,7 @@ impl Default for Census {
 }
 
 impl Census {
-    /// Counts these processes.
+    /// Records the resources of these processes.
     pub fn count(&mut self, who: impl Iterator<Item = (String, Pid)>) {
         for (name, pid) in who {
             if let Some(holds) = holds(pid) {
@@ -64,17 +64,18 @@ impl Census {
         }
     }
 
-    /// How often.
+    /// Returns the number of records.
     pub fn rounds(&self) -> usize {
         self.counted.values().map(Vec::len).max().unwrap_or(0)
     }
 
-    /// All that was counted, for each.
+    /// Returns all records, by process.
     pub fn all(&self) -> &BTreeMap<String, Vec<(Duration, Holds)>> {
         &self.counted
     }
 
-    /// The memory of each in the second quarter of the run and in the last one, and whether it grew by more than it may.
+    /// Returns for each process its memory in the second and in the last quarter of the run, and whether it grew by more than it
+    /// may.
     pub fn growth(&self) -> impl Iterator<Item = (&str, u64, u64, bool)> {
         let lasted = self.begun.elapsed();
         self.counted.iter().filter_map(move |(name, all)| {
@@ -89,7 +90,7 @@ impl Census {
         })
     }
 
-    /// Who has more file descriptors now than at the beginning, by more than it may.
+    /// Returns the processes that have more file descriptors now than at the beginning, by more than they may.
     pub fn excess(&self, who: impl Iterator<Item = (String, Pid)>) -> Vec<String> {
         who.filter_map(|(name, pid)| {
             let (first, now) = (self.first.get(&name)?.fds, holds(pid)?.fds);

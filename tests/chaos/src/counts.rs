@@ -1,10 +1,10 @@
-//! Clients that count, by `update`.
+//! Clients that count with `update`.
 use crate::world::{COUNTERS, World};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// Counts one further in a counter; whether that is certain.
+/// Increments a counter. Returns whether that certainly succeeded.
 async fn one(world: &World, seat: usize, client: usize, counter: usize) -> bool {
     let place = &world.seats[seat];
     let end = place
@@ -24,7 +24,7 @@ async fn one(world: &World, seat: usize, client: usize, counter: usize) -> bool 
     is_certain
 }
 
-/// Counts until it is over.
+/// Counts until the run ends.
 pub async fn count(world: Rc<World>, seat: usize, client: usize, mut chance: fastrand::Rng) {
     while world.goes_on() {
         one(&world, seat, client, chance.usize(..COUNTERS.len())).await;
@@ -32,7 +32,8 @@ pub async fn count(world: Rc<World>, seat: usize, client: usize, mut chance: fas
     }
 }
 
-/// Counts once more in each counter, whatever that takes. Nothing breaks any more, so it takes no longer than `limit`.
+/// Counts once more in each counter, with as many attempts as necessary. There are no faults any more, so it takes at most
+/// `limit`.
 pub async fn once_more(world: &World, seat: usize, client: usize, limit: Duration) {
     let end = Instant::now() + limit;
     for counter in 0..COUNTERS.len() {
@@ -49,7 +50,7 @@ pub async fn once_more(world: &World, seat: usize, client: usize, limit: Duratio
     }
 }
 
-/// What each counter holds, and whether that can be.
+/// Reads each counter, and checks whether its value is possible.
 pub async fn check(world: &World) -> [u64; 2] {
     let mut counted = [0; 2];
     for (counter, key) in COUNTERS.iter().enumerate() {

@@ -3,7 +3,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// The disk under one folder, and the clock of the processes that have it. What is set holds at once.
+/// The disk under a folder, and the clock of the processes that use it. Faults take effect immediately.
 #[derive(Debug)]
 pub struct Disk {
     library: PathBuf,
@@ -12,7 +12,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// One without faults under a new folder.
+    /// Creates a disk without faults under a new folder.
     pub fn new(library: &Path) -> Self {
         let disk = Self {
             library: library.to_path_buf(),
@@ -23,12 +23,12 @@ impl Disk {
         disk
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub fn folder(&self) -> &Path {
         self.data.path()
     }
 
-    /// The environment of a process that has this disk.
+    /// Returns the environment of a process that uses this disk.
     pub fn variables(&self) -> [(&'static str, PathBuf); 2] {
         [
             ("LD_PRELOAD", self.library.clone()),
@@ -36,7 +36,7 @@ impl Disk {
         ]
     }
 
-    /// From now on there are exactly these faults; the source says which ones there are.
+    /// Sets exactly these faults from now on; the source of the library lists their names.
     pub fn set(&self, faults: &[(&str, u64)]) {
         let place = self.control.path();
         let mut text = format!("under {}\n", self.data.path().display());

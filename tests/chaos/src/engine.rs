@@ -1,4 +1,4 @@
-//! Engines that two servers share. They are left alone: `tests/cluster` kills theirs.
+//! Engines that two servers share. They have no faults: `tests/cluster` kills its engines.
 use faults::free_port;
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
@@ -21,7 +21,7 @@ async fn start(command: &mut Command, port: u16) -> Option<Child> {
     Some(child)
 }
 
-/// One member of etcd, and the option of the servers.
+/// Starts etcd with one member; returns it and the option of the servers.
 pub async fn etcd(folder: &Path) -> (Option<Child>, String) {
     let (port, peer) = (free_port(), free_port());
     let (url, peer) = (
@@ -43,7 +43,7 @@ pub async fn etcd(folder: &Path) -> (Option<Child>, String) {
     )
 }
 
-/// One Redis that syncs each write, and the option of the servers.
+/// Starts a Redis that syncs each write; returns it and the option of the servers.
 pub async fn redis(folder: &Path) -> (Option<Child>, String) {
     let port = free_port();
     let mut command = Command::new("redis-server");

@@ -1,8 +1,8 @@
-//! What was found to be wrong.
+//! The failures that a run has found.
 use std::cell::RefCell;
 use std::time::Instant;
 
-/// All of it. The first one ends the run.
+/// All failures of a run. The first one ends the run.
 #[derive(Debug)]
 pub struct Findings {
     begun: Instant,
@@ -19,7 +19,7 @@ impl Default for Findings {
 }
 
 impl Findings {
-    /// Notes one, and how long that took.
+    /// Records a failure and the time until it was found.
     pub fn add(&self, what: impl std::fmt::Display) {
         let after = self.begun.elapsed().as_secs_f32();
         self.found
@@ -27,17 +27,17 @@ impl Findings {
             .push(format!("after {after:.1} s: {what}"));
     }
 
-    /// Notes what a check found; what it gave otherwise.
+    /// Records the failure of a check, or returns its result.
     pub fn check<T>(&self, checked: Result<T, String>) -> Option<T> {
         checked.map_err(|problem| self.add(problem)).ok()
     }
 
-    /// Whether there are none.
+    /// Whether there are no failures.
     pub fn is_empty(&self) -> bool {
         self.found.borrow().is_empty()
     }
 
-    /// All of them.
+    /// Returns all failures.
     pub fn all(&self) -> Vec<String> {
         self.found.borrow().clone()
     }

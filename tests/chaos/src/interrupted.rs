@@ -1,4 +1,4 @@
-//! The end of a run that somebody does not want to wait for.
+//! Interruption of a run by a signal.
 use std::process::ExitCode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -6,7 +6,7 @@ fn on(kind: SignalKind) -> Signal {
     signal(kind).unwrap()
 }
 
-/// The outcome of a run, which is given up at SIGINT and SIGTERM: all processes that it has started end with it.
+/// Runs to the end, or until SIGINT or SIGTERM; all processes that the run has started end with it.
 pub async fn or_interrupted(run: impl Future<Output = ExitCode>) -> ExitCode {
     let (mut interrupt, mut terminate) = (on(SignalKind::interrupt()), on(SignalKind::terminate()));
     let kind = tokio::select! {
@@ -15,6 +15,6 @@ pub async fn or_interrupted(run: impl Future<Output = ExitCode>) -> ExitCode {
         _ = terminate.recv() => SignalKind::terminate(),
     };
     eprintln!("interrupted: nothing is checked, and every process is ended");
-    // As a shell says it.
+    // The exit code that a shell reports.
     ExitCode::from(128 + u8::try_from(kind.as_raw_value()).unwrap())
 }

@@ -1,9 +1,10 @@
-//! The server and clients in four languages, all of them real processes: what they are told to do, what they answer, and what must
-//! hold of it while everything around them breaks (`scripts/chaos`), or for hours while nothing does (`scripts/soak`).
+//! The server and clients in four languages, all of them real processes. They run while everything around them breaks
+//! (`scripts/chaos`), or for hours without faults (`scripts/soak`). The crate has the commands to the clients, their answers, and
+//! the invariants.
 //!
-//! docs/testing.md says what is done and checked.
+//! docs/testing.md describes the procedure and the checks.
 #![forbid(unsafe_code)]
-// All of this is a test: where it panics, the test fails.
+// The whole crate is a test: a panic fails it.
 #![allow(clippy::unwrap_used)]
 
 pub mod calls;

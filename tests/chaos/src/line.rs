@@ -1,7 +1,7 @@
-//! What a client is told to do, a line of words, and what it answers, a line of JSON.
+//! The commands to a client, a line of words each, and its answers, a line of JSON each.
 //!
-//! Every line to a client is `ID VERB CLIENT ARGUMENT...`, with a space between words; CLIENT is the number of a connection within
-//! the process:
+//! Every line to a client is `ID VERB CLIENT ARGUMENT...`, with a space between words; CLIENT is the number of a connection
+//! within the process:
 //!
 //! | verb | arguments | told |
 //! |---|---|---|
@@ -11,30 +11,30 @@
 //! | `set` | key, value, condition: `always`, `if_absent`, `if_absent_or_equal`, `=VERSION` | `applied`, `not_applied` |
 //! | `del` | key | `deleted`, `absent` |
 //! | `vdel` | key, value | `deleted`, `absent`, `mismatch` |
-//! | `count` | key, whose number becomes one higher | `applied` |
+//! | `count` | key with a number that is incremented | `applied` |
 //! | `hold` | name, milliseconds of the lease, to wait, to hold | `held` |
 //! | `observe` | key | `observing`; then lines with `observes` instead of `id` |
 //! | `forget` | ID of the `observe` | `closed` |
 //!
-//! Whatever fails is told as `error`. Times are nanoseconds of the clock that all processes share.
+//! Any failure is answered with `error`. Times are nanoseconds of the clock that all processes share.
 use serde::Deserialize;
 use statestore::Hlc;
 
-/// An answer, or what an observer was told.
+/// An answer, or a line of an observer.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Line {
     /// The call that is answered.
     pub id: Option<u64>,
-    /// The `observe` whose observer was told this.
+    /// The `observe` that this line belongs to.
     pub observes: Option<u64>,
-    /// When the call began.
+    /// Start of the call.
     #[serde(default)]
     pub from: u64,
-    /// When it ended.
+    /// End of the call.
     #[serde(default)]
     pub to: u64,
-    /// The word for what became of it.
+    /// Word for the result.
     pub told: String,
     /// A value.
     pub value: Option<String>,
@@ -42,36 +42,36 @@ pub struct Line {
     pub version: Option<String>,
     /// The fencing token of a lock.
     pub token: Option<String>,
-    /// When the client had the lock.
+    /// Time at which the client acquired the lock.
     pub held_from: Option<u64>,
-    /// When it looked last and still had it.
+    /// Time of the last check at which the client still held the lock.
     pub held_until: Option<u64>,
     /// The kind of an error.
     pub kind: Option<String>,
-    /// Its outcome: `not_done` or `unknown`.
+    /// Outcome of an error: `not_done` or `unknown`.
     pub outcome: Option<String>,
-    /// What it says.
+    /// Text of an error.
     pub text: Option<String>,
 }
 
 impl Line {
-    /// The version, if there is one.
+    /// Returns the version, if there is one.
     pub fn version(&self) -> Option<Hlc> {
         let version = self.version.as_ref()?;
         Some(Hlc::parse(version.as_bytes()).expect("a version"))
     }
 
-    /// The value, a number.
+    /// Returns the value as a number.
     pub fn number(&self) -> Option<u64> {
         self.value.as_ref()?.parse().ok()
     }
 
-    /// Whether it certainly did not happen.
+    /// Whether the call certainly had no effect.
     pub fn is_not_done(&self) -> bool {
         self.told == "error" && self.outcome.as_deref() == Some("not_done")
     }
 
-    /// Whether nobody knows.
+    /// Whether the outcome is unknown.
     pub fn is_unknown(&self) -> bool {
         self.told == "error" && !self.is_not_done()
     }

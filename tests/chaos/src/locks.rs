@@ -8,14 +8,14 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// How long a holder that is gone keeps the others out.
+/// Lease of a lock: the time for which a killed holder keeps the others out.
 pub const LEASE: Duration = Duration::from_secs(2);
 
-/// Holds locks until it is over. Who is killed while it holds one says nothing of that.
+/// Holds locks until the run ends. A client that is killed while it holds a lock does not report that holding.
 pub async fn hold(world: Rc<World>, seat: usize, client: usize, mut chance: fastrand::Rng) {
     while world.goes_on() {
         let lock = chance.usize(..LOCKS.len());
-        // Now and then for so long that it has to be renewed.
+        // Some locks are held for so long that they have to be renewed.
         let hold_ms = if chance.u32(0..8) == 0 {
             1_500
         } else {

@@ -1,4 +1,4 @@
-//! What observers of the counters are told.
+//! The observations of the counters.
 use crate::line::Line;
 use crate::world::{COUNTERS, World};
 use statestore::Hlc;
@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// One client that follows one counter, with a new observer for each new process.
+/// A client that follows a counter, with a new observer for each new process.
 #[derive(Debug)]
 pub struct Following {
     seat: usize,
@@ -15,12 +15,12 @@ pub struct Following {
     counter: usize,
     last: RefCell<Option<Hlc>>,
     value: Cell<Option<u64>>,
-    /// Whether it has an observer.
+    /// Whether an observer is active.
     is_there: Cell<bool>,
 }
 
 impl Following {
-    /// One that has not been told anything.
+    /// Creates a follower without observations.
     pub fn new(seat: usize, client: usize, counter: usize) -> Rc<Self> {
         Rc::new(Self {
             seat,
@@ -32,7 +32,7 @@ impl Following {
         })
     }
 
-    /// Whether it has an observer.
+    /// Whether an observer is active.
     pub fn is_following(&self) -> bool {
         self.is_there.get()
     }
@@ -58,7 +58,7 @@ impl Following {
                         .add(format!("{language:?}, client {client}: {problem}"));
                 }
             }
-            // Its process was killed.
+            // The process was killed.
             self.is_there.set(false);
         }
     }
@@ -79,7 +79,7 @@ impl Following {
         }
     }
 
-    /// Waits until it was told the last state, which does not change any more.
+    /// Waits until the last state, which does not change any more, was observed.
     pub async fn reaches(&self, world: &World, count: u64, limit: Duration) {
         let end = Instant::now() + limit;
         while self.value.get() != Some(count) {

@@ -1,4 +1,4 @@
-//! A client as a process.
+//! A client process.
 use crate::clock;
 use crate::line::Line;
 use rustix::process::{Pid, Signal, kill_process};
@@ -13,28 +13,28 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;
 use tokio::time::sleep;
 
-/// What became of a call.
+/// The result of a call.
 #[derive(Debug)]
 pub enum Answer {
-    /// The client said.
+    /// The answer of the client.
     Line(Box<Line>),
-    /// The process ended before it said anything. The call began at this time.
+    /// The process ended before it answered. The call began at this time.
     Lost(u64),
 }
 
 type Waiting = RefCell<HashMap<u64, oneshot::Sender<Line>>>;
 
-/// What the reader of a process and those who call it share.
+/// State that the reader of a process shares with its callers.
 #[derive(Debug, Default)]
 struct Shared {
     waiting: Waiting,
     observers: RefCell<HashMap<u64, mpsc::UnboundedSender<Line>>>,
     has_ended: Cell<bool>,
-    /// What it said that nobody can make sense of.
+    /// An invalid line of the process.
     nonsense: RefCell<Option<String>>,
 }
 
-/// The process. It is killed when this is dropped.
+/// The process. Dropping this kills it.
 #[derive(Debug)]
 pub struct Peer {
     child: RefCell<Child>,
@@ -46,7 +46,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Starts it. What it says on standard error is shown.
+    /// Starts the process. Its standard error is shown.
     pub fn start(command: &mut Command) -> Self {
         let mut child = command
             .stdin(Stdio::piped())
@@ -58,7 +58,7 @@ impl Peer {
         let mut stdin = child.stdin.take().unwrap();
         spawn_local(async move {
             while let Some(line) = lines.recv().await {
-                // It may have been killed.
+                // The process may have been killed.
                 if stdin.write_all(line.as_bytes()).await.is_err() {
                     return;
                 }
@@ -78,17 +78,17 @@ impl Peer {
         }
     }
 
-    /// Its number in the system.
+    /// Returns the process id.
     pub fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// Whether nothing more comes from it.
+    /// Whether the output of the process has ended.
     pub fn has_ended(&self) -> bool {
         self.shared.has_ended.get()
     }
 
-    /// What it said that nobody can make sense of.
+    /// Takes an invalid line of the process.
     pub fn nonsense(&self) -> Option<String> {
         self.shared.nonsense.borrow_mut().take()
     }
@@ -96,12 +96,12 @@ impl Peer {
     fn tell(&self, words: &str) -> u64 {
         let id = self.next.get();
         self.next.set(id + 1);
-        // It may have ended.
+        // The process may have ended.
         let _ = self.input.send(format!("{id} {words}\n"));
         id
     }
 
-    /// Tells it to do something, and waits for the answer.
+    /// Sends a command, and waits for the answer.
     pub async fn call(&self, words: &str) -> Answer {
         let from = clock::now();
         let (sender, answer) = oneshot::channel();
@@ -116,15 +116,15 @@ impl Peer {
         }
     }
 
-    /// Makes an observer: what it is told comes on the channel, until the process or the observer ends. `None` if that
-    /// failed. The number is for `forget`.
+    /// Creates an observer; its lines come on the channel until the process or the observer ends. Returns `None` if that failed.
+    /// The number is for `forget`.
     pub async fn observe(
         &self,
         client: usize,
         key: &str,
     ) -> Option<(u64, mpsc::UnboundedReceiver<Line>)> {
         let (sender, told) = mpsc::unbounded_channel();
-        // It may be told something before the answer is read.
+        // A line of the observer may arrive before the answer is read.
         let id = self.next.get();
         self.shared.observers.borrow_mut().insert(id, sender);
         match self.call(&format!("observe {client} {key}")).await {
@@ -136,22 +136,22 @@ impl Peer {
         }
     }
 
-    /// It does nothing until it may go on.
+    /// Stops the process until it is continued.
     pub fn stop(&self) {
         self.signal(Signal::STOP);
         self.is_stopped.set(true);
     }
 
-    /// It goes on.
+    /// Continues the process.
     pub fn go_on(&self) {
         if self.is_stopped.replace(false) {
             self.signal(Signal::CONT);
         }
     }
 
-    /// Kills it, and waits until nothing more comes from it.
+    /// Kills the process, and waits for the end of its output.
     pub async fn kill(&self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.child.borrow_mut().start_kill();
         while !self.has_ended() {
             sleep(Duration::from_millis(1)).await;
@@ -159,7 +159,7 @@ impl Peer {
     }
 
     fn signal(&self, signal: Signal) {
-        // It may have ended.
+        // The process may have ended.
         let _ = kill_process(self.pid, signal);
     }
 }
@@ -173,7 +173,7 @@ async fn listen(
             Ok(line) => {
                 if let Some(id) = line.observes {
                     if let Some(observer) = shared.observers.borrow().get(&id) {
-                        // Nobody may want to know it any more.
+                        // The receiver may be gone.
                         let _ = observer.send(line);
                     }
                     continue;
@@ -182,7 +182,7 @@ async fn listen(
                     .id
                     .and_then(|id| shared.waiting.borrow_mut().remove(&id));
                 match waiting {
-                    // Whoever asked may have been cancelled.
+                    // The call may have been cancelled.
                     Some(waiting) => _ = waiting.send(line),
                     None => {
                         *shared.nonsense.borrow_mut() =

@@ -1,4 +1,4 @@
-//! The programs that take part.
+//! The programs of a run.
 use clap::Args;
 use std::path::{Path, PathBuf};
 
@@ -26,14 +26,14 @@ pub struct Programs {
     pub disk: PathBuf,
 }
 
-/// What a client is written in.
+/// Language of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Language {
     /// The crate `statestore`.
     Rust,
     /// The C library, blocking calls on threads.
     C,
-    /// Python's blocking face, on threads.
+    /// Python's blocking API, on threads.
     Python,
     /// Python's `statestore.aio`.
     Asyncio,
@@ -41,7 +41,7 @@ pub enum Language {
     Node,
 }
 
-/// All of them.
+/// All languages.
 pub const LANGUAGES: [Language; 5] = [
     Language::Rust,
     Language::C,
@@ -51,7 +51,7 @@ pub const LANGUAGES: [Language; 5] = [
 ];
 
 impl Programs {
-    /// The command that runs the client in this language.
+    /// Returns the command that runs the client in this language.
     pub fn client(&self, language: Language) -> tokio::process::Command {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients");
         let mut command;

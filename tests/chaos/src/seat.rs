@@ -1,4 +1,4 @@
-//! The place of one client process: its ways to the server stay, processes come and go.
+//! The seat of a client process: its proxies to the server stay, while processes are replaced.
 use crate::disk::Disk;
 use crate::findings::Findings;
 use crate::line::Line;
@@ -11,25 +11,24 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How many clients a process has: the first without TLS, the second with.
+/// Number of clients of a process: the first without TLS, the second with.
 pub const CLIENTS: usize = 2;
 
-/// Longer than any call may take: the time-out of the clients, the longest time for which one stands still, and as much again for a
-/// machine that has other things to do.
+/// Upper bound of any call: the timeout of the clients, the longest pause, and as much again for a busy machine.
 const CALL_LIMIT: Duration = Duration::from_secs(60);
 
-/// One place.
+/// A seat: the processes of a client, one after the other, and their surroundings.
 #[derive(Debug)]
 pub struct Seat {
-    /// Which one.
+    /// Number of the seat.
     pub number: usize,
-    /// What its processes are written in.
+    /// Language of the processes.
     pub language: Language,
     programs: Programs,
     authority: PathBuf,
     /// The clock of its processes.
     pub clock: Disk,
-    /// Their ways to the server, in the order of [`CLIENTS`].
+    /// Proxies to the server, in the order of [`CLIENTS`].
     pub ways: Vec<Proxy>,
     peer: RefCell<Rc<Peer>>,
 }
@@ -66,26 +65,26 @@ impl Seat {
         seat
     }
 
-    /// The process that there is now.
+    /// Returns the current process.
     pub fn peer(&self) -> Rc<Peer> {
         Rc::clone(&self.peer.borrow())
     }
 
-    /// Where the server is now.
+    /// Points the proxies to the server.
     pub fn follow(&self, server: &Server) {
         for (way, address) in self.ways.iter().zip(server.addresses()) {
             way.set_upstream(address);
         }
     }
 
-    /// Starts another process after the one before was killed, and connects its clients.
+    /// Starts another process after the previous one was killed, and connects its clients.
     pub async fn replace(&self) {
         let peer = start(self.language, &self.programs, &self.clock);
         self.connect(&peer).await;
         *self.peer.borrow_mut() = peer;
     }
 
-    /// Connects the clients of a new process; each tries until it comes through.
+    /// Connects the clients of a new process; each retries until it succeeds.
     async fn connect(&self, peer: &Peer) {
         for (client, way) in self.ways.iter().enumerate() {
             let (scheme, authority) = match client {
@@ -104,7 +103,7 @@ impl Seat {
         }
     }
 
-    /// Tells a client to do something. `None` and the time of the beginning: the process was killed meanwhile.
+    /// Sends a command to a client. Returns `None` and the start time if the process was killed meanwhile.
     pub async fn call(
         &self,
         findings: &Findings,

@@ -1,4 +1,4 @@
-//! The server as a process.
+//! A server process.
 use crate::disk::Disk;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
@@ -9,10 +9,10 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-/// How long one may take until it listens, or to end.
+/// Time limit for the start and for the end of a server.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Certificate and key of a server, and its authority.
+/// Certificate and key of a server. The certificate is its own authority.
 #[derive(Debug, Clone)]
 pub struct Certificate {
     /// The certificate, which is its own authority.
@@ -21,7 +21,7 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// One for the loopback address, in this folder.
+    /// Creates a certificate for the loopback address in this folder.
     pub fn new(folder: &Path) -> Self {
         let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
         let (cert, key) = (folder.join("cert.pem"), folder.join("key.pem"));
@@ -31,7 +31,7 @@ impl Certificate {
     }
 }
 
-/// A server that can be killed and started again with what it has on its disk.
+/// A server that can be killed and restarted with the content of its disk.
 #[derive(Debug)]
 pub struct Server {
     program: PathBuf,
@@ -39,14 +39,14 @@ pub struct Server {
     options: Vec<String>,
     certificate: Certificate,
     log: PathBuf,
-    /// Its disk and clock.
+    /// Disk and clock of the server.
     pub disk: Disk,
     child: Option<Child>,
     addresses: [SocketAddr; 2],
 }
 
 impl Server {
-    /// Starts one. `storage` is that option; `options` are others.
+    /// Starts a server. `storage` is the option of that name; `options` are further ones.
     pub async fn start(
         program: &Path,
         storage: &str,
@@ -69,18 +69,18 @@ impl Server {
         server
     }
 
-    /// Where it listens, without TLS and with.
+    /// Returns the addresses of the listeners, without TLS and with.
     pub fn addresses(&self) -> [SocketAddr; 2] {
         self.addresses
     }
 
-    /// Its number in the system, while it runs.
+    /// Returns the process id while the server runs.
     pub fn pid(&self) -> Option<Pid> {
         let id = self.child.as_ref()?.id()?;
         Pid::from_raw(i32::try_from(id).ok()?)
     }
 
-    /// Starts the process, and waits until it listens. Ports are new ones each time.
+    /// Starts the process, and waits until it listens. Its ports are new at each start.
     pub async fn begin(&mut self) {
         let log = File::options()
             .create(true)
@@ -90,7 +90,7 @@ impl Server {
         let mut command = Command::new(&self.program);
         command.arg("--storage").arg(&self.storage);
         command.args(&self.options);
-        // A storage elsewhere keeps nothing here.
+        // A server with a shared backend stores no data on this machine.
         if self.storage == "durable" {
             command.arg("--data-dir").arg(self.disk.folder());
         }
@@ -132,16 +132,16 @@ impl Server {
         self.child = Some(child);
     }
 
-    /// Kills it with SIGKILL, and waits until it is gone.
+    /// Kills the process with SIGKILL, and waits for its end.
     pub async fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // It may have ended by itself.
+            // The process may have ended by itself.
             let _ = child.start_kill();
             let _ = child.wait().await;
         }
     }
 
-    /// Waits until it ends by itself; whether it did.
+    /// Waits until the server ends by itself. Returns whether it did.
     pub async fn ends(&mut self) -> bool {
         let Some(child) = &mut self.child else {
             return true;
@@ -153,7 +153,7 @@ impl Server {
         ended
     }
 
-    /// How it has ended, if nobody wanted that.
+    /// Returns how the server has ended, if the run did not end it.
     pub fn has_ended(&mut self) -> Option<String> {
         let status = self.child.as_mut()?.try_wait().unwrap()?;
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
@@ -165,17 +165,17 @@ impl Server {
         ))
     }
 
-    /// It does nothing until it may go on.
+    /// Stops the process until it is continued.
     pub fn stop(&self) {
         self.signal(Signal::STOP);
     }
 
-    /// It goes on.
+    /// Continues the process.
     pub fn go_on(&self) {
         self.signal(Signal::CONT);
     }
 
-    /// Asks it to end in good order; whether it does.
+    /// Asks the server to end in good order. Returns whether it did.
     pub async fn terminate(&mut self) -> bool {
         self.signal(Signal::TERM);
         self.ends().await
@@ -183,7 +183,7 @@ impl Server {
 
     fn signal(&self, signal: Signal) {
         if let Some(pid) = self.pid() {
-            // It may have ended.
+            // The process may have ended.
             let _ = kill_process(pid, signal);
         }
     }

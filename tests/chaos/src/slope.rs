@@ -1,18 +1,18 @@
-//! How something grows with time.
+//! The growth of a quantity with time.
 
 /// A straight line through points, by least squares.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slope {
-    /// By how much it grows in one unit of time.
+    /// Growth in one unit of time.
     pub slope: f64,
-    /// The standard error of that, if the points differ from the line by chance and independently of each other.
+    /// Standard error of the slope, if the points differ from the line by chance and independently of each other.
     pub spread: f64,
     /// The mean of the values.
     pub mean: f64,
 }
 
 impl Slope {
-    /// `None` for fewer than three points, and if all are of one time.
+    /// Fits a line. Returns `None` for fewer than three points, and if all have the same time.
     pub fn of(points: &[(f64, f64)]) -> Option<Self> {
         if points.len() < 3 {
             return None;

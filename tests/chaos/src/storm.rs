@@ -1,4 +1,4 @@
-//! What goes wrong: one thing after the other, of each kind as often.
+//! The faults of a run: one after the other, each kind equally often.
 use crate::calls;
 use crate::locks::LEASE;
 use crate::server::Server;
@@ -8,23 +8,23 @@ use faults::proxy::{Admission, Cut, Direction, Proxy};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// The servers, and the chance that decides.
+/// The servers, the clients, and the sequence of faults.
 #[derive(Debug)]
 pub struct Storm<'a> {
-    /// The clients and their ways.
+    /// The clients and their proxies.
     pub world: &'a World,
-    /// One, or two over one engine.
+    /// A server, or two over one engine.
     pub servers: Vec<Server>,
-    /// Decides.
+    /// Random generator of the run.
     pub chance: fastrand::Rng,
-    /// Deals.
+    /// Deck of the faults to come.
     pub deck: Deck,
-    /// Keys whose history was found to have an order.
+    /// Number of keys with a history that has an order.
     pub settled: usize,
 }
 
 impl Storm<'_> {
-    /// Lets things go wrong for so long, or until something is found; everything is in order again afterwards.
+    /// Causes faults for this time, or until a failure is found. All faults are undone afterwards.
     pub async fn rage(&mut self, lasts: Duration) {
         let end = Instant::now() + lasts;
         while Instant::now() < end && self.world.findings.is_empty() {
@@ -36,7 +36,7 @@ impl Storm<'_> {
         }
     }
 
-    /// Checks what can be checked meanwhile.
+    /// Checks the results so far.
     pub fn look(&mut self) {
         let world = self.world;
         self.settled += world.check(calls::is_over(world));
@@ -63,7 +63,7 @@ impl Storm<'_> {
         self.world.seats.iter().flat_map(|seat| &seat.ways)
     }
 
-    /// About half of the ways, by chance.
+    /// Returns each proxy with a probability of one half.
     fn some(&mut self) -> Vec<&'_ Proxy> {
         let chosen: Vec<_> = self.ways().map(|_| ()).collect::<Vec<()>>();
         let chosen: Vec<bool> = chosen.iter().map(|()| self.chance.bool()).collect();
@@ -73,9 +73,9 @@ impl Storm<'_> {
             .collect()
     }
 
-    /// The server begins again, and everybody finds it.
+    /// Starts the server again, and shows the clients its address.
     async fn begin(&mut self, server: usize) {
-        // Where space cannot be reserved, a full disk is met in the midst of a commit.
+        // If space cannot be reserved, a full disk is noticed in the middle of a commit.
         let reserves = self.chance.bool();
         self.quiet(
             server,
@@ -89,7 +89,7 @@ impl Storm<'_> {
         self.follow();
     }
 
-    /// Shows everybody where the servers are.
+    /// Points all clients to the servers.
     pub fn follow(&self) {
         for seat in &self.world.seats {
             seat.follow(&self.servers[seat.number % self.servers.len()]);
@@ -133,7 +133,7 @@ impl Storm<'_> {
                 seat.replace().await;
             }
             Trouble::StopClient => {
-                // Longer than a lease, now and then.
+                // Some pauses are longer than a lease.
                 let peer = seat.peer();
                 peer.stop();
                 sleep(lasts * 2).await;
@@ -197,8 +197,8 @@ impl Storm<'_> {
                 self.ways().for_each(|way| way.set_rate(u32::MAX));
             }
             Trouble::ServerClock => {
-                // What a clock that jumps while the store is down does to leases is known (docs/locks.md), so all that
-                // there are end before anything else happens.
+                // The effect on leases of a clock that jumps while the store is down is known (docs/locks.md). All leases
+                // therefore end before anything else happens.
                 let ahead = self.chance.u64(1_000..30_000);
                 self.quiet(server, &[("clock_ahead_ms", ahead)]);
                 sleep(lasts + 2 * LEASE).await;

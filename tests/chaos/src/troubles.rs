@@ -1,40 +1,40 @@
-//! What can go wrong, and how often it did.
+//! The kinds of faults, and their counters.
 use std::collections::BTreeMap;
 
-/// What can go wrong.
+/// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trouble {
-    /// A server is killed, and begins again.
+    /// A server is killed and restarted.
     KillServer,
-    /// The same while its disk is slow, so that something is always under way.
+    /// A server is killed and restarted while its disk is slow, so that a commit is always pending.
     KillBusyServer,
-    /// A server stands still.
+    /// A server is paused.
     StopServer,
-    /// A client process is killed, and another one takes its place.
+    /// A client process is killed and replaced.
     KillClient,
-    /// A client process stands still.
+    /// A client process is paused.
     StopClient,
     /// All connections are reset.
     Cut,
-    /// All connections end in good order, but nobody asked for it.
+    /// All connections end in good order, although no side closed them.
     Finish,
     /// Connections are cut in the middle of packets.
     Torn,
-    /// Nothing passes in one direction, and nobody is told.
+    /// A direction is blocked silently.
     HalfOpen,
-    /// Nothing passes, on connections that there are and on new ones, and nobody is told.
+    /// Existing and new connections are blocked silently.
     Silence,
-    /// Connections are reset, and no new ones are let in.
+    /// Connections are reset, and new ones are rejected.
     Refused,
-    /// Everything takes longer.
+    /// All data is delayed.
     Slow,
     /// Few bytes pass in a second.
     Throttled,
-    /// A server's clock is set ahead, and back later.
+    /// A server's clock is set ahead, and later back.
     ServerClock,
-    /// The clock of a client process is set ahead, and back later.
+    /// The clock of a client process is set ahead, and later back.
     ClientClock,
-    /// No room on the disk.
+    /// The disk is full.
     DiskFull,
     /// Each sync takes long.
     SlowDisk,
@@ -42,7 +42,7 @@ pub enum Trouble {
     FailedSync,
 }
 
-/// What can go wrong with any server.
+/// Faults of any server.
 pub const ANYWHERE: [Trouble; 14] = [
     Trouble::KillServer,
     Trouble::StopServer,
@@ -60,7 +60,7 @@ pub const ANYWHERE: [Trouble; 14] = [
     Trouble::ClientClock,
 ];
 
-/// What can go wrong with one that has a disk.
+/// Faults of a server with a disk.
 pub const WITH_DISK: [Trouble; 4] = [
     Trouble::KillBusyServer,
     Trouble::DiskFull,
@@ -68,17 +68,17 @@ pub const WITH_DISK: [Trouble; 4] = [
     Trouble::FailedSync,
 ];
 
-/// Deals them evenly, in an order of chance.
+/// A deck that deals the faults evenly, in random order.
 #[derive(Debug)]
 pub struct Deck {
     all: Vec<Trouble>,
     left: Vec<Trouble>,
-    /// How often each was dealt.
+    /// Number of times that each fault was dealt.
     pub counts: BTreeMap<Trouble, usize>,
 }
 
 impl Deck {
-    /// Those that there can be.
+    /// Creates a deck with the possible faults.
     pub fn new(has_disk: bool) -> Self {
         let mut all = ANYWHERE.to_vec();
         if has_disk {
@@ -92,7 +92,7 @@ impl Deck {
         }
     }
 
-    /// The next one.
+    /// Deals the next fault.
     pub fn deal(&mut self, chance: &mut fastrand::Rng) -> Trouble {
         if self.left.is_empty() {
             self.left.clone_from(&self.all);

@@ -1,4 +1,4 @@
-//! What everybody in a run shares.
+//! State that all parts of a run share.
 use crate::findings::Findings;
 use crate::line::Line;
 use crate::programs::Language;
@@ -9,37 +9,37 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// The keys that are counted in.
+/// Keys of the counters.
 pub const COUNTERS: [&str; 2] = ["count-0", "count-1"];
 
-/// The locks.
+/// Names of the locks.
 pub const LOCKS: [&str; 2] = ["press", "valve"];
 
-/// All of it.
+/// The state of a run.
 #[derive(Debug)]
 pub struct World {
     /// The client processes.
     pub seats: Vec<Seat>,
-    /// What is wrong.
+    /// The failures that were found.
     pub findings: Findings,
-    /// Whether the clients are to end what they do.
+    /// Whether the clients have to finish.
     pub is_over: Cell<bool>,
-    /// When it began.
+    /// Start of the run.
     pub begun: Instant,
-    /// What was asked of the keys of `calls`.
+    /// The calls on the keys of `calls`.
     pub history: RefCell<History>,
-    /// Who held which lock, in the order of [`LOCKS`].
+    /// Holders of the locks, in the order of [`LOCKS`].
     pub holdings: [RefCell<Holdings>; 2],
-    /// How far was counted, in the order of [`COUNTERS`].
+    /// Tallies of the counters, in the order of [`COUNTERS`].
     pub tallies: [Cell<Tally>; 2],
-    /// What observers were told.
+    /// Number of observations.
     pub observations: Cell<u64>,
     values: Cell<u64>,
     ends: RefCell<BTreeMap<(Language, String), u64>>,
 }
 
 impl World {
-    /// One in which nothing has happened.
+    /// Creates a world at the start of a run.
     pub fn new(seats: Vec<Seat>) -> Self {
         Self {
             seats,
@@ -55,18 +55,18 @@ impl World {
         }
     }
 
-    /// A number that nobody else sets.
+    /// Returns a number that no other call sets.
     pub fn next_value(&self) -> u64 {
         self.values.set(self.values.get() + 1);
         self.values.get()
     }
 
-    /// Whether to go on.
+    /// Whether the run continues.
     pub fn goes_on(&self) -> bool {
         !self.is_over.get() && self.findings.is_empty()
     }
 
-    /// Notes how a call ended, for the report. What failed need not be tried again at once.
+    /// Records the result of a call, for the report. Waits after a failure, so that it is not retried immediately.
     pub async fn ended(&self, seat: &Seat, end: &Result<Line, u64>) {
         let how = match end {
             Ok(line) if line.told == "error" => {
@@ -84,17 +84,17 @@ impl World {
         match end {
             Ok(line) if line.told == "error" => sleep(Duration::from_millis(10)).await,
             Ok(_) => {}
-            // Another process comes.
+            // The process is being replaced.
             Err(_) => sleep(Duration::from_millis(50)).await,
         }
     }
 
-    /// How calls ended, and how often, in each language.
+    /// Returns the number of calls by language and result.
     pub fn ends(&self) -> BTreeMap<(Language, String), u64> {
         self.ends.borrow().clone()
     }
 
-    /// Checks what can be checked so far. Only keys of which this is true are over.
+    /// Checks the results so far. A key counts as over if `is_over` returns true for it.
     pub fn check(&self, is_over: impl Fn(&str) -> bool) -> usize {
         let settled = self.history.borrow_mut().settle(is_over);
         for (lock, holdings) in LOCKS.iter().zip(&self.holdings) {

@@ -1,4 +1,4 @@
-//! A state store behind a broker that knows nothing of state stores.
+//! A state store behind a broker that has no support for state stores.
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::session::{Event, Session, SessionConfig, Subscriptions, Terms};
 use statestore_protocol::mqtt::{Connect, Publish, PublishHeader, Subscription};
@@ -20,8 +20,7 @@ use tokio::task::JoinHandle;
 
 use super::History;
 
-/// The service: it subscribes to the request topic and answers with the service of `statestored`. It ends when it is
-/// dropped.
+/// The service: it subscribes to the request topic and answers with the service of `statestored`. Dropping it ends the service.
 #[derive(Debug)]
 pub struct AttachedStore {
     histories: Arc<Mutex<BTreeMap<String, History>>>,
@@ -35,7 +34,7 @@ impl Drop for AttachedStore {
 }
 
 impl AttachedStore {
-    /// Connects to the broker, and waits until it is subscribed.
+    /// Connects to the broker, and waits for the subscription.
     pub async fn start(broker: SocketAddr) -> Self {
         let histories = Arc::new(Mutex::new(BTreeMap::new()));
         let (ready, subscribed) = oneshot::channel();
@@ -53,7 +52,7 @@ impl AttachedStore {
                 ping_timeout_ms: 10_000,
             }),
             store: Store::embedded(ServiceConfig {
-                // Only then are there batches of writes.
+                // Batches of writes exist only for a durable store.
                 is_durable: true,
                 ..ServiceConfig::default()
             }),
@@ -66,7 +65,7 @@ impl AttachedStore {
         Self { histories, task }
     }
 
-    /// What the store did to each key so far.
+    /// Returns the changes of each key so far.
     pub fn histories(&self) -> BTreeMap<String, History> {
         self.histories.lock().unwrap().clone()
     }
@@ -85,7 +84,7 @@ struct Service {
     session: Session<()>,
     store: Store,
     started: Instant,
-    /// What the broker's Receive Maximum holds back.
+    /// Messages that the broker's Receive Maximum holds back.
     waiting: VecDeque<Outgoing>,
     histories: Arc<Mutex<BTreeMap<String, History>>>,
 }
@@ -104,7 +103,7 @@ impl Service {
             if self.session.is_ready()
                 && let Some(ready) = ready.take()
             {
-                // The test may have failed and be gone.
+                // The receiver is gone if the test has failed.
                 let _ = ready.send(());
             }
             if self.stream.read_buf(&mut input).await.unwrap() == 0 {
@@ -199,7 +198,7 @@ impl Service {
         }
     }
 
-    /// Sends what there is room for.
+    /// Sends as many messages as the Receive Maximum allows.
     fn publish(&mut self) {
         while self.session.room() > 0
             && let Some(message) = self.waiting.pop_front()

@@ -1,8 +1,8 @@
-//! Real faults on real sockets: a [`Proxy`] between the client and `statestored`, or between the client and
-//! [`Mosquitto`] with an [`AttachedStore`] behind it.
+//! Real faults on real sockets: a [`Proxy`] between the client and `statestored`, or between the client and [`Mosquitto`] with an
+//! [`AttachedStore`] behind it.
 //!
-//! What the machine decides by chance, such as the order in which sockets become ready, differs from run to run; the
-//! checks hold for every order. What must repeat itself is in the simulation.
+//! Results that depend on the machine, such as the order in which sockets become ready, differ from run to run. The checks hold
+//! for every order. Reproducible runs are in the simulation.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)]
 
@@ -26,10 +26,10 @@ use statestored::config::Config;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// How long anything may take before a test fails.
+/// Time limit of each wait, after which a test fails.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Waits for what must happen.
+/// Waits for an event that must happen.
 pub async fn within<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(PATIENCE, future)
         .await

@@ -1,22 +1,22 @@
-//! Many SETs at a time, each with a value of its own, and what became of each.
+//! Many concurrent SETs, each with its own value, and their results.
 use super::{History, within};
 use statestore::{Client, Error, Outcome, SetOutcome};
 use std::collections::{BTreeMap, HashMap};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-/// One SET that ended.
+/// A SET that has ended.
 #[derive(Debug)]
 pub struct Attempt {
-    /// Its number, which is also its value.
+    /// Number of the SET, which is also its value.
     pub number: usize,
     /// The key.
     pub key: String,
-    /// How it ended.
+    /// Result of the SET.
     pub result: Result<SetOutcome, Error>,
 }
 
-/// SETs under way: `workers` tasks share the numbers `0..total` and spread them over the keys.
+/// Pending SETs: `workers` tasks share the numbers `0..total` and spread them over the keys.
 #[derive(Debug)]
 pub struct Load {
     attempts: Vec<Attempt>,
@@ -31,7 +31,7 @@ pub fn keys(count: usize) -> impl Iterator<Item = String> {
 }
 
 impl Load {
-    /// Starts it.
+    /// Starts the load.
     pub fn start(client: &Client, total: usize, workers: usize, key_count: usize) -> Self {
         let (sender, ended) = mpsc::unbounded_channel();
         let mut tasks = JoinSet::new();
@@ -47,7 +47,7 @@ impl Load {
                         key,
                         result,
                     };
-                    // The test may have failed and be gone.
+                    // The receiver is gone if the test has failed.
                     let _ = sender.send(attempt);
                 }
             });
@@ -60,7 +60,7 @@ impl Load {
         }
     }
 
-    /// Waits until so many have ended.
+    /// Waits until this number of SETs have ended.
     pub async fn ended(&mut self, count: usize) {
         while self.attempts.len() < count {
             let attempt = within(self.ended.recv()).await;
@@ -68,7 +68,7 @@ impl Load {
         }
     }
 
-    /// Waits for the rest. Checks that each ended exactly once.
+    /// Waits for the remaining SETs. Checks that each ended exactly once.
     pub async fn finish(mut self) -> Vec<Attempt> {
         self.ended(self.total).await;
         assert!(within(self.ended.recv()).await.is_none());
@@ -82,10 +82,10 @@ impl Load {
     }
 }
 
-/// Checks what was told about each SET against what the store did, in order, to each key:
+/// Checks the result of each SET against the changes of each key in the store, in their order:
 /// - versions rise, and no value is stored twice;
 /// - each SET that succeeded is there with the version that it returned;
-/// - none that failed as *not done* is there.
+/// - no SET that failed as *not done* is there.
 pub fn check(attempts: &[Attempt], histories: &BTreeMap<String, History>) {
     let mut stored = HashMap::new();
     for (key, history) in histories {

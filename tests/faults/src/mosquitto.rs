@@ -1,13 +1,13 @@
-//! A Mosquitto of our own, with its default limits.
+//! A private Mosquitto with its default limits.
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
-/// Its configuration, in its folder.
+/// Name of the configuration file in the broker's folder.
 const CONFIG: &str = "mosquitto.conf";
 
-/// A running broker; it ends when it is dropped.
+/// A running broker; dropping it ends the process.
 #[derive(Debug)]
 pub struct Mosquitto {
     process: Child,
@@ -16,7 +16,7 @@ pub struct Mosquitto {
 }
 
 impl Mosquitto {
-    /// Starts one on a free port of the loopback interface, and waits until it listens.
+    /// Starts a broker on a free port of the loopback interface, and waits until it listens.
     ///
     /// # Panics
     /// Mosquitto is not installed.
@@ -24,13 +24,13 @@ impl Mosquitto {
         Self::start_with("allow_anonymous true\n")
     }
 
-    /// The same with these lines of its configuration, which follow those about its port.
+    /// Starts a broker with further lines of configuration, after those about its port.
     ///
     /// # Panics
     /// Mosquitto is not installed, or does not accept the lines.
     pub fn start_with(lines: &str) -> Self {
         let lines = lines.to_owned();
-        // Somebody else may take a port between its choice and its use.
+        // Another process may take a port between its choice and its use.
         let attempt = || {
             let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|it| it.local_addr());
             Self::start_on(port.unwrap(), &lines)
@@ -41,22 +41,23 @@ impl Mosquitto {
             .expect("Mosquitto starts on one of five free ports")
     }
 
-    /// Kills it; whoever is connected is cut off.
+    /// Kills the broker, which cuts all connections.
     pub fn kill(&mut self) {
-        // It may be gone already.
+        // The process may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 
-    /// Starts it again after it was [killed](Self::kill), on the same port and with nothing of what it knew.
+    /// Starts the broker again after it was [killed](Self::kill), on the same port and with no state.
     ///
     /// # Panics
-    /// Somebody else has taken the port.
+    /// Another process has taken the port.
     pub fn start_again(&mut self) {
         self.process = run(&self.folder).expect("the port is still free");
     }
 
-    /// The same with a second listener, for MQTT over WebSocket, and its address; `None` if it was built without.
+    /// Starts a broker with a second listener, for MQTT over WebSocket; returns its address too. `None` if Mosquitto was built
+    /// without WebSocket.
     pub fn start_with_websocket() -> Option<(Self, SocketAddr)> {
         let port = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|it| it.local_addr());
         let attempt = || {
@@ -65,7 +66,7 @@ impl Mosquitto {
             let lines =
                 format!("allow_anonymous true\nlistener {port} 127.0.0.1\nprotocol websockets\n");
             let broker = Self::start_on(address, &lines)?;
-            // It runs with the other listener alone.
+            // A broker without WebSocket support runs with the other listener alone.
             TcpStream::connect(websocket).ok()?;
             Some((broker, websocket))
         };
@@ -86,13 +87,13 @@ impl Mosquitto {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 }
 
-/// Starts one with the configuration in this folder, and waits until it listens; `None` if it does not.
+/// Starts a broker with the configuration in this folder, and waits until it listens; `None` if it does not.
 fn run(folder: &TempDir) -> Option<Child> {
     let config = folder.path().join(CONFIG);
     let mut process = spawn(&["-c", config.to_str().unwrap()]);
@@ -105,12 +106,12 @@ fn run(folder: &TempDir) -> Option<Child> {
         process.wait().unwrap();
         return None;
     }
-    // It would stop if nobody read its log.
+    // The broker would block if its log were not read.
     std::thread::spawn(move || log.map_while(Result::ok).for_each(drop));
     Some(process)
 }
 
-/// Debian installs it where only administrators look.
+/// Starts Mosquitto. Debian installs it in a folder that only the PATH of administrators has.
 fn spawn(arguments: &[&str]) -> Child {
     for program in [
         "mosquitto",

@@ -1,11 +1,11 @@
-//! Ports for programs that do not report which one they took, or that restart at the same one.
+//! Ports for programs that do not report their port, or that restart on the same one.
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Range;
 
-/// Ports below those that Linux and IANA give to outgoing connections: a connection does not take one while its program restarts.
+/// Ports below those that Linux and IANA assign to outgoing connections: no connection takes a port while its program restarts.
 const LISTENING: Range<u16> = 10_000..32_768;
 
-/// Returns a TCP port on which nothing listens at 127.0.0.1.
+/// Returns a TCP port without a listener at 127.0.0.1.
 ///
 /// # Panics
 /// If a thousand random ports are all in use.

@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// Which way bytes go.
+/// Direction of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// From the client to the server.
@@ -21,27 +21,27 @@ pub enum Direction {
     ToClient,
 }
 
-/// How a connection ends, towards both sides.
+/// Kind of end of a connection, towards both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
-    /// RST: what is on the way may be lost.
+    /// RST: bytes in flight may be lost.
     Reset,
-    /// FIN: what is on the way arrives, then the stream ends.
+    /// FIN: bytes in flight arrive, then the stream ends.
     Finish,
 }
 
-/// What becomes of new connections.
+/// Handling of new connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// They reach the server.
+    /// Connections reach the server.
     Forward,
-    /// They are reset at once.
+    /// Connections are reset immediately.
     Refuse,
-    /// They are accepted, and then nothing is heard on them, as behind a firewall that drops packets.
+    /// Connections are accepted and stay silent, as behind a firewall that drops packets.
     Silence,
 }
 
-/// What is to become of a connection. Directions in the order of [`Direction`].
+/// State of a connection to be applied by its pumps. Directions are in the order of [`Direction`].
 #[derive(Debug, Clone, Copy, Default)]
 struct Fate {
     cut: Option<Cut>,
@@ -52,7 +52,7 @@ struct Fate {
 #[derive(Debug)]
 struct Connection {
     fate: watch::Sender<Fate>,
-    /// What the client sent, while it is recorded.
+    /// Bytes that the client sent, while they are recorded.
     sent: BytesMut,
 }
 
@@ -63,16 +63,16 @@ struct State {
     delay: Duration,
     /// Bytes per second in each direction.
     rate: Option<u32>,
-    /// The directions in which nothing passes on connections from now on.
+    /// Whether each direction is blocked on new connections.
     blocked: [bool; 2],
     is_recording: bool,
-    /// Cut a connection in this way after so many more bytes in this direction.
+    /// Cuts a connection in this way after this number of further bytes in this direction.
     fuse: Option<(Direction, usize, Cut)>,
-    /// All that were ever accepted, in their order.
+    /// All connections that were ever accepted, in their order.
     connections: Vec<Connection>,
 }
 
-/// The proxy. It ends, and all its connections with it, when it is dropped.
+/// The proxy. Dropping it ends it and all its connections.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -109,7 +109,7 @@ impl Proxy {
         }
     }
 
-    /// Where it listens.
+    /// Returns the address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -121,22 +121,22 @@ impl Proxy {
             .request_timeout(super::PATIENCE)
     }
 
-    /// Where new connections go from now on.
+    /// Sets the target of new connections.
     pub fn set_upstream(&self, upstream: SocketAddr) {
         self.state().upstream = upstream;
     }
 
-    /// What becomes of new connections.
+    /// Sets the handling of new connections.
     pub fn admit(&self, admission: Admission) {
         self.state().admission = admission;
     }
 
-    /// How long each piece of data waits, in both directions.
+    /// Sets the delay of each piece of data, in both directions.
     pub fn set_delay(&self, delay: Duration) {
         self.state().delay = delay;
     }
 
-    /// How many bytes pass in a second, in each direction.
+    /// Sets the number of bytes per second, in each direction.
     pub fn set_rate(&self, bytes_per_second: u32) {
         self.state().rate = Some(bytes_per_second);
     }
@@ -146,49 +146,49 @@ impl Proxy {
         self.change(|fate| fate.cut = Some(how));
     }
 
-    /// Cuts a connection when `bytes` more have passed in this direction on any connections; a packet may be torn.
+    /// Cuts a connection after `bytes` more have passed in this direction on any connections; a packet may be torn.
     pub fn cut_after(&self, direction: Direction, bytes: usize, how: Cut) {
         self.state().fuse = Some((direction, bytes, how));
     }
 
-    /// Lets nothing pass any more in this direction on the connections that there are now.
+    /// Stalls this direction on the existing connections.
     pub fn stall(&self, direction: Direction) {
         self.change(|fate| fate.stalled[direction as usize] = true);
     }
 
-    /// Lets bytes pass again, those included that waited.
+    /// Lets bytes pass again, including the waiting ones.
     pub fn resume(&self, direction: Direction) {
         self.change(|fate| fate.stalled[direction as usize] = false);
     }
 
-    /// Lets nothing pass in this direction, on the connections that there are and on later ones.
+    /// Stalls this direction on the existing connections and on later ones.
     pub fn block(&self, direction: Direction) {
         self.state().blocked[direction as usize] = true;
         self.stall(direction);
     }
 
-    /// Lets bytes pass in both directions, those included that waited.
+    /// Lets bytes pass in both directions, including the waiting ones.
     pub fn unblock(&self) {
         self.state().blocked = [false; 2];
         self.change(|fate| fate.stalled = [false; 2]);
     }
 
-    /// Ends the stream in this direction only (FIN); the other one goes on.
+    /// Ends the stream in this direction only (FIN); the other direction stays open.
     pub fn close_half(&self, direction: Direction) {
         self.change(|fate| fate.finished[direction as usize] = true);
     }
 
-    /// Connections accepted so far.
+    /// Returns the number of connections accepted so far.
     pub fn connections(&self) -> usize {
         self.state().connections.len()
     }
 
-    /// Records what clients send on connections made from now on.
+    /// Records the bytes that clients send on new connections.
     pub fn record(&self) {
         self.state().is_recording = true;
     }
 
-    /// The whole packets that the client sent on the connection of this number, recording provided.
+    /// Returns the whole packets that the client sent on the connection of this number, if they were recorded.
     pub fn sent(&self, connection: usize) -> Vec<Packet> {
         let mut bytes = self.state().connections[connection].sent.clone();
         std::iter::from_fn(|| decode(&mut bytes, Limits::MAX_PACKET_BYTES).unwrap()).collect()
@@ -272,14 +272,14 @@ async fn forward(
         }
     };
     match cut {
-        // Both sides are at their ends.
+        // Both streams have ended.
         None => {}
         Some(Cut::Reset) => {
             client.set_zero_linger().unwrap();
             server.set_zero_linger().unwrap();
         }
         Some(Cut::Finish) => {
-            // Closing with unread data would reset: read until the other side has closed as well.
+            // Closing with unread data would reset, so read until the other side has closed as well.
             let (one, other) = (finish(client), finish(server));
             tokio::join!(one, other);
         }
@@ -287,13 +287,13 @@ async fn forward(
 }
 
 async fn finish(mut stream: TcpStream) {
-    // A side that is gone already needs no farewell.
+    // A side that is gone cannot be shut down.
     let _ = stream.shutdown().await;
     let mut scrap = [0; 4096];
     while let Ok(1..) = stream.read(&mut scrap).await {}
 }
 
-/// Moves bytes one way.
+/// Copies bytes in one direction.
 struct Pump<'a> {
     number: usize,
     direction: Direction,
@@ -302,7 +302,7 @@ struct Pump<'a> {
 }
 
 impl Pump<'_> {
-    /// Until the source ends, which the destination is told. An error says how both ways are to be cut.
+    /// Copies until the source ends, then shuts the destination down. An error tells how both directions are to be cut.
     async fn run(mut self, mut from: ReadHalf<'_>, mut to: WriteHalf<'_>) -> Result<(), Cut> {
         let reset = |_: io::Error| Cut::Reset;
         let mut buffer = vec![0; 16 * 1024];
@@ -333,7 +333,7 @@ impl Pump<'_> {
         }
     }
 
-    /// How long these bytes wait, how many of them pass, and whether that was the end.
+    /// Returns the delay of these bytes, the number of them that pass, and the cut after them, if there is one.
     fn pass(&self, bytes: &[u8]) -> (Duration, usize, Option<Cut>) {
         let mut state = self.state.lock().unwrap();
         let (mut passing, mut end) = (bytes.len(), None);

@@ -1,16 +1,16 @@
-//! Somebody who sees everything that the store does to some keys.
+//! A witness, which observes all changes that the store makes to some keys.
 use super::within;
 use statestore::{Client, Hlc, Observation, ObserveOptions, Overflow};
 use std::collections::BTreeMap;
 use tokio::task::JoinHandle;
 
-/// What happened to one key, in order: each value with its version; `None` for a deletion.
+/// The changes of a key, in order: each value with its version; `None` for a deletion.
 pub type History = Vec<(Option<Vec<u8>>, Hlc)>;
 
-/// The value that says that nothing more is to come.
+/// The value that marks the end of the changes.
 const END: &[u8] = b"the end";
 
-/// A client, connected without a proxy, that notes every change of its keys.
+/// A client, connected without a proxy, that records every change of its keys.
 #[derive(Debug)]
 pub struct Witness {
     client: Client,
@@ -18,7 +18,7 @@ pub struct Witness {
 }
 
 impl Witness {
-    /// Watches the keys from now on.
+    /// Starts to watch the keys.
     pub async fn start(client: Client, keys: impl IntoIterator<Item = String>) -> Self {
         let options = ObserveOptions::new().overflow(Overflow::All(1 << 20));
         let mut watched = BTreeMap::new();
@@ -47,7 +47,7 @@ impl Witness {
         }
     }
 
-    /// Everything up to now.
+    /// Returns all changes up to now.
     pub async fn histories(self) -> BTreeMap<String, History> {
         let mut histories = BTreeMap::new();
         for (key, noting) in self.keys {

@@ -1,26 +1,26 @@
-//! What was asked of keys, and what was told.
+//! The calls on keys, and their results.
 use crate::register::Register;
 use simulation::linearizability::{self, Interval, Verdict};
 use statestore::{Hlc, Version};
 use std::collections::BTreeMap;
 
-/// Through so many configurations an order is looked for.
+/// Maximum number of configurations in a search for an order.
 const MAX_VISITS: usize = 20_000_000;
 
-/// What was asked of a key.
+/// An operation on a key.
 #[derive(Debug, Clone)]
 pub enum Asked {
-    /// What it holds.
+    /// Reads the key.
     Get,
-    /// To hold a number that nobody else sets; under a condition, if there is one.
+    /// Sets the key to a number that no other call sets; under a condition, if there is one.
     Set(u64, Option<Condition>),
-    /// To be deleted.
+    /// Deletes the key.
     Del,
-    /// To be deleted if it holds this number.
+    /// Deletes the key if it holds this number.
     Vdel(u64),
 }
 
-/// When a SET applies.
+/// Condition of a SET.
 #[derive(Debug, Clone)]
 pub enum Condition {
     /// The key is absent.
@@ -31,10 +31,10 @@ pub enum Condition {
     IfVersion(Version),
 }
 
-/// What was told.
+/// The result of a call.
 #[derive(Debug, Clone)]
 pub enum Told {
-    /// What the key holds, and its version.
+    /// The content of the key, and its version.
     Entry(Option<(u64, Hlc)>),
     /// The number is stored.
     Applied(Hlc),
@@ -42,18 +42,18 @@ pub enum Told {
     NotApplied(Option<Hlc>),
     /// The key was deleted.
     Deleted(Option<Hlc>),
-    /// There was nothing to delete.
+    /// The key was absent.
     Absent,
     /// The key holds another number.
     Mismatch,
 }
 
-/// One call. `None`: nobody knows what became of it.
+/// A call.
 #[derive(Debug, Clone)]
 pub struct Call {
-    /// What was asked.
+    /// The operation.
     pub asked: Asked,
-    /// What was told.
+    /// The result; `None` if the outcome is unknown.
     pub told: Option<Told>,
 }
 
@@ -66,14 +66,14 @@ pub struct History {
 }
 
 impl History {
-    /// Notes a call of a key that began and ended then. What certainly did not happen is not noted.
+    /// Records a call on a key, with its start and end. Calls that certainly did not happen must not be recorded.
     pub fn add(&mut self, key: String, from: u64, to: u64, call: Call) {
         let is_certain = call.told.is_some();
         self.calls += 1;
         self.unknown += usize::from(!is_certain);
         let interval = Interval {
             from,
-            // What nobody knows may happen at any time.
+            // A call of unknown outcome may take effect at any time.
             to: if is_certain { to } else { u64::MAX },
             is_certain,
             step: call,
@@ -81,13 +81,15 @@ impl History {
         self.by_key.entry(key).or_default().push(interval);
     }
 
-    /// How many calls ended, and how many did so without anybody knowing how.
+    /// Returns the number of calls that ended, and of those with an unknown outcome.
     pub fn counts(&self) -> (usize, usize) {
         (self.calls, self.unknown)
     }
 
-    /// Checks what was asked of the keys of which this is true, and forgets it: how many they were, or what no single store could
-    /// have told. A key of which it would take too long to know is as bad.
+    /// Checks the calls on the keys that are over, and drops them. Returns the number of these keys.
+    ///
+    /// # Errors
+    /// A history that a single store could not have produced, or a key whose search would take too long.
     pub fn settle(&mut self, is_over: impl Fn(&str) -> bool) -> Result<usize, String> {
         let mut settled = 0;
         let keys: Vec<_> = self

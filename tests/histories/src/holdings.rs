@@ -1,35 +1,35 @@
-//! Who held a lock.
+//! The holders of a lock.
 use statestore::Hlc;
 
-/// From when until when somebody could believe that it held the lock.
+/// The time span in which a client could believe that it held the lock.
 #[derive(Debug, Clone)]
 pub struct Holding {
-    /// Who.
+    /// Number of the client.
     pub client: usize,
-    /// Its fencing token.
+    /// Fencing token of the holding.
     pub token: Hlc,
-    /// When it had been told that it held it.
+    /// Time at which the client learned that it held the lock.
     pub from: u64,
-    /// When it looked last and still held it.
+    /// Time of the last check at which the client still held the lock.
     pub until: u64,
 }
 
-/// All of them, of one lock.
+/// All holdings of a lock.
 #[derive(Debug, Default)]
 pub struct Holdings(Vec<Holding>);
 
 impl Holdings {
-    /// Notes one.
+    /// Records a holding.
     pub fn add(&mut self, holding: Holding) {
         self.0.push(holding);
     }
 
-    /// How many there were.
+    /// Returns the number of holdings.
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// What two of them show: that both held it at a time, or that the later one had no higher fencing token.
+    /// Checks that no two holdings overlap, and that the later one has a higher fencing token.
     pub fn check(&mut self) -> Result<(), String> {
         self.0.sort_by_key(|holding| holding.from);
         for pair in self.0.windows(2) {

@@ -1,5 +1,5 @@
-//! What clients of real processes were told, and whether one store could have told that: the [history](History) of each key, who
-//! [held](Holdings) a lock, and how far was [counted](Tally).
+//! The results that clients of real processes got, and whether a single store could have produced them. The results are the
+//! [history](History) of each key, the [holders](Holdings) of a lock, and the [counts](Tally).
 //!
 //! Times are nanoseconds of one clock that all clients share.
 #![forbid(unsafe_code)]

@@ -1,21 +1,21 @@
-//! One key, as a store has it.
+//! A key as a store holds it.
 use crate::history::{Asked, Call, Condition, Told};
 use simulation::linearizability::Model;
 use statestore::{Hlc, Version};
 
-/// One key.
+/// A key.
 pub(crate) struct Register;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct State {
-    /// Its version is not known as long as nobody was told.
+    /// The value and its version, which is unknown until a result reports it.
     entry: Option<(u64, Option<Hlc>)>,
-    /// The highest version that anybody was told.
+    /// The highest reported version.
     highest: Option<Hlc>,
 }
 
 impl State {
-    /// The entry has this version, which is above all before unless it was known.
+    /// Returns the state with this version of the entry. An unknown version has to be above all earlier ones.
     fn learn(mut self, version: &Hlc) -> Option<Self> {
         let (_, known) = self.entry.as_mut()?;
         if let Some(known) = known {
@@ -34,7 +34,7 @@ impl State {
         rises.then_some(self)
     }
 
-    /// Whether a condition holds; `None` if that depends on a version that nobody was told.
+    /// Whether a condition holds; `None` if that depends on a version that no result has reported.
     fn meets(&self, value: u64, condition: Option<&Condition>) -> Option<bool> {
         match (condition, &self.entry) {
             (None, _) | (Some(Condition::IfAbsent | Condition::IfAbsentOrEqual), None) => {
@@ -73,7 +73,7 @@ impl Model for Register {
                 let meets = state.meets(*value, condition.as_ref());
                 match told {
                     None | Some(Told::Applied(_)) => {
-                        // A version that nobody was told may be the one that was wanted.
+                        // A version that no result has reported may be the expected one.
                         if meets == Some(false) {
                             return told.is_none().then_some(next);
                         }
@@ -119,7 +119,7 @@ impl Model for Register {
         }
     }
 
-    /// What tells of a version is past once there has been a higher one, unless it is that of the entry.
+    /// Whether a result is outdated: there has been a version above the reported one, which is not that of the entry.
     fn is_past(&self, state: &State, Call { told, .. }: &Call) -> bool {
         let (is_change, version) = match told {
             Some(Told::Entry(Some((_, version))) | Told::NotApplied(Some(version))) => {
@@ -162,7 +162,7 @@ mod tests {
         call(Asked::Get, Told::Entry(Some((value, version(at)))))
     }
 
-    /// Whether these can have happened one after the other; what nobody knows may come later.
+    /// Whether the calls can have happened one after the other; calls of unknown outcome may happen later.
     fn in_turn<const N: usize>(calls: [(Asked, Option<Told>); N]) -> bool {
         let interval = |(index, (asked, told)): (u64, (Asked, Option<Told>))| Interval {
             from: index * 2,

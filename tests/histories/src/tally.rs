@@ -1,16 +1,16 @@
-//! How far was counted.
+//! Tallies of counters.
 
-/// How often somebody counted, as far as is known.
+/// The number of counts, as far as it is known.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Tally {
     /// Counts that were acknowledged.
     pub certain: u64,
-    /// Those of which nobody knows.
+    /// Counts of unknown outcome.
     pub perhaps: u64,
 }
 
 impl Tally {
-    /// Checks what was counted to: no count was lost, and none made twice.
+    /// Checks the value of a counter: no count was lost, and none made twice.
     pub fn check(&self, count: u64) -> Result<(), String> {
         let Self { certain, perhaps } = self;
         if (*certain..=certain + perhaps).contains(&count) {

@@ -1,4 +1,4 @@
-//! Everything random about a run, from its seed.
+//! The random decisions of a run, derived from its seed.
 
 #[derive(Debug)]
 pub(crate) struct Chance(fastrand::Rng);
@@ -10,7 +10,7 @@ impl Chance {
             fastrand::Rng::with_seed(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ seed);
         Self(scrambled.fork())
     }
-    /// Another one, which does not disturb this one.
+    /// Returns an independent generator, which does not disturb this one.
     pub(crate) fn fork(&mut self) -> Self {
         Self(self.0.fork())
     }
@@ -20,11 +20,11 @@ impl Chance {
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.0.u64(..end)
     }
-    /// Both bounds included.
+    /// Returns a number between the bounds, both included.
     pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
         self.0.u64(low..=high)
     }
-    /// Both bounds included; each order of magnitude is as likely as any other. `low` is at least 1.
+    /// Returns a number between the bounds, both included; each order of magnitude is equally likely. `low` is at least 1.
     pub(crate) fn spread(&mut self, low: u64, high: u64) -> u64 {
         #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
         #[allow(clippy::cast_sign_loss)]

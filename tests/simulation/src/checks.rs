@@ -1,4 +1,4 @@
-//! What must hold at the end of a run, and some of what must hold all the time.
+//! Invariants at the end of a run, and some that hold all the time.
 use crate::course::Course;
 use crate::history::{Action, Answer, Operation, operation_of, operation_of_token};
 use crate::linearizability::{Interval, Verdict, check};
@@ -10,15 +10,15 @@ use statestore::ErrorKind;
 use statestore_protocol::mqtt::Packet;
 use statestore_protocol::{Command, glob::Glob, property};
 
-/// After the faults, a client may wait for the end of an attempt to connect, and then before the next one.
+/// Recovery time after the faults: a client may wait for the end of a connection attempt, and then before the next one.
 const RECOVERED_MS: u64 = 8_000;
 
-/// Configurations that are looked at before a history counts as hard, and before the search is given up.
+/// Numbers of visited configurations after which a history counts as hard, and after which the search is abandoned.
 const MAX_VISITS: [usize; 2] = [50_000, 500_000];
 
 impl World {
-    /// Requests leave in the order in which their calls began. One that is sent again after its session was lost goes before
-    /// those that were not sent yet.
+    /// Checks that requests leave in the order in which their calls began. A request that is sent again after a lost session
+    /// precedes those that were not sent yet.
     pub(crate) fn check_order(&mut self, packets: &[Packet]) {
         for packet in packets {
             let Packet::Publish(publish) = packet else {
@@ -52,8 +52,8 @@ impl World {
         }
     }
 
-    /// What a client sends must not be executed long after its caller has given up.
-    /// They were made at `made_ms` or later, whenever the connection took them.
+    /// Checks that a request of a client is not executed long after its caller has given up.
+    /// The packets were made at `made_ms` or later, whenever the connection took them.
     pub(crate) fn check_requests(&mut self, link: usize, packets: &[Packet], made_ms: u64) {
         for packet in packets {
             let Packet::Publish(publish) = packet else {
@@ -68,7 +68,8 @@ impl World {
             };
             let expires_ms =
                 made_ms + u64::from(publish.message_expiry().unwrap_or(u32::MAX)) * 1000;
-            // Only what was sent before may have to be sent again although its time is up, for the sake of others.
+            // A request may be sent again after its deadline only if it was sent before, and if other writes of the session need
+            // it.
             if publish.dup() && !self.may_be_late(link, operation) {
                 let text = format!("a request is sent again for nobody's sake: {operation:?}");
                 return self.violated(text);
@@ -78,7 +79,7 @@ impl World {
             } else {
                 operation.deadline_ms()
             };
-            // A whole second, since it is rounded up, and the millisecond of the deadline.
+            // A whole second, because the expiry is rounded up, and the millisecond of the deadline.
             let latest_ms = wanted_ms + 1_001;
             if expires_ms > latest_ms {
                 let late_ms = expires_ms - operation.deadline_ms();
@@ -89,8 +90,8 @@ impl World {
         }
     }
 
-    /// Whether a request may be sent again on this connection: its time was not up when the connection was begun, or another
-    /// write of its client was under way since.
+    /// Whether a request may be sent again on this connection. Either its deadline had not passed when the connection began, or
+    /// another write of its client was pending since.
     fn may_be_late(&self, link: usize, request: &Operation) -> bool {
         let dialed_ms = self.links[link].dialed_ms;
         let is_write =
@@ -107,7 +108,7 @@ impl World {
         request.deadline_ms() + 1 >= dialed_ms || self.operations.iter().any(needs_session)
     }
 
-    /// All is well again: looks at what the clients hold, and at what they were told.
+    /// Checks, after the faults have ended, the state of the clients and the results that they were given.
     pub(crate) fn examine(&mut self) {
         for client in 0..self.computers.len() {
             let Some(made) = self.computers[client].client.clone() else {
@@ -141,7 +142,7 @@ impl World {
         self.expect(result);
     }
 
-    /// Everything is over: looks at the whole history.
+    /// Checks the whole history at the end of the run.
     pub(crate) fn end(&mut self) {
         self.is_over = true;
         if self.running > 0 {
@@ -158,7 +159,7 @@ impl World {
         }
     }
 
-    /// What was not done did not happen, and nothing happened twice.
+    /// Checks that an operation that was not done had no effect, and that no operation had its effect twice.
     fn check_operation(&self, number: usize) -> Result<(), String> {
         let operation = &self.operations[number];
         match &operation.action {
@@ -211,7 +212,8 @@ impl World {
         }
     }
 
-    /// What a broker holds for the server is gone with the server's connection, the last of which ended when all faults did.
+    /// Whether the request may be lost. The messages that a broker holds for the server are lost with the server's connection.
+    /// The last such connection ended when all faults did.
     fn may_be_lost(&self, operation: &Operation) -> bool {
         self.broker.is_some() && operation.called_ms <= self.scenario.heals_at_ms
     }
@@ -226,7 +228,7 @@ impl World {
         periods.any(|(from_ms, to_ms)| *from_ms <= ended_ms && operation.called_ms <= *to_ms)
     }
 
-    /// A key that was there all the time of a scan is in it, and one that never was is not.
+    /// Checks that a scan has each key that existed during the whole scan, and none that never existed.
     fn check_scan(&self, number: usize, pattern: &[u8]) -> Result<(), String> {
         let operation = &self.operations[number];
         let Some((ended_ms, Answer::Keys(found))) = &operation.ended else {
@@ -246,7 +248,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether a key was there all the time, and at any time.
+    /// Whether a key existed all the time, and at any time.
     fn was_present(&self, key: &[u8], from_ms: u64, to_ms: u64) -> (bool, bool) {
         let (mut always, mut ever) = (None, false);
         let mut is_present = false;
@@ -267,7 +269,7 @@ impl World {
         (always.unwrap_or(true) && is_present, ever || is_present)
     }
 
-    /// The history of a key is that of one register.
+    /// Checks that the history of a key is that of a single register.
     fn check_key(&mut self, key: &Bytes) -> Result<(), String> {
         let mut intervals: Vec<Interval<Step>> = Vec::new();
         for operation in self
@@ -296,7 +298,7 @@ impl World {
             let (called, ended) = operation.span;
             let taken = operation.taken.first().zip(operation.taken.last());
             let (from, to) = match taken {
-                // When it took effect is almost known, which leaves less to be searched.
+                // The time of the effect is almost known, which shortens the search.
                 Some((first, last)) => (*first, *last),
                 None if is_read => (called, ended),
                 None if is_unknown => continue,
@@ -305,7 +307,7 @@ impl World {
             if from < called || !is_unknown && from > ended {
                 return Err(format!("was executed at another time: {operation:?}"));
             }
-            // What came through a broker may wait at the server.
+            // A request that came through a broker may wait at the server.
             let to = if self.broker.is_some() { u64::MAX } else { to };
             let to = if is_unknown { to } else { to.min(ended) };
             intervals.push(Interval {
@@ -370,8 +372,9 @@ impl World {
         }
     }
 
-    /// Of each SET whose value the store held it is known that it happened, and between which two looks at the store. A deletion can
-    /// only have removed something where the store saw a key deleted, and one of unknown outcome does nothing else.
+    /// Narrows the intervals by the log of the store. A SET whose value the store held took effect between two observations of
+    /// the store. A deletion can only have removed an entry where the store saw the key deleted; a deletion of unknown outcome
+    /// has no other effect.
     fn narrow(&self, key: &[u8], intervals: &mut Vec<Interval<Step>>) {
         let changes = || self.truth.of(key);
         intervals.retain_mut(|interval| match &interval.step {
@@ -405,7 +408,7 @@ impl World {
         intervals.sort_by_key(|interval| interval.from);
     }
 
-    /// A SET of unknown outcome whose value the store never held, or lost before anybody could be told, had no effect.
+    /// Whether a SET of unknown outcome had no effect: the store never held its value, or lost it before any client could see it.
     fn never_happened(&self, action: &Action) -> bool {
         let Action::Set { key, value, .. } = action else {
             return false;

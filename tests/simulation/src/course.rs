@@ -1,8 +1,8 @@
-//! What a key went through as the store had it, and whether the calls fit along it.
+//! The course of a key according to the store, and whether the calls fit along it.
 //!
-//! A store that was looked at leaves hardly anything to be searched: each change is that of one call, each answer comes between two
-//! changes. An order that is found along it is one that the [register](crate::register) allows, and so as good as any other. It
-//! helps where calls that did the same, and of which nobody knows what became, make the usual search long.
+//! The log of the store makes the search short: each change belongs to one call, and each answer comes between two changes. An
+//! order that is found along it is also allowed by the [register](crate::register), so it is a valid result. This helps where
+//! identical calls of unknown outcome make the usual search long.
 use crate::history::Version;
 use crate::linearizability::{Interval, Model, Verdict, check};
 use crate::register::{self, Register, Step};
@@ -18,7 +18,7 @@ pub(crate) struct Course {
 
 #[derive(Debug)]
 struct Change {
-    /// Where in the order of all things it happened: not before the one, nor after the other.
+    /// Span of the change in the order of all events: not before the first, nor after the second.
     span: (u64, u64),
     made: Made,
 }
@@ -28,7 +28,7 @@ enum Made {
     Entry {
         value: Bytes,
         version: Version,
-        /// Without a disk the fencing token is not known.
+        /// The stored part, with the fencing token; `None` without a disk.
         stored: Option<Stored>,
     },
     Removed,
@@ -36,14 +36,14 @@ enum Made {
     Lost,
 }
 
-/// So many of the changes have been, and what the key is then.
+/// The number of changes that have happened, and the state of the key after them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
     passed: usize,
     state: register::State,
 }
 
-/// A step with the time in which it took effect.
+/// A step with the time span of its effect.
 #[derive(Debug)]
 pub(crate) struct Timed {
     from: u64,
@@ -52,7 +52,7 @@ pub(crate) struct Timed {
 }
 
 impl Course {
-    /// That of this key.
+    /// Creates the course of this key.
     pub(crate) fn new(truth: &Truth, key: &[u8]) -> Self {
         let mut changes: Vec<_> = truth
             .of(key)
@@ -73,7 +73,7 @@ impl Course {
             span: (*stamp, *stamp),
             made: Made::Lost,
         }));
-        // What was looked at last before everything was lost was before that.
+        // The last observation before a loss happened before that loss.
         changes.sort_by_key(|change| change.span.1);
         let may_be_lost = !truth.losses.is_empty();
         Self {
@@ -82,7 +82,7 @@ impl Course {
         }
     }
 
-    /// Whether there is an order of the calls along it, as far as so many configurations tell.
+    /// Whether some order of the calls fits along the course. The search visits a limited number of configurations.
     pub(crate) fn explains(&self, intervals: &[Interval<Step>], max_visits: usize) -> bool {
         let timed: Vec<_> = intervals
             .iter()
@@ -100,7 +100,7 @@ impl Course {
         check(self, &timed, max_visits) == Verdict::Linearizable
     }
 
-    /// What the next change has made, by a step after which the key would be in this state.
+    /// Returns the place after the next change, if a step that leaves the key in this state can have made that change.
     fn pass(&self, passed: usize, timed: &Timed, next: register::State) -> Option<Place> {
         let Change { span, made } = self.changes.get(passed)?;
         if timed.from > span.1 || timed.to < span.0 {
@@ -150,7 +150,7 @@ impl Model for Course {
         if register::is_change(&place.state, &timed.step) {
             return self.pass(place.passed, timed, next);
         }
-        // Not behind a change that came before it.
+        // The step must be able to happen before the next change.
         let following = self.changes.get(place.passed);
         let is_in_time = following.is_none_or(|change| timed.from <= change.span.1);
         is_in_time.then(|| Place {
@@ -177,7 +177,7 @@ mod tests {
     use statestore::Condition;
 
     const KEY: &str = "k";
-    /// That many calls do the same, and only their tokens differ.
+    /// Number of identical calls; only their tokens differ.
     const CALLS: u64 = 60;
 
     fn interval(from: u64, to: u64, action: Action, answer: Option<Answer>) -> Interval<Step> {
@@ -203,8 +203,8 @@ mod tests {
         Answer::Got(Some(("lease".into(), (version, 0))))
     }
 
-    /// A lease that was renewed by every third of many calls of which nobody knows what became, all of them at any time; and what
-    /// was read in the meantime.
+    /// Returns the calls of a lease that every third of many calls renewed. The outcome of the renewals is unknown, and each of
+    /// them may have happened at any time. Reads happened in the meantime.
     fn renewals(read: impl Fn(u64) -> u64) -> (Truth, Vec<Interval<Step>>) {
         let (mut truth, mut intervals) = (Truth::default(), Vec::new());
         for number in 0..CALLS {

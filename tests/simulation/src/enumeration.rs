@@ -1,10 +1,10 @@
-//! Every end of a process that writes to its disk, and every failure of a call, of one piece of work that has all in it: commits
-//! of one sector and of several, deletions, logs that are sealed, merges, orderly ends and starts.
+//! Every end of a process that writes to its disk, and every failure of a call, within one workload. The workload has commits of
+//! one sector and of several, deletions, sealed logs, merges, orderly ends and starts.
 //!
-//! The seeds draw when a process ends and what is left; here nothing is drawn. Whatever was done to the disk is noted, call by
-//! call. After each of them it is looked at what the next process would find: after the end of the process, and after a
-//! failure of the power with all that it [may leave](Files::survivals), as far as that can be told apart. What was
-//! acknowledged has to be there, and of a commit under way all or nothing.
+//! The seeds draw the end of a process and the surviving changes at random; here both are enumerated. Every change of the disk is
+//! recorded, call by call. After each call, the state that the next process would find is checked. It is checked after the end of
+//! the process, and after a power failure with each distinct state that it [may leave](Files::survivals). Acknowledged commits
+//! have to be there, and a pending commit as a whole or not at all.
 use crate::disk::{Change, Drive, End, Failure, Files, NameChange};
 use bytes::Bytes;
 use statestored::storage::{
@@ -12,27 +12,27 @@ use statestored::storage::{
 };
 use std::collections::{BTreeMap, HashSet};
 
-/// Small enough that a few commits fill a log.
+/// Length of a log, small enough that a few commits fill it.
 const LOG_BYTES: u64 = 900;
-/// How many commits each process makes.
+/// Number of commits of each process.
 const COMMITS: [usize; 3] = [11, 6, 3];
-/// How long values are, in turn; some take several sectors.
+/// Lengths of the values, in turn; some take several sectors.
 const LENGTHS: [usize; 5] = [10, 700, 40, 300, 5];
 
-/// What was enumerated.
+/// The number of enumerated states.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Enumerated {
-    /// Calls after which the work was looked at.
+    /// Calls after which the state was checked.
     pub prefixes: u64,
-    /// Disks that the next process found, each another one.
+    /// Distinct disks that the next process found.
     pub disks: u64,
     /// Calls that failed.
     pub failures: u64,
-    /// Logs and merged bases that the work makes.
+    /// Logs and merged bases that the workload creates.
     pub files: (usize, usize),
 }
 
-/// What a process finds.
+/// The state that a process finds.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Found {
     records: BTreeMap<Bytes, Record>,
@@ -68,7 +68,7 @@ impl Restore for Found {
     }
 }
 
-/// What is committed with this number.
+/// Returns the batch of the commit with this number.
 fn batch(number: usize) -> Batch {
     let key: Bytes = format!("k{}", number % 4).into();
     let version = (number as u64 + 1, 0);
@@ -89,7 +89,7 @@ fn batch(number: usize) -> Batch {
     batch
 }
 
-/// The store after each number of commits.
+/// Returns the state of the store after each number of commits.
 fn states() -> Vec<Found> {
     let mut states = vec![Found::default()];
     for number in 0..COMMITS.iter().sum() {
@@ -100,19 +100,19 @@ fn states() -> Vec<Found> {
     states
 }
 
-/// The work: what was done to the disk by then, when something became known.
+/// The workload: the number of disk changes at which each event became known.
 #[derive(Debug, Default)]
 struct Work {
-    /// When each commit began.
+    /// Start of each commit.
     begun: Vec<usize>,
-    /// When each was acknowledged.
+    /// Acknowledgement of each commit.
     acknowledged: Vec<usize>,
-    /// Each orderly end.
+    /// Position of each orderly end.
     closed: Vec<usize>,
 }
 
 impl Work {
-    /// Does it, or as much of it as is possible. So many commits pass before a job goes on; with 0 it goes on to its end.
+    /// Runs the workload, as far as possible. A job continues after this number of commits; with 0 it runs to its end.
     fn new(drive: &Drive, pace: usize) -> Self {
         let mut work = Self::default();
         for (process, commits) in COMMITS.iter().enumerate() {
@@ -135,7 +135,7 @@ impl Work {
         let mut storage = drive.open(LOG_BYTES)?;
         let result = self.commits(drive, &mut storage, commits, pace);
         if result.is_err() || !closes {
-            // It does nothing more.
+            // The process ends without closing the storage.
             drive.end(End::Process, u64::MAX);
             return result;
         }
@@ -161,7 +161,7 @@ impl Work {
             self.begun.push(drive.noted());
             let batches = [batch(number)];
             match storage.commit(&batches) {
-                // Without room it is kept, and tried again.
+                // On a full disk the batch is kept, and retried.
                 Err(StorageError::Full { .. }) => {
                     prepare(storage)?;
                     storage.commit(&batches)?;
@@ -179,7 +179,7 @@ impl Work {
         Ok(())
     }
 
-    /// What may be found when so much has been done.
+    /// Returns the states that may be found after this number of calls.
     fn allowed<'s>(&self, states: &'s [Found], done: usize) -> &'s [Found] {
         let count = self.acknowledged.partition_point(|at| *at <= done);
         let is_under_way = self.begun.get(count).is_some_and(|at| *at <= done);
@@ -194,7 +194,7 @@ fn prepare(storage: &mut DurableStorage) -> Result<(), StorageError> {
     }
 }
 
-/// Looks at disks, each once.
+/// Checks each disk once.
 #[derive(Debug, Default)]
 struct Judge {
     seen: HashSet<(u64, usize, usize)>,
@@ -202,7 +202,7 @@ struct Judge {
 }
 
 impl Judge {
-    /// A start with these files finds one of these.
+    /// Checks that a start with these files finds one of these states.
     fn look(&mut self, files: &Files, allowed: &[Found]) -> Result<(), String> {
         let known = (
             files.fingerprint(),
@@ -219,13 +219,14 @@ impl Judge {
         is_allowed(found, allowed).map(|_| ())
     }
 
-    /// Whatever a failure of the power leaves, a start finds one of these.
+    /// Checks that a start finds one of these states after any power failure.
     fn look_at_all(&mut self, files: &Files, allowed: &[Found]) -> Result<(), String> {
         let mut survivals = files.survivals().into_iter();
         survivals.try_for_each(|files| self.look(&files, allowed))
     }
 
-    /// A process finds one of these, and commits once more: what it has found is as durable then as what it commits.
+    /// Checks that a process finds one of these states, and commits once more. The found state is then as durable as the new
+    /// commit.
     fn go_on(&mut self, files: Files, allowed: &[Found]) -> Result<(), String> {
         let drive = Drive::recording(files.clone());
         let (mut storage, found) = match start(&drive) {
@@ -252,7 +253,7 @@ impl Judge {
                 _ if done < acknowledged => &states[..],
                 _ => &states[1..],
             };
-            // What is allowed lives no longer than this.
+            // The keys of `seen` contain addresses of the allowed states, which may be reused.
             self.seen.clear();
             self.look_at_all(&files, allowed)
                 .map_err(|why| format!("{why}\nafter {done} calls of the next process"))?;
@@ -278,10 +279,10 @@ fn is_allowed(found: Result<Found, StorageError>, allowed: &[Found]) -> Result<F
     ))
 }
 
-/// The process, or its machine, ends after each call. So many commits pass before a job goes on.
+/// Ends the process, or its machine, after each call. A job continues after this number of commits.
 ///
 /// # Errors
-/// What was violated, and after which call.
+/// The violated invariant, and the call before it.
 pub fn every_end(pace: usize) -> Result<Enumerated, String> {
     let (states, mut judge) = (states(), Judge::default());
     let drive = Drive::recording(Files::default());
@@ -323,7 +324,7 @@ fn look_after(
     judge.look_at_all(files, allowed)
 }
 
-/// How many files are made whose names begin so.
+/// Counts the created files with this name prefix.
 fn made(record: &[Change], begin: &str) -> usize {
     let is_one = |change: &&Change| match change {
         Change::Name(NameChange::Make { path, .. }) => path
@@ -335,16 +336,16 @@ fn made(record: &[Change], begin: &str) -> usize {
     record.iter().filter(is_one).count()
 }
 
-/// The line of a manifest that names the log being written.
+/// Returns the line of a manifest that names the current log.
 fn current_log(manifest: &str) -> Option<&str> {
     let mut lines = manifest.lines();
     lines.rfind(|line| line.starts_with("log "))
 }
 
-/// The process ends after each call, and the next one goes on until its machine ends after each of its calls.
+/// Ends the process after each call; the next one runs until its machine ends after each of its calls.
 ///
 /// # Errors
-/// As of [`every_end`].
+/// As for [`every_end`].
 pub fn every_end_of_the_next_process(pace: usize) -> Result<Enumerated, String> {
     let (states, mut judge) = (states(), Judge::default());
     let drive = Drive::recording(Files::default());
@@ -363,10 +364,10 @@ pub fn every_end_of_the_next_process(pace: usize) -> Result<Enumerated, String> 
     Ok(judge.enumerated)
 }
 
-/// Each call fails, in each way in which calls fail.
+/// Makes each call fail, in each possible way.
 ///
 /// # Errors
-/// As of [`every_end`].
+/// As for [`every_end`].
 pub fn every_failure(pace: usize) -> Result<Enumerated, String> {
     let (states, mut judge) = (states(), Judge::default());
     let first = Drive::recording(Files::default());

@@ -1,4 +1,4 @@
-//! What the clients did, and what they were told.
+//! The calls of the clients, and their results.
 use bytes::Bytes;
 use statestore::{Condition, ErrorKind, Hlc, Outcome};
 
@@ -9,7 +9,7 @@ pub(crate) fn version(hlc: &Hlc) -> Version {
     (hlc.wall_ms(), hlc.counter())
 }
 
-/// What a client asks for.
+/// A request of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
     Set {
@@ -37,7 +37,7 @@ pub(crate) enum Action {
 }
 
 impl Action {
-    /// The key that it is about, if it is about one.
+    /// Returns the key of the action, if it has one.
     pub(crate) fn key(&self) -> Option<&Bytes> {
         match self {
             Self::Set { key, .. }
@@ -49,7 +49,7 @@ impl Action {
     }
 }
 
-/// What a client was told.
+/// The result of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
     Set {
@@ -66,26 +66,26 @@ pub(crate) enum Answer {
         outcome: Outcome,
         text: String,
     },
-    /// The caller did not wait for it.
+    /// The caller has stopped waiting.
     Cancelled,
 }
 
-/// One call.
+/// A call.
 #[derive(Debug, Clone)]
 pub(crate) struct Operation {
     pub(crate) client: usize,
-    /// Which of the clients of that name.
+    /// Number of the client among those with its name.
     pub(crate) made: u32,
     pub(crate) action: Action,
     pub(crate) called_ms: u64,
-    /// How long it may take.
+    /// Timeout of the call.
     pub(crate) timeout_ms: u64,
     pub(crate) ended: Option<(u64, Answer)>,
-    /// Where in the [order](crate::world::World::stamp) of all things it began and ended.
+    /// Span from its start to its end in the [order](crate::world::World::stamp) of all events.
     pub(crate) span: (u64, u64),
-    /// Where the server took its request from the connection, each time.
+    /// Positions at which the server took its request from the connection.
     pub(crate) taken: Vec<u64>,
-    /// Its client has written its request.
+    /// Whether the client has written the request.
     pub(crate) has_left: bool,
 }
 
@@ -96,7 +96,7 @@ impl Operation {
     pub(crate) fn answer(&self) -> Option<&Answer> {
         self.ended.as_ref().map(|(_, answer)| answer)
     }
-    /// Whether it certainly had no effect, according to its client.
+    /// Whether the operation certainly had no effect, according to its client.
     pub(crate) fn is_not_done(&self) -> bool {
         matches!(
             self.answer(),
@@ -108,35 +108,35 @@ impl Operation {
     }
 }
 
-/// A value that names the operation which writes it, and its time to live.
+/// Returns a value that names the operation which writes it, and its time to live.
 pub(crate) fn value(operation: usize, px: Option<u64>, len: usize) -> Bytes {
     let mut text = format!("o{operation} px{} ", px.unwrap_or(0)).into_bytes();
     text.resize(text.len().max(len), b'.');
     text.into()
 }
 
-/// The fencing token of an operation; it names it.
+/// Returns a fencing token that names its operation.
 pub(crate) fn token(operation: usize, wall_ms: u64) -> Option<Hlc> {
     Hlc::new(wall_ms, 0, &format!("o{operation}")).ok()
 }
 
-/// The operation that the node id of a token names.
+/// Returns the operation that is named in the node id of a token.
 pub(crate) fn operation_of_token(text: &str) -> Option<usize> {
     text.rsplit(':').next()?.strip_prefix('o')?.parse().ok()
 }
 
-/// A value that all operations of one holder of a lease share.
+/// Returns a value that all operations of a lease holder share.
 pub(crate) fn lease(client: usize, px: u64) -> Bytes {
     format!("lease{client} px{px} ").into()
 }
 
-/// The operation that a value names, unless it is that of a lease.
+/// Returns the operation that a value names, unless it is the value of a lease.
 pub(crate) fn operation_of(value: &[u8]) -> Option<usize> {
     let text = std::str::from_utf8(value).ok()?;
     text.split(' ').next()?.strip_prefix('o')?.parse().ok()
 }
 
-/// The time to live that a value tells of.
+/// Returns the time to live that is written in a value.
 pub(crate) fn px_of(value: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(value).ok()?;
     let px = text.split(' ').nth(1)?.strip_prefix("px")?.parse().ok()?;

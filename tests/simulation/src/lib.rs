@@ -1,10 +1,10 @@
 //! Whole clients and the whole server in one thread, on a simulated network, disk and clock.
 //!
-//! A [run](run) is made of one number, its seed: the same seed gives the same run, on every machine. Real are the client
-//! ([`statestore::Client`] with all its tasks), the server's connections, hub, service and storage, and every byte between them. Simulated are
-//! time, the wall clocks, the network, and the disk, each with its faults; `docs/testing.md` lists them and what is
-//! checked.
-// All of this is a test: where it panics, the test fails.
+//! A [run](run) is defined by one number, its seed: the same seed gives the same run on every machine. The client
+//! ([`statestore::Client`] with all its tasks), the server's connections, hub, service and storage, and every byte between them
+//! are real. Time, the wall clocks, the network, and the disk are simulated, each with its faults. `docs/testing.md` lists the
+//! faults and the checks.
+// The whole crate is a test: a panic fails it.
 #![allow(clippy::unwrap_used)]
 
 mod broker;
@@ -40,51 +40,51 @@ use std::fmt;
 use tokio::time::sleep_until;
 use world::World;
 
-/// How a run went.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Report {
-    /// Its seed.
+    /// The seed of the run.
     pub seed: u64,
-    /// Where the server was.
+    /// Place of the server.
     pub place: Place,
-    /// What was violated, if anything was.
+    /// The violated invariant, if there is one.
     pub violation: Option<String>,
-    /// What happened, if that was to be kept.
+    /// The trace of the run, if it was requested.
     pub trace: Vec<String>,
-    /// How much happened.
+    /// Counters of the run.
     pub counts: Counts,
-    /// Keys whose histories took long to decide.
+    /// Keys with a history that took long to decide.
     pub hard: Vec<Bytes>,
 }
 
-/// How much happened in a run, so that nobody takes an idle simulation for a good one.
+/// Counters of a run, which show that it was not idle.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
     /// Calls of clients.
     pub operations: usize,
-    /// Those whose outcome was not known.
+    /// Calls with an unknown outcome.
     pub unknown: usize,
     /// Connections.
     pub connections: usize,
     /// Changes of keys.
     pub changes: usize,
-    /// What observers were told.
+    /// Observations that were reported to observers.
     pub observations: usize,
     /// Histories of a key that took long to decide.
     pub hard: usize,
-    /// Those of them that were not decided after all.
+    /// Histories of these that were not decided after all.
     pub undecided: usize,
     /// Ends of the server.
     pub crashes: usize,
     /// Merges of data files.
     pub merges: usize,
-    /// Transactions that were carried out and made something.
+    /// Transactions that were executed and made a change.
     pub transactions: usize,
-    /// Looks at what an end of the server would have left on the disk.
+    /// Checks of the state that an end of the server would have left on the disk.
     pub probes: usize,
-    /// Ends of a broker that is none of ours.
+    /// Ends of a foreign broker.
     pub broker_losses: usize,
-    /// Cuts of the server's connection to it.
+    /// Cuts of the server's connection to that broker.
     pub detachments: usize,
     /// Faults of each kind.
     pub mishaps: Mishaps,
@@ -129,12 +129,12 @@ impl fmt::Display for Report {
     }
 }
 
-/// Where the server is.
+/// Place of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// Clients connect to it.
     Front,
-    /// It is a client of a broker, as all others are.
+    /// Behind a broker: the server is a client of it, like all others.
     Behind,
 }
 
@@ -166,7 +166,7 @@ pub fn run(seed: u64, place: Place, is_traced: bool) -> Report {
         }
         world
     });
-    // The tasks that are left hang up, for which they need the world.
+    // The remaining tasks hang up, for which they need the world.
     drop(runtime);
     let mut world = world.lock().unwrap();
     let told = world

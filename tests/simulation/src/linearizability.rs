@@ -1,62 +1,62 @@
 //! Whether a history of overlapping operations can be explained by some order of them.
 //!
-//! The search of Wing and Gong with Lowe's memory of visited configurations: operations are taken one after the other,
-//! each one only if no other one that is not taken yet ended before it began, and only if the model allows its result.
+//! The search of Wing and Gong with Lowe's memory of visited configurations. Operations are taken one after the other. An
+//! operation can be taken if the model allows its result, and if every operation that ended before it began has been taken.
 use std::collections::HashSet;
 use std::hash::Hash;
 
-/// What the operations are on, one after the other.
+/// The object of the operations, as a sequential model.
 pub trait Model {
-    /// What they are in.
+    /// The state of the object.
     type State: Clone + Eq + Hash;
     /// An operation and its result.
     type Step;
 
-    /// The state before all of them.
+    /// Returns the state before all operations.
     fn initial(&self) -> Self::State;
 
-    /// The state after a step with the result that it has; `None` if it cannot have it in this state.
+    /// Returns the state after a step with its result; `None` if that result is impossible in this state.
     fn apply(&self, state: &Self::State, step: &Self::Step) -> Option<Self::State>;
 
-    /// Whether a step with this result only looks at the state, whatever it is.
+    /// Whether a step with this result only reads the state, in any state.
     fn is_read(&self, step: &Self::Step) -> bool;
 
-    /// Whether a step can have its result neither in this state nor in any that comes after it, which leaves less to be searched.
+    /// Whether the result of a step is impossible in this state and in all later ones, which shortens the search.
     fn is_past(&self, _state: &Self::State, _step: &Self::Step) -> bool {
         false
     }
 
-    /// Whether two steps certainly do the same in every state, which leaves less to be searched.
+    /// Whether two steps certainly have the same effect in every state, which shortens the search.
     fn is_alike(&self, _one: &Self::Step, _other: &Self::Step) -> bool {
         false
     }
 }
 
-/// An operation with the time in which it took effect.
+/// An operation with the time span of its effect.
 #[derive(Debug, Clone)]
 pub struct Interval<S> {
-    /// Not before.
+    /// Earliest time of the effect.
     pub from: u64,
-    /// Not after.
+    /// Latest time of the effect.
     pub to: u64,
-    /// Whether it certainly took effect.
+    /// Whether the operation certainly took effect.
     pub is_certain: bool,
-    /// What it was.
+    /// The operation and its result.
     pub step: S,
 }
 
-/// What was found.
+/// The result of the search.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// There is an order.
+    /// A valid order exists.
     Linearizable,
-    /// There is no order. In the best attempt these were taken, in this order, and no further one could be.
+    /// No valid order exists. The best attempt took these operations, in this order, and could not continue.
     Violated(Vec<usize>),
-    /// It would take too long to know.
+    /// The search would take too long.
     Undecided,
 }
 
-/// Which operations are taken.
+/// The set of taken operations.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Taken(Box<[u64]>);
 
@@ -67,7 +67,7 @@ impl Taken {
     fn take(&mut self, index: usize) {
         self.0[index / 64] |= 1 << (index % 64);
     }
-    /// With one more; without those whose time is over then, which are as good as taken.
+    /// Adds an operation. Uncertain operations that ended before it began are marked as taken too.
     fn with<S>(&self, index: usize, intervals: &[Interval<S>]) -> Self {
         let mut taken = self.clone();
         taken.take(index);
@@ -81,13 +81,13 @@ impl Taken {
     }
 }
 
-/// A configuration, with what can be taken next.
+/// A configuration, with its next options.
 struct Frame<S> {
     taken: Taken,
     next: std::vec::IntoIter<(usize, S)>,
 }
 
-/// Looks for an order, through `max_visits` configurations at most.
+/// Searches for an order, through at most `max_visits` configurations.
 pub fn check<M: Model>(model: &M, intervals: &[Interval<M::Step>], max_visits: usize) -> Verdict {
     let nothing = Taken(vec![0; intervals.len().div_ceil(64)].into());
     let Some(first) = options(model, intervals, &nothing, &model.initial()) else {
@@ -128,7 +128,7 @@ pub fn check<M: Model>(model: &M, intervals: &[Interval<M::Step>], max_visits: u
     Verdict::Violated(best)
 }
 
-/// What can be taken next, and the state after it; `None` if everything is taken that certainly took effect.
+/// Returns the operations that can be taken next, each with the state after it; `None` if all certain operations are taken.
 fn options<M: Model>(
     model: &M,
     intervals: &[Interval<M::Step>],
@@ -149,8 +149,8 @@ fn options<M: Model>(
     let uncertain = left().filter(|index| !intervals[*index].is_certain);
     let first_missed = uncertain.map(|index| intervals[index].to).min();
     let first_missed = first_missed.unwrap_or(u64::MAX);
-    // Of two that are alike and perhaps never happened, the one that could only have happened earlier goes first: in every order
-    // in which it is the other way round they can change places.
+    // Two uncertain operations may be alike. The one that could only have happened earlier goes first: in every order with the
+    // other one first, the two can be swapped.
     let goes_behind = |index: usize| {
         let this = &intervals[index];
         left().any(|other| {
@@ -176,13 +176,13 @@ fn options<M: Model>(
             && interval.from <= first_missed
             && model.is_read(&interval.step)
         {
-            // Taking it now makes nothing else impossible.
+            // A read that is taken now does not rule out any other order.
             return Some(vec![(index, next)]);
         } else if interval.is_certain {
             options.push((index, next));
         }
     }
-    // What has to happen soonest is the best guess.
+    // The operation with the earliest end is the best guess.
     options.sort_by_key(|(index, _)| intervals[*index].to);
     Some(options)
 }
@@ -191,14 +191,14 @@ fn options<M: Model>(
 mod tests {
     use super::*;
 
-    /// A register of numbers that begins with 0.
+    /// A register of numbers with the initial value 0.
     struct Register;
 
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     enum Step {
         Read(u32),
         Write(u32),
-        /// Compare and set, and whether it did.
+        /// A compare-and-set, and whether it was applied.
         Swap(u32, u32, bool),
     }
     use Step::{Read, Swap, Write};
@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(check(&Register, &bounded, 1000), Verdict::Violated(vec![0]));
         bounded[1].step = Read(1);
         assert_eq!(check(&Register, &bounded, 1000), Verdict::Linearizable);
-        // ... and no more than once.
+        // ... and at most once.
         assert!(!holds(&[
             (5, UNKNOWN, Write(1)),
             (10, 11, Read(1)),
@@ -386,7 +386,7 @@ mod tests {
         assert!(!holds(&history));
     }
 
-    /// A register that only rises: what is below it is past.
+    /// A register that only rises: lower numbers are outdated.
     struct Rising;
 
     impl Model for Rising {
@@ -412,7 +412,7 @@ mod tests {
         }
     }
 
-    /// Against trying all orders, on small random histories, right ones and wrong ones.
+    /// Compares the search with trying all orders, on small random histories, right and wrong ones.
     #[test]
     fn it_agrees_with_trying_all_orders() {
         agrees_with_trying_all_orders(&Register, 1000);

@@ -1,4 +1,4 @@
-//! A client's machine: its clock, its chance, its network, and that it can stand still.
+//! A client's machine: its clock, its random generator, its network, and its pauses.
 use crate::socket::Socket;
 use crate::world::Shared;
 use statestore::platform::{Connecting, Duplex, Platform, Task};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// Keeps the tasks of a machine from running while it stands still.
+/// Keeps the tasks of a machine from running during a pause.
 #[derive(Debug, Default)]
 pub(crate) struct Gate(Mutex<Held>);
 
@@ -64,7 +64,7 @@ impl Future for Gated {
     }
 }
 
-/// What a client sees of its machine.
+/// A client's view of its machine.
 pub(crate) struct Machine {
     pub(crate) world: Shared,
     pub(crate) client: usize,
@@ -94,7 +94,7 @@ impl Platform for Machine {
         let (world, client) = (self.world.clone(), self.client);
         Some(Box::pin(async move {
             let (link, after_ms) = world.lock().unwrap().dial(client);
-            // Dropped, it hangs up.
+            // Dropping the socket closes the connection.
             let socket = link.map(|link| Socket::new(world.clone(), link));
             tokio::time::sleep(Duration::from_millis(after_ms)).await;
             let socket = socket.ok_or(io::ErrorKind::ConnectionRefused)?;

@@ -1,4 +1,4 @@
-//! How often each kind of fault happened, so that nobody takes a run without faults for one that stood them.
+//! Counters of each kind of fault, which show that a run had faults.
 use std::fmt;
 use std::ops::AddAssign;
 
@@ -14,7 +14,7 @@ macro_rules! mishaps {
             /// All kinds.
             pub const ALL: &[Self] = &[$(Self::$kind,)*];
 
-            /// What happened, in words.
+            /// Returns a description of the fault.
             pub fn text(self) -> &'static str {
                 match self {
                     $(Self::$kind => $text,)*
@@ -59,7 +59,7 @@ mishaps! {
     Restarted "clients made anew",
 }
 
-/// How often each kind happened.
+/// Counters of each kind of fault.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Mishaps([u64; Mishap::ALL.len()]);
 
@@ -78,7 +78,7 @@ impl Mishaps {
         self.0[kind as usize] += times as u64;
     }
 
-    /// How often this kind happened.
+    /// Returns the counter of this kind.
     pub fn of(&self, kind: Mishap) -> u64 {
         self.0[kind as usize]
     }

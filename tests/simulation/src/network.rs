@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::task::Waker;
 use tokio::io::ReadBuf;
 
-/// One of the two directions of a connection.
+/// A direction of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// From the client to the server.
@@ -17,26 +17,26 @@ pub(crate) enum Way {
     Down,
 }
 
-/// How a connection is over for the client.
+/// The end of a connection as the client sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// The server closed it.
+    /// The server has closed the connection.
     Closed,
     Reset,
 }
 
-/// One direction.
+/// A pipe: a direction of a connection.
 #[derive(Debug)]
 pub(crate) struct Pipe {
-    /// What is on its way, with the time of its arrival.
+    /// Bytes in flight, with their arrival times.
     pieces: VecDeque<(u64, Bytes)>,
-    /// Bytes that were sent and not taken out at the other end.
+    /// Bytes that were sent and not taken at the other end.
     held: usize,
     capacity: usize,
     last_arrival_ms: u64,
-    /// Bytes until the connection is cut.
+    /// Number of bytes until the connection is cut.
     until_cut: Option<usize>,
-    /// What is sent goes nowhere, and nobody says so.
+    /// Whether sent bytes are lost without an error.
     is_silent: bool,
 }
 
@@ -58,27 +58,27 @@ pub(crate) struct Near {
     is_accepted: bool,
     is_open: bool,
     pub(crate) inbox: BytesMut,
-    /// How the stream ends, once the inbox is empty.
+    /// Kind of end of the stream, once the inbox is empty.
     pub(crate) ended: Option<Ending>,
     pub(crate) reader: Option<Waker>,
     pub(crate) writer: Option<Waker>,
-    /// Since when the client had bytes that the connection did not take, and when it had taken them.
+    /// Time since which the client had bytes that the connection did not accept, and the time at which it accepted them.
     pub(crate) blocked: Option<(u64, Option<u64>)>,
     wire: wire::End,
 }
 
-/// One connection.
+/// A connection.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) client: usize,
     pub(crate) dialed_ms: u64,
-    /// How long the client may take to notice that nothing comes any more.
+    /// Time that the client may take to notice a silent connection.
     silence_ms: u64,
     pub(crate) up: Pipe,
     pub(crate) down: Pipe,
     pub(crate) near: Near,
     pub(crate) far: ServerEnd,
-    /// What each end is told of the other's limits, if that is less than it says itself.
+    /// Limits that each end is told instead of the real ones of the other end, if they are lower.
     pub(crate) lowered: Lowered,
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn lower(limits: &mut Limits, to: Limits) {
 }
 
 impl World {
-    /// A client tries to connect: the connection, unless it is refused, and how long the client waits for it.
+    /// Connects a client. Returns the connection, unless it is refused, and the time that the client waits for it.
     pub(crate) fn dial(&mut self, client: usize) -> (Option<usize>, u64) {
         let now_ms = self.now_ms();
         let (there, back) = (self.latency_ms(), self.latency_ms());
@@ -190,7 +190,7 @@ impl World {
                 limits.topic_alias_maximum = u16::try_from(self.chance.below(3)).unwrap_or(0);
             }
         }
-        // A client that does not take a notification is disconnected, and its observer ends, so that only requests may be too large.
+        // A client that rejects a notification is disconnected, and its observer ends, so only requests may be too large.
         if self.chance.percent(30) {
             let bytes = self.chance.spread(350, 5_000);
             lowered.of_server.max_packet_bytes = u32::try_from(bytes).unwrap_or(5_000);
@@ -202,7 +202,7 @@ impl World {
         self.links[link].near.is_accepted
     }
 
-    /// The connection attempt reaches the server.
+    /// Handles a connection attempt that reaches the server.
     pub(crate) fn accept(&mut self, link: usize) {
         if !self.links[link].near.is_open {
             return;
@@ -247,7 +247,7 @@ impl World {
         }
     }
 
-    /// Something reaches the other end.
+    /// Handles bytes that reach the other end.
     pub(crate) fn arrive(&mut self, link: usize, way: Way) {
         let now_ms = self.now_ms();
         loop {
@@ -277,7 +277,7 @@ impl World {
         }
     }
 
-    /// The connection breaks, in one of the ways in which connections break.
+    /// Cuts the connection, in one of several ways.
     pub(crate) fn cut(&mut self, link: usize) {
         let now_ms = self.now_ms();
         let (up_is_lost, down_is_lost) = (self.chance.percent(70), self.chance.percent(70));
@@ -307,7 +307,7 @@ impl World {
             let at_ms = down_ms.max(now_ms) + self.chance.below(30);
             self.at(at_ms, Event::EndAtClient(link, Ending::Reset));
         } else {
-            // Where the last bytes arrive there is room for others, which the client takes for a sign of life.
+            // The arrival of the last bytes makes room for others, which the client takes for a sign of life.
             let moved_ms = down_ms.max(up_ms).max(now_ms);
             self.at(
                 moved_ms + self.links[link].silence_ms,
@@ -320,8 +320,9 @@ impl World {
         }
     }
 
-    /// From now on the network is good: what is broken breaks for all to see. With a broker between client and server some of what is
-    /// not broken stays, so that nobody asks anew for what got lost behind the broker.
+    /// Makes the network reliable: broken connections are reset at both ends. With a broker between client and server, some
+    /// intact connections stay. Their clients get no reset that would make them repeat requests which were lost behind the
+    /// broker.
     pub(crate) fn reset_links(&mut self) {
         let now_ms = self.now_ms();
         for link in 0..self.links.len() {
@@ -337,7 +338,7 @@ impl World {
         }
     }
 
-    /// A connection from which nothing comes any more is given up.
+    /// Checks that the client closes a silent connection.
     pub(crate) fn check_noticed(&mut self, link: usize, since_ms: u64) {
         let Link { client, near, .. } = &self.links[link];
         if near.is_open && !self.was_paused(*client, since_ms) {
@@ -345,7 +346,7 @@ impl World {
         }
     }
 
-    /// On a connection on which nothing is going on, everything is acknowledged.
+    /// Checks that on an idle connection everything is acknowledged.
     pub(crate) fn check_acknowledged(&self, link: usize) -> Result<(), String> {
         let Link { near, far, .. } = &self.links[link];
         if !near.is_open || !far.is_connected() {
@@ -362,7 +363,7 @@ impl World {
         Ok(())
     }
 
-    /// The client's end learns that the connection is over.
+    /// Notifies the client's end that the connection has ended.
     pub(crate) fn end_at_client(&mut self, link: usize, how: Ending) {
         let near = &mut self.links[link].near;
         near.ended.get_or_insert(how);
@@ -374,7 +375,7 @@ impl World {
         }
     }
 
-    /// The server hangs up; the client learns it after what is on its way.
+    /// Closes the server's end. The client is notified after the bytes in flight.
     pub(crate) fn server_hangs_up(&mut self, link: usize, how: Ending) {
         let down = &self.links[link].down;
         if down.is_silent {
@@ -421,7 +422,7 @@ impl World {
     pub(crate) fn client_writes(&mut self, link: usize, bytes: &[u8]) {
         let result = self.links[link].near.wire.sends(bytes);
         let now_ms = self.now_ms();
-        // What gathered meanwhile is written at the same time as what had waited.
+        // Bytes that were gathered meanwhile are written together with the waiting ones.
         let blocked = &mut self.links[link].near.blocked;
         if blocked.is_some_and(|(_, until_ms)| until_ms.is_some_and(|until_ms| until_ms < now_ms)) {
             *blocked = None;
@@ -436,7 +437,7 @@ impl World {
         self.changed.notify_one();
     }
 
-    /// Takes note of packets, or of what is wrong with them.
+    /// Records packets, or their errors.
     pub(crate) fn inspect(
         &mut self,
         link: usize,
@@ -459,7 +460,7 @@ impl World {
     }
 }
 
-/// Takes the first packet out of a stream, once it is whole.
+/// Takes the first packet from a stream, once it is complete.
 pub(crate) fn first_packet(stream: &mut BytesMut) -> Option<Packet> {
     decode(stream, Limits::MAX_PACKET_BYTES).ok().flatten()
 }

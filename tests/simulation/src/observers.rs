@@ -1,4 +1,4 @@
-//! What observers are told.
+//! The observations of observers.
 use crate::history::{Version, version};
 use crate::machine;
 use crate::world::{Event, World};
@@ -8,17 +8,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// One observer, and what it was told.
+/// An observer, and its observations.
 #[derive(Debug)]
 pub(crate) struct Following {
     pub(crate) client: usize,
     pub(crate) key: Bytes,
-    /// It is to be told of every change, not only of the last one.
+    /// Whether the observer wants every change, not only the last one.
     pub(crate) wants_all: bool,
-    /// When the watch had begun.
+    /// Start of the watch.
     pub(crate) began_ms: Option<u64>,
     pub(crate) told: Vec<(u64, Told)>,
-    /// It was dropped, or there was nothing more to be told.
+    /// Whether the observer was dropped, or its stream has ended.
     pub(crate) has_ended: bool,
     pub(crate) stop: Arc<Notify>,
 }
@@ -43,7 +43,7 @@ impl Told {
 }
 
 impl World {
-    /// A client begins to observe a key.
+    /// Lets a client observe a key.
     pub(crate) fn follow(&mut self, client: usize) {
         let Some(made) = self.computers[client].client.clone() else {
             return;
@@ -128,8 +128,8 @@ impl World {
         });
     }
 
-    /// Whether the watch of an observer was renewed after a change at `changed_ms`, over a connection of which it was
-    /// told: at `marked_ms`, when it was told so last.
+    /// Whether the watch of an observer was renewed after a change at `changed_ms`, over a connection that was reported to it.
+    /// `marked_ms` is the time of the last such report.
     fn renewed(
         &self,
         following: &Following,
@@ -148,13 +148,13 @@ impl World {
             })
     }
 
-    /// An observer is told of versions in rising order, of nothing that did not happen, and in the end of the last state.
+    /// Checks that an observer gets rising versions, only real changes, and in the end the last state.
     pub(crate) fn check_following(&self, following: &Following) -> Result<(), String> {
         let Some(began_ms) = following.began_ms else {
             return Ok(());
         };
         let mut last: Option<Version> = None;
-        // Since the last state that it was told of, without a marker in between.
+        // Version of the last reported state, without a marker in between.
         let mut previous: Option<Version> = None;
         let mut state: Option<Option<&Bytes>> = None;
         let mut marked_ms = None;
@@ -163,7 +163,7 @@ impl World {
                 Told::Resync | Told::Lagged => {
                     previous = None;
                     marked_ms = Some(*at_ms);
-                    // Only a store that lost everything gives lower versions again.
+                    // A store assigns lower versions again only after it has lost everything.
                     if *told == Told::Resync && !self.truth.losses.is_empty() {
                         last = None;
                     }

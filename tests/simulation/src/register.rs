@@ -1,43 +1,43 @@
-//! One key as the clients may expect it to behave, written down a second time and independently of the server.
+//! The behaviour of a key that clients may expect, written a second time and independently of the server.
 use crate::history::{Action, Answer, Version};
 use crate::linearizability::Model;
 use bytes::Bytes;
 use statestore::{Condition, ErrorKind, Hlc};
 
-/// One key.
+/// A key.
 #[derive(Debug, Default)]
 pub(crate) struct Register {
-    /// The store may lose everything, and begin anew with lower versions.
+    /// Whether the store may lose everything, and restart with lower versions.
     pub(crate) may_be_lost: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct State {
     pub(crate) entry: Option<Entry>,
-    /// No later change has a version that is not higher.
+    /// The highest version so far; every later change has a higher one.
     highest: Option<Version>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Entry {
     pub(crate) value: Bytes,
-    /// `None` as long as nobody was told.
+    /// `None` until the version was reported to a client.
     pub(crate) version: Option<Version>,
     pub(crate) token: Option<Hlc>,
 }
 
-/// What can happen to a key.
+/// An event of a key.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
-    /// A call, and what it was told if it was told anything.
+    /// A call, and its result if there was one.
     Call(Action, Option<Answer>),
-    /// Its time is over.
+    /// The entry has expired.
     Expired { value: Bytes },
     /// The store has lost everything.
     Lost,
 }
 
-/// What a write does.
+/// The effect of a write.
 enum Effect {
     Put,
     Remove,
@@ -84,7 +84,7 @@ impl Model for Register {
         )
     }
 
-    /// What tells of a version is past once there has been a higher one, unless it is that of the entry.
+    /// Whether a result is outdated: there has been a version above the reported one, which is not that of the entry.
     fn is_past(&self, state: &State, step: &Step) -> bool {
         use Answer::{Deleted, Got, Set};
         let (is_change, told) = match step {
@@ -114,7 +114,7 @@ fn read(state: &State, got: Option<&(Bytes, Version)>) -> Option<State> {
     }
 }
 
-/// Whether the step, which it can be in this state, changes what the store has.
+/// Whether a step that is possible in this state changes the store.
 pub(crate) fn is_change(state: &State, step: &Step) -> bool {
     match step {
         Step::Lost | Step::Expired { .. } => true,
@@ -125,7 +125,7 @@ pub(crate) fn is_change(state: &State, step: &Step) -> bool {
     }
 }
 
-/// The entry that is there has this version.
+/// Returns the state with this version of the entry, or `None` if another version is known.
 pub(crate) fn learn(state: &State, version: Version) -> Option<State> {
     let mut state = state.clone();
     let entry = state.entry.as_mut()?;
@@ -136,7 +136,7 @@ pub(crate) fn learn(state: &State, version: Version) -> Option<State> {
     rise(state, version)
 }
 
-/// The state has changed with this version.
+/// Returns the state with this version as the highest, or `None` if the version does not rise.
 fn rise(mut state: State, version: Version) -> Option<State> {
     let rises = state.highest.is_none_or(|highest| version > highest);
     state.highest = Some(version);

@@ -1,5 +1,5 @@
-//! What a run is like: how many clients, which faults, how often. Each seed has its own mix, so that a fault is also
-//! met without those that would hide its consequences.
+//! The scenario of a run: the number of clients, and the kinds and rates of faults. Each seed has its own mix, so that a fault
+//! also occurs without other faults that would hide its consequences.
 use crate::broker::Behind;
 use crate::chance::Chance;
 use crate::disk::Faults;
@@ -9,51 +9,51 @@ use bytes::Bytes;
 pub(crate) struct Scenario {
     pub(crate) clients: usize,
     pub(crate) keys: Vec<Bytes>,
-    /// When all faults end.
+    /// Time at which all faults end.
     pub(crate) heals_at_ms: u64,
-    /// Between two calls of a client, at most.
+    /// Maximum time between two calls of a client.
     pub(crate) work_every_ms: u64,
-    /// Calls that a client makes at a time, at most.
+    /// Maximum number of calls that a client makes at a time.
     pub(crate) burst: u64,
-    /// The server has a disk.
+    /// Whether the server has a disk.
     pub(crate) is_durable: bool,
-    /// What the disk is like.
+    /// The faults of the disk.
     pub(crate) disk: Faults,
-    /// Something is wrong with the disk for a while after such a time; 0 is never.
+    /// Mean time between temporary faults of the disk; 0 is never.
     pub(crate) break_disk_every_ms: u64,
     /// The length at which a log is sealed.
     pub(crate) log_bytes: u64,
-    /// Between two parts of a merge, at most.
+    /// Maximum time between two parts of a merge.
     pub(crate) job_ms: u64,
-    /// Of all that the server does to its disk, in the midst of how much it crashes; if it crashes at all.
+    /// Share of the work on the disk during which the server crashes, if it crashes at all.
     pub(crate) aim_percent: u64,
     pub(crate) max_waiting_bytes: usize,
     pub(crate) latency_ms: (u64, u64),
-    /// Of all pieces that are sent, how many travel in more than one part.
+    /// Share of the sent pieces that travel in more than one part.
     pub(crate) split_percent: u64,
     pub(crate) refuse_percent: u64,
-    /// Connections of which the first bytes of a direction are late, perhaps too late for anybody to wait for them.
+    /// Connections with a direction that delivers its first bytes late, perhaps after all time limits.
     pub(crate) late_percent: u64,
     /// Connections that are cut after some bytes, per direction.
     pub(crate) cut_percent: u64,
-    /// Connections are cut after such a time; 0 is never.
+    /// Scale of the time after which a connection is cut, at most four times this; 0 is never.
     pub(crate) cut_after_ms: u64,
     pub(crate) lowers_limits: bool,
-    /// Between two crashes of the server; 0 is never.
+    /// Mean time between two crashes of the server; 0 is never.
     pub(crate) crash_every_ms: u64,
-    /// Between two jumps of a wall clock.
+    /// Mean time between two jumps of a wall clock.
     pub(crate) jump_every_ms: u64,
-    /// Between two pauses of a client.
+    /// Mean time between two pauses of a client.
     pub(crate) pause_every_ms: u64,
-    /// Between two restarts of a client.
+    /// Mean time between two restarts of a client.
     pub(crate) restart_every_ms: u64,
     pub(crate) cancel_percent: u64,
     /// Calls that carry a fencing token.
     pub(crate) fence_percent: u64,
-    /// Calls that begin to observe instead.
+    /// Share of the calls that start an observer instead.
     pub(crate) observe_percent: u64,
     pub(crate) small_queues: bool,
-    /// The server is behind a broker, and what happens between the two.
+    /// Events between server and broker, if the server is behind a broker.
     pub(crate) behind: Option<Behind>,
 }
 

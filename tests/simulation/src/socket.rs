@@ -1,4 +1,4 @@
-//! What a client holds of a connection.
+//! A client's end of a connection.
 use crate::mishaps::Mishap;
 use crate::network::Ending;
 use crate::world::Shared;
@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What a client holds of a connection. Dropped, it hangs up.
+/// A client's end of a connection. Closes the connection when it is dropped.
 pub(crate) struct Socket {
     world: Shared,
     link: usize,

@@ -1,4 +1,4 @@
-//! What happened in a run, line by line, for people.
+//! The trace of a run, a line per event, to be read by people.
 
 #[derive(Debug, Default)]
 pub(crate) struct Trace {

@@ -1,4 +1,4 @@
-//! A client inside of the server's machine whose transactions give a few keys one value, or delete them all.
+//! A client inside the server's machine. Its transactions set a few keys to one value, or delete them all.
 use crate::chance::Chance;
 use crate::server::PEER;
 use bytes::{Bytes, BytesMut};
@@ -11,13 +11,13 @@ use statestored::service::Now;
 
 const CLIENT_ID: &str = "transactor";
 
-/// Nobody else knows them.
+/// Keys that only this client uses.
 pub(crate) const KEYS: [&str; 3] = ["t0", "t1", "t2"];
 
-/// A transaction whose response is still to come.
+/// A transaction with a pending response.
 #[derive(Debug)]
 struct Asked {
-    /// It has an operation whose condition is never met.
+    /// Whether an operation has a condition that is never met.
     is_hopeless: bool,
     is_acknowledged: bool,
     is_answered: bool,
@@ -50,7 +50,7 @@ impl Transactor {
         })
     }
 
-    /// Begins a transaction, unless the last one is still under way.
+    /// Starts a transaction, unless the last one is pending.
     pub(crate) fn ask(&mut self, chance: &mut Chance, now: Now) {
         if self.asked.is_some() {
             return;
@@ -108,10 +108,10 @@ impl Transactor {
             .expect("a request");
     }
 
-    /// Hands over what it has to say, and reads what came: the versions that transactions gave.
+    /// Hands over the output, and reads the input: the versions of transactions.
     ///
     /// # Errors
-    /// An answer that its transaction cannot have.
+    /// An answer that is impossible for its transaction.
     pub(crate) fn take(&mut self, hub: &mut Hub, now: Now) -> Result<Vec<Version>, String> {
         let mut given = Vec::new();
         loop {
@@ -138,7 +138,7 @@ impl Transactor {
                             }),
                             true,
                         )
-                        // While there is no room on the disk.
+                        // The disk is full.
                         | (Ok(Reply::Error(_)), _) => {}
                         other => return Err(format!("a transaction was answered so: {other:?}")),
                     }

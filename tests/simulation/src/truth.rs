@@ -1,4 +1,4 @@
-//! What really happened in the store, in its order.
+//! The real changes of the store, in its order.
 use crate::history::Version;
 use bytes::Bytes;
 use statestore::Hlc;
@@ -8,22 +8,22 @@ use std::collections::BTreeMap;
 /// How late a key may expire: the simulation's own timers are not exact to the millisecond.
 const MAX_LATE_MS: u64 = 5;
 
-/// One change of a key.
+/// A change of a key.
 #[derive(Debug, Clone)]
 pub(crate) struct Change {
     pub(crate) at_ms: u64,
     pub(crate) key: Bytes,
     /// The new value; `None` is a deletion.
     pub(crate) value: Option<Bytes>,
-    /// Not known of a deletion that only the disk was told of.
+    /// `None` for a deletion that only the disk knows of.
     pub(crate) version: Option<Version>,
-    /// Where in the order of all things it happened: not before the one, nor after the other.
+    /// Span of the change in the order of all events: not before the first, nor after the second.
     pub(crate) span: (u64, u64),
     /// The value that expired.
     pub(crate) expired: Option<Bytes>,
-    /// What goes to the disk, if there is one.
+    /// The record for the disk, if there is one.
     pub(crate) stored: Option<Stored>,
-    /// A crash undid it.
+    /// Whether a crash undid the change.
     pub(crate) is_lost: bool,
 }
 
@@ -33,21 +33,21 @@ impl Change {
     }
 }
 
-/// What is known of a change that goes to the disk.
+/// The stored part of a change.
 #[derive(Debug, Clone)]
 pub(crate) struct Stored {
     /// The fencing token of the new entry.
     pub(crate) token: Option<Hlc>,
-    /// The batch that it is in, and the run of the server.
+    /// The batch of the change, and the run of the server.
     pub(crate) batch: (u64, u64),
 }
 
-/// What a key holds.
+/// The content of a key.
 #[derive(Debug, Clone)]
 pub(crate) struct Holds {
     pub(crate) value: Bytes,
     version: Version,
-    /// When its time is over.
+    /// Expiry time.
     pub(crate) due_ms: Option<u64>,
 }
 
@@ -55,14 +55,14 @@ pub(crate) struct Holds {
 pub(crate) struct Truth {
     pub(crate) changes: Vec<Change>,
     pub(crate) present: BTreeMap<Bytes, Holds>,
-    /// When, and where in the order of all things, everything was lost.
+    /// Times, and positions in the order of all events, at which everything was lost.
     pub(crate) losses: Vec<(u64, u64)>,
-    /// The span of changes that are told of now.
+    /// The span of the changes that are being recorded.
     span: (u64, u64),
 }
 
 impl Truth {
-    /// What is told of from now on happened after all before, and not after `stamp`.
+    /// Starts a span: changes from now on happened after all earlier ones, and not after `stamp`.
     pub(crate) fn proceed(&mut self, stamp: u64) {
         self.span = (self.span.1, stamp);
     }
@@ -94,7 +94,7 @@ impl Truth {
         });
     }
 
-    /// The disk had this record when the server started.
+    /// Restores a record that the disk had when the server started.
     pub(crate) fn restore(&mut self, record: &Record, due_ms: Option<u64>) {
         let holds = Holds {
             value: record.value.clone(),
@@ -104,10 +104,10 @@ impl Truth {
         self.present.insert(record.key.clone(), holds);
     }
 
-    /// Whether the disk is told again of what is there, which is no change: since the wall clock has jumped.
+    /// Whether the disk gets an existing record again, which is no change: the wall clock has jumped.
     ///
     /// # Errors
-    /// It is told something else than what is there.
+    /// The record differs from the existing one.
     pub(crate) fn is_told_again(
         &self,
         record: &Record,
@@ -126,10 +126,10 @@ impl Truth {
         ))
     }
 
-    /// Deleted, by a client or since its time was over.
+    /// Records a deletion, by a client or by expiry.
     ///
     /// # Errors
-    /// It was not there, or expired too late.
+    /// The key was absent, or expired too late.
     pub(crate) fn delete(
         &mut self,
         at_ms: u64,
@@ -159,13 +159,13 @@ impl Truth {
         Ok(())
     }
 
-    /// The server had no disk and is gone.
+    /// Records the loss of everything: the server had no disk and has ended.
     pub(crate) fn lose_everything(&mut self, at_ms: u64, stamp: u64) {
         self.present.clear();
         self.losses.push((at_ms, stamp));
     }
 
-    /// The server is gone, and what stood in later batches of this run.
+    /// Marks the changes of later batches of this run as lost, because the server has ended.
     pub(crate) fn lose_tail(&mut self, run: u64, durable: u64) {
         for change in &mut self.changes {
             change.is_lost |= change
@@ -174,7 +174,8 @@ impl Truth {
         }
     }
 
-    /// Whether a change of this run is still under way to the disk, which has the batches up to `durable`.
+    /// Whether the change of a key with this version was made in this run and is not durable yet. The disk has the batches
+    /// up to `durable`.
     pub(crate) fn is_under_way(
         &self,
         key: &[u8],
@@ -188,8 +189,8 @@ impl Truth {
         })
     }
 
-    /// Whether a key may be said to be absent by an answer to a request that came after the first `before` changes: it
-    /// was absent before or was deleted later, and the disk, which has the batches up to `durable`, has that.
+    /// Whether an answer to a request that came after the first `before` changes may report the key as absent. The key was absent
+    /// before or was deleted later, and the disk, which has the batches up to `durable`, has that deletion.
     pub(crate) fn is_absent(&self, key: &[u8], before: usize, run: u64, durable: u64) -> bool {
         let is_durable = |change: &Change| {
             change
@@ -206,7 +207,7 @@ impl Truth {
         was_absent || later.any(|change| change.value.is_none() && is_durable(change))
     }
 
-    /// Changes of a key that stayed.
+    /// Returns the changes of a key that were not undone.
     pub(crate) fn of<'a>(&'a self, key: &'a [u8]) -> impl Iterator<Item = &'a Change> {
         let is_its = move |change: &&Change| change.key == key && !change.is_lost;
         self.changes.iter().filter(is_its)

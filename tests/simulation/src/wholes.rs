@@ -1,8 +1,9 @@
-//! What is there as a whole or not at all: a store that is made with its records, a copy of one, one that is written anew, and a file
-//! like a backup. Whatever ends the process that makes one of them, or its machine, nobody takes a part of it for the whole.
+//! Atomic creation: a store that is created with its records, a copy of a store, a rewritten store, and a file like a backup.
+//! Whatever ends the process or its machine, a part of a result is never taken for the whole.
 //!
-//! As in [`enumeration`](crate::enumeration), whatever is done to the disk is noted, and after each call it is looked at what is found
-//! then, and after a failure of the power. And each call fails once. What was told to be finished is there, and durable.
+//! As in [`enumeration`](crate::enumeration), every change of the disk is recorded. After each call, the remaining files are
+//! checked, and also the files after a power failure. Each call fails once. A result that was reported as finished is there, and
+//! durable.
 use crate::disk::{Change, DATA, Drive, End, Failure, Files};
 use bytes::Bytes;
 use statestored::storage::backup::NewFile;
@@ -16,21 +17,21 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Small enough that a few commits fill a log.
+/// Length of a log, small enough that a few commits fill it.
 const LOG_BYTES: u64 = 900;
-/// How long values are, in turn; some take several sectors.
+/// Lengths of the values, in turn; some take several sectors.
 const LENGTHS: [usize; 4] = [10, 700, 40, 1300];
-/// How many commits a store has at the beginning.
+/// Number of commits of a store at the beginning.
 const BEGUN: usize = 14;
 const MANIFEST: &str = "statestore.manifest";
 
 /// Keys and values.
 type Content = BTreeMap<Bytes, Bytes>;
 
-/// How many ends were looked at.
+/// Number of checked ends.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Looked {
-    /// Calls after which that was done.
+    /// Calls after which the state was checked.
     pub calls: usize,
     /// Calls that failed.
     pub failures: usize,
@@ -38,7 +39,7 @@ pub struct Looked {
     pub disks: usize,
 }
 
-/// Who loads a store.
+/// The receiver of a loaded store.
 #[derive(Debug, Default)]
 struct Loaded(Content);
 
@@ -70,7 +71,7 @@ fn content_of(records: impl IntoIterator<Item = Record>) -> Content {
     records.into_iter().map(pair).collect()
 }
 
-/// What a server would find in a folder.
+/// Returns the content that a server would find in a folder.
 fn load(files: &Files, folder: &Path) -> Result<Content, StorageError> {
     let drive = Drive::recording(files.clone());
     let mut loaded = Loaded::default();
@@ -81,7 +82,7 @@ fn load(files: &Files, folder: &Path) -> Result<Content, StorageError> {
     result.map(|()| loaded.0)
 }
 
-/// A server finds this in a folder.
+/// Checks that a server finds this content in a folder.
 fn holds(files: &Files, folder: &Path, wanted: &Content) -> Result<(), String> {
     match load(files, folder) {
         Ok(found) if found == *wanted => Ok(()),
@@ -93,7 +94,7 @@ fn holds(files: &Files, folder: &Path, wanted: &Content) -> Result<(), String> {
     }
 }
 
-/// Looks at what is left after each call from the one with this number on.
+/// Checks the files after each call, from the one with this number on.
 fn each_end(
     record: &[Change],
     from: usize,
@@ -117,8 +118,8 @@ fn each_end(
     Ok(looked)
 }
 
-/// Looks at what is left after each call that `act` makes, and when each of them fails in each way in which it can. `look` is told
-/// whether `act` was over, and right.
+/// Checks the files after each call that `act` makes, and after each possible failure of each call. `look` gets whether `act` had
+/// finished successfully.
 fn each<T>(
     prepare: impl Fn(&Drive) -> Result<T, String>,
     act: impl Fn(&Drive, &mut T) -> Result<(), String>,
@@ -161,7 +162,7 @@ fn each_failure<T>(
             let is_done = act(&drive, &mut prepared).is_ok();
             drive.end(End::Process, u64::MAX);
             looked.failures += 1;
-            // What is done because of it may be interrupted as well. What was done before is looked at above.
+            // The handling of the failure may be interrupted as well. Earlier interruptions are checked above.
             let record = drive.take_record();
             let alike = record
                 .iter()
@@ -182,7 +183,7 @@ fn each_failure<T>(
     Ok(())
 }
 
-/// All that the process did is durable.
+/// Checks that all changes of the process are durable.
 fn is_durable(drive: &Drive) -> Result<(), String> {
     if drive.files().are_durable() {
         return Ok(());
@@ -194,7 +195,7 @@ fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// A store with some logs, a base, and what comes after it.
+/// Creates a store with some logs, a base, and later commits.
 fn begin(drive: &Drive) -> Result<DurableStorage, String> {
     let mut storage = drive.open(LOG_BYTES).map_err(text)?;
     storage.load(&mut Loaded::default()).map_err(text)?;
@@ -218,10 +219,10 @@ fn make(disk: Arc<dyn Disk>, folder: &Path, records: usize) -> Result<(), Storag
     store.finish(Some((100, 0)))
 }
 
-/// A store that is made with all its records. Before it is finished, it is no store, and can be made again.
+/// Checks a store that is created with all its records. Before it is finished, it is no store, and can be created again.
 ///
 /// # Errors
-/// What was violated, and after which call.
+/// The violated invariant, and the call before it.
 pub fn every_end_of_a_new_store() -> Result<Looked, String> {
     const RECORDS: usize = 5;
     let folder = Path::new("/new/store");
@@ -246,10 +247,10 @@ pub fn every_end_of_a_new_store() -> Result<Looked, String> {
     each(|_| Ok(()), act, look)
 }
 
-/// A copy of a store. It is one when it has a manifest; what is copied stays as it is.
+/// Checks a copy of a store. The copy is valid once it has a manifest; the original does not change.
 ///
 /// # Errors
-/// As of [`every_end_of_a_new_store`].
+/// As for [`every_end_of_a_new_store`].
 pub fn every_end_of_a_copy() -> Result<Looked, String> {
     let copy = Path::new("/copies/one");
     let all = content_of((0..BEGUN).map(record));
@@ -270,10 +271,10 @@ pub fn every_end_of_a_copy() -> Result<Looked, String> {
     each(begin, act, look)
 }
 
-/// A store that is written anew: it is the one of before or the new one.
+/// Checks a rewritten store: it is the former one or the new one.
 ///
 /// # Errors
-/// As of [`every_end_of_a_new_store`].
+/// As for [`every_end_of_a_new_store`].
 pub fn every_end_of_a_rewrite() -> Result<Looked, String> {
     let before = content_of((0..BEGUN).map(record));
     let added = Record {
@@ -298,10 +299,10 @@ pub fn every_end_of_a_rewrite() -> Result<Looked, String> {
     each(begin, act, look)
 }
 
-/// A file like a backup, in the place of another one or not.
+/// Checks a file like a backup, which replaces another one or not.
 ///
 /// # Errors
-/// As of [`every_end_of_a_new_store`].
+/// As for [`every_end_of_a_new_store`].
 pub fn every_end_of_a_file(replaces: bool) -> Result<Looked, String> {
     let path = Path::new("/backups/today");
     let old = if replaces { "of yesterday" } else { "" };
@@ -325,7 +326,7 @@ pub fn every_end_of_a_file(replaces: bool) -> Result<Looked, String> {
     each(prepare, act, look)
 }
 
-/// A folder, and in it a file with this text unless that is empty.
+/// Creates a folder, and in it a file with this text unless the text is empty.
 fn prepare(disk: &dyn Disk, path: &Path, text: &str) -> io::Result<()> {
     let folder = path.parent().unwrap_or(path);
     disk.create_directory(folder)?;

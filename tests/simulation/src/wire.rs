@@ -1,4 +1,4 @@
-//! Reads along what the two ends of a connection send, and holds them to what MQTT allows.
+//! A monitor of the bytes that the two ends of a connection send, which checks them against MQTT.
 use crate::history::{Version, version};
 use bytes::BytesMut;
 use statestore::Hlc;
@@ -6,23 +6,23 @@ use statestore_protocol::mqtt::{Limits, Packet, Publish, QoS, decode};
 use statestore_protocol::property::TIMESTAMP;
 use std::collections::{HashMap, HashSet};
 
-/// One end of a connection: what it sends, and what it has received so far.
+/// An end of a connection: the bytes that it has sent and received so far.
 #[derive(Debug, Default)]
 pub(crate) struct End {
     sent: BytesMut,
     received: BytesMut,
-    /// What the other end allows, once it said so.
+    /// Limits that the other end has announced.
     limits: Option<Limits>,
-    /// The last timestamp in each sequence of what it sent.
+    /// Last timestamp of each sequence that the end has sent.
     newest: HashMap<String, Version>,
-    /// Packet identifiers of what it sent and has not seen acknowledged.
+    /// Packet identifiers that the end has sent and that are not acknowledged.
     unacknowledged: HashSet<u16>,
-    /// It is told of some changes twice, and hands that on.
+    /// Whether the end belongs to a broker, which gets some changes twice and delivers both.
     pub(crate) is_of_broker: bool,
 }
 
 impl End {
-    /// The end sends these bytes; the packets that are complete now.
+    /// Handles bytes that the end sends. Returns the packets that are complete now.
     pub(crate) fn sends(&mut self, bytes: &[u8]) -> Result<Vec<Packet>, String> {
         self.sent.extend_from_slice(bytes);
         let mut packets = Vec::new();
@@ -61,7 +61,7 @@ impl End {
         self.check_order(publish)
     }
 
-    /// The notifications of a key leave in the order of its versions, also those that are sent again.
+    /// Checks that the notifications of a key leave in the order of their versions, also repeated ones.
     fn check_order(&mut self, publish: &Publish) -> Result<(), String> {
         let is_notification =
             publish.response_topic().is_none() && publish.correlation_data().is_none();
@@ -80,12 +80,12 @@ impl End {
         }
     }
 
-    /// How many PUBLISHes it has not seen acknowledged.
+    /// Returns the number of unacknowledged PUBLISHes.
     pub(crate) fn unacknowledged(&self) -> usize {
         self.unacknowledged.len()
     }
 
-    /// These bytes reached the end; the packets that are complete now.
+    /// Handles bytes that reached the end. Returns the packets that are complete now.
     pub(crate) fn receives(&mut self, bytes: &[u8]) -> Result<Vec<Packet>, String> {
         self.received.extend_from_slice(bytes);
         let mut packets = Vec::new();
@@ -111,14 +111,14 @@ fn next(stream: &mut BytesMut) -> Result<Option<Packet>, String> {
     decode(stream, Limits::MAX_PACKET_BYTES).map_err(|error| format!("not a packet: {error}"))
 }
 
-/// `__ts`
+/// Returns the property `__ts`.
 pub(crate) fn timestamp(publish: &Publish) -> Option<Version> {
     let mut properties = publish.user_properties();
     let (_, text) = properties.find(|(name, _)| *name == TIMESTAMP)?;
     Some(version(&text.parse::<Hlc>().ok()?))
 }
 
-/// A packet in a few words.
+/// Returns a short description of a packet.
 pub(crate) fn summary(packet: &Packet) -> String {
     match packet {
         Packet::Connect(connect) => format!(

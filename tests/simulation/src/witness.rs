@@ -1,4 +1,4 @@
-//! A client inside of the server's machine that watches every key, and so sees every change at once.
+//! A client inside the server's machine that watches every key, and so sees every change immediately.
 use crate::history::{Version, version};
 use crate::server::PEER;
 use bytes::{Bytes, BytesMut};
@@ -62,7 +62,7 @@ impl Witness {
         witness
     }
 
-    /// The changes since the last time, in their order.
+    /// Returns the changes since the last call, in their order.
     pub(crate) fn take(&mut self, hub: &mut Hub, now: Now) -> Result<Vec<Seen>, String> {
         let mut seen = Vec::new();
         loop {

@@ -1,4 +1,4 @@
-//! What the clients do.
+//! The workload of the clients.
 use crate::history::{self, Action, Answer, Operation, version};
 use crate::machine::{self, Machine};
 use crate::mishaps::Mishap;
@@ -10,11 +10,11 @@ use statestore::{
 };
 use std::time::Duration;
 
-/// How long a client may take to close.
+/// Maximum time that a client takes to close.
 const CLOSING_MS: u64 = 1_100;
 
 impl World {
-    /// A client is made, and connects.
+    /// Creates a client, which connects.
     pub(crate) fn start_client(&mut self, client: usize) {
         if self.computers[client].is_starting || self.computers[client].client.is_some() {
             return;
@@ -82,7 +82,7 @@ impl World {
         })
     }
 
-    /// Some client is closed, and made anew a little later.
+    /// Closes a client, and creates it again a little later.
     pub(crate) fn restart_client(&mut self) {
         if self.is_healed {
             return;
@@ -105,7 +105,7 @@ impl World {
         let gate = self.computers[client].gate.clone();
         let began_ms = self.now_ms();
         self.running += 1;
-        // Some finish the requests under way first.
+        // Half of the clients finish their pending requests first.
         let timeout = if client.is_multiple_of(2) {
             Client::CLOSE_TIMEOUT
         } else {
@@ -125,20 +125,20 @@ impl World {
         });
     }
 
-    /// Everybody is closed for good.
+    /// Closes all clients for good.
     pub(crate) fn close_all(&mut self) {
         for client in 0..self.computers.len() {
             self.close_client(client);
         }
     }
 
-    /// Whether the machine of a client stood still at any time since `since_ms`.
+    /// Whether the machine of a client was paused at any time since `since_ms`.
     pub(crate) fn was_paused(&self, client: usize, since_ms: u64) -> bool {
         let mut pauses = self.computers[client].pauses.iter();
         pauses.any(|(_, to_ms)| *to_ms >= since_ms)
     }
 
-    /// A client does something, and will again.
+    /// Lets a client do some work, and enters its next work.
     pub(crate) fn work(&mut self, client: usize) {
         if self.is_healed {
             return;
@@ -162,8 +162,8 @@ impl World {
         self.at(at_ms, Event::Work(client));
     }
 
-    /// A client gives up for good if another one with its name has taken its session over: one that was closed or could
-    /// not connect, and whose CONNECT comes late.
+    /// Replaces a client that has closed for good. That happens if another client with its name has taken its session over: one
+    /// that was closed or could not connect, but its CONNECT arrives late.
     fn replace_if_closed(&mut self, client: usize) {
         let made = self.computers[client].client.as_ref();
         if made.is_some_and(|made| made.state().borrow().is_closed()) {
@@ -183,7 +183,7 @@ impl World {
         let own_token = self.own_token(number);
         let chance = &mut self.chance;
         let px = chance.percent(25).then(|| chance.spread(1, 6_000));
-        // Leases share their values, and the last key.
+        // Leases share their values, and use the last key.
         let is_lease = self.scenario.keys.len() > 1 && Some(&key) == self.scenario.keys.last();
         let lease = history::lease(client, 1_000);
         match chance.below(20) {
@@ -232,7 +232,7 @@ impl World {
         }
     }
 
-    /// A fencing token for a SET: that of an earlier one, or one made of the time.
+    /// Returns a fencing token for a SET: that of an earlier one, or one made from the time.
     fn token(&mut self) -> Option<Hlc> {
         if !self.chance.percent(self.scenario.fence_percent) {
             return None;
@@ -254,14 +254,15 @@ impl World {
         Hlc::new(wall_ms, self.chance.below(3), "token").ok()
     }
 
-    /// A fencing token that says which call it is of, since nothing else does; it is high enough if the clocks are right.
+    /// Creates a fencing token with the number of the call, for calls without another mark. The token is high enough if the
+    /// clocks are right.
     fn own_token(&mut self, number: usize) -> Option<Hlc> {
         let ahead_ms = self.chance.pick(&[0, 0, 0, 5_000]);
         let wall_ms = self.wall_ms(self.server.wall_error_ms) + ahead_ms;
         history::token(number, wall_ms)
     }
 
-    /// A client calls the store.
+    /// Makes a call of a client.
     pub(crate) fn call(
         &mut self,
         client: usize,
@@ -295,7 +296,7 @@ impl World {
         machine::spawn(&gate, async move {
             {
                 let mut world = world.lock().unwrap();
-                // The machine may have stood still in between.
+                // The machine may have been paused in between.
                 world.operations[number].called_ms = world.now_ms();
                 world.operations[number].span.0 = world.stamp();
             }
@@ -314,7 +315,7 @@ impl World {
         });
     }
 
-    /// A client holds no more requests than it may. Those of a lost session may have to wait once more.
+    /// Checks that a client holds at most as many requests as it may. Requests of a lost session may have to wait once more.
     fn check_bounds(&mut self, client: usize) {
         let computer = &self.computers[client];
         let Some(counters) = computer.client.as_ref().map(Client::counters) else {
@@ -343,7 +344,7 @@ impl World {
         let operation = &self.operations[number];
         let (called_ms, deadline_ms) = (operation.called_ms, operation.deadline_ms());
         let is_scan = matches!(operation.action, Action::Scan { .. });
-        // One more than the deadline, since it is never early, and one for the timer.
+        // Two milliseconds after the deadline: a timeout is never early, and the timer adds one.
         if now_ms > deadline_ms + 2 && !is_scan && !self.was_paused(client, called_ms) {
             self.violated(format!(
                 "o{number} ended {} ms after its deadline",
@@ -353,7 +354,7 @@ impl World {
         self.changed.notify_one();
     }
 
-    /// Each client reads each key, now that nothing is in the way.
+    /// Lets each client read each key, now that there are no faults.
     pub(crate) fn read_all(&mut self) {
         for client in 0..self.computers.len() {
             self.replace_if_closed(client);

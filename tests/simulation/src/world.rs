@@ -1,4 +1,4 @@
-//! The whole world of a run, and what happens in it next.
+//! The world of a run, and its next events.
 use crate::Place;
 use crate::broker::{Behind, Broker, Trunk, TrunkEvent};
 use crate::chance::Chance;
@@ -22,10 +22,10 @@ use tokio::time::Instant;
 
 pub(crate) type Shared = Arc<Mutex<World>>;
 
-/// The wall clock of somebody whose clock is right, at the beginning.
+/// Time of a correct wall clock at the start.
 const START_WALL_MS: u64 = 1_700_000_000_000;
 
-/// More of them mean that something goes round in circles.
+/// Maximum number of events; a run with more of them is in an endless loop.
 const MAX_EVENTS: u64 = 2_000_000;
 
 #[derive(Debug, Clone, Copy)]
@@ -35,29 +35,29 @@ pub(crate) enum Event {
     Cut(usize),
     EndAtClient(usize, Ending),
     EndAtServer(usize),
-    /// A client had until now to notice that a connection is cut, since then.
+    /// End of the time in which a client had to notice that a connection is cut; the second number is the time of the cut.
     Silent(usize, u64),
     Serve(usize),
     Tick,
-    /// The committer of a process is ready with what it did.
+    /// The committer of a process has finished its work.
     Achieved(u64),
-    /// The committer of a process looks whether there is space, if it has taken nothing since this turn.
+    /// The committer of a process checks for space, if it has taken no work since this turn.
     LookForSpace {
         process: u64,
         turn: u64,
     },
-    /// A job of a process goes on.
+    /// A job of a process continues.
     Job {
         process: u64,
         number: u64,
     },
-    /// The disk is looked at as if a process had ended then.
+    /// A check of the disk as if a process had ended at that time.
     Probe {
         process: u64,
         cut_us: u64,
         how: End,
     },
-    /// A process ends then.
+    /// The end of a process at that time.
     CrashAt {
         process: u64,
         cut_us: u64,
@@ -89,19 +89,19 @@ pub(crate) enum Event {
 #[derive(Debug, Default)]
 pub(crate) struct Computer {
     pub(crate) gate: Arc<Gate>,
-    /// By how much its wall clock is wrong, and how fast it runs away.
+    /// Error of the wall clock, and its drift.
     pub(crate) wall_error_ms: i64,
     pub(crate) drift_ppm: i64,
-    /// Connected at least once.
+    /// The client; connected at least once.
     pub(crate) client: Option<Client>,
     pub(crate) is_starting: bool,
-    /// How many clients it has had, one after the other, all with its name.
+    /// Number of clients with this name so far, one after the other.
     pub(crate) made: u32,
-    /// How long it may take to notice that nothing comes any more.
+    /// Time that it may take to notice a silent connection.
     pub(crate) silence_ms: u64,
     pub(crate) max_queued: u64,
     pub(crate) max_in_flight: u64,
-    /// When it stood still, from and to.
+    /// Spans in which the machine was paused.
     pub(crate) pauses: Vec<(u64, u64)>,
 }
 
@@ -112,7 +112,7 @@ pub(crate) struct World {
     pub(crate) chance: Chance,
     pub(crate) scenario: Scenario,
     pub(crate) trace: Trace,
-    /// By their time, then in the order in which they were entered.
+    /// Events by their time, then in the order in which they were entered.
     events: BTreeMap<(u64, u64), Event>,
     entered: u64,
     happened: u64,
@@ -120,26 +120,26 @@ pub(crate) struct World {
     pub(crate) changed: Arc<Notify>,
     pub(crate) links: Vec<Link>,
     pub(crate) server: Server,
-    /// Behind which the server is, if it is behind one.
+    /// The broker, if the server is behind one.
     pub(crate) broker: Option<Broker>,
     pub(crate) trunk: Trunk,
-    /// What requests were about that came through it, by their correlation data.
+    /// The keys of the requests that came through the broker, by their correlation data.
     pub(crate) asked_behind: HashMap<Box<[u8]>, Asked>,
     pub(crate) computers: Vec<Computer>,
     pub(crate) operations: Vec<Operation>,
-    /// When the latest call began whose request was written, for each client and each of the clients of its name.
+    /// Start of the latest call with a written request, for each client and each instance of its name.
     pub(crate) left: BTreeMap<(usize, u32), u64>,
     pub(crate) followings: Vec<Following>,
     pub(crate) truth: Truth,
-    /// When a KEYNOTIFY reached the server, on which connection, and for which key.
+    /// Arrivals of KEYNOTIFY at the server: time, connection, and key.
     pub(crate) watches: Vec<(u64, usize, Bytes)>,
     pub(crate) is_healed: bool,
     pub(crate) is_over: bool,
-    /// Tasks of callers that have not ended.
+    /// Number of callers' tasks that have not ended.
     pub(crate) running: usize,
-    /// Keys whose histories took long to decide.
+    /// Keys with a history that took long to decide.
     pub(crate) hard: Vec<Bytes>,
-    /// How many of these histories were not decided after all.
+    /// Number of these histories that were not decided after all.
     pub(crate) undecided: usize,
     pub(crate) crashes: usize,
     pub(crate) merges: usize,
@@ -233,7 +233,7 @@ impl World {
         self.trace.line(now_ms, text);
     }
 
-    /// Something happened that must not happen. The first one counts.
+    /// Records a violated invariant. The first one counts.
     pub(crate) fn violated(&mut self, what: impl fmt::Display) {
         self.note(|| format!("VIOLATION: {what}"));
         if self.violation.is_none() {
@@ -250,14 +250,14 @@ impl World {
         self.violation.as_ref()
     }
 
-    /// Enters something that is to happen.
+    /// Enters an event.
     pub(crate) fn at(&mut self, at_ms: u64, event: Event) {
         self.events.insert((at_ms, self.entered), event);
         self.entered += 1;
         self.changed.notify_one();
     }
 
-    /// A number that is higher than all before: times in milliseconds do not tell what came first.
+    /// Returns a number that is higher than all before: times in milliseconds do not determine the order.
     pub(crate) fn stamp(&mut self) -> u64 {
         self.stamps += 1;
         self.stamps
@@ -300,7 +300,7 @@ impl World {
         self.at(heals_ms + 28_000, Event::End);
     }
 
-    /// Enters a fault that comes again and again.
+    /// Enters a recurring fault.
     pub(crate) fn again(&mut self, every_ms: u64, event: Event) {
         if every_ms > 0 && !self.is_healed {
             let at_ms = self.now_ms() + 1 + self.chance.below(every_ms * 2);
@@ -308,7 +308,7 @@ impl World {
         }
     }
 
-    /// Lets everything happen whose time has come.
+    /// Handles all events that are due.
     pub(crate) fn proceed(&mut self) {
         let now_ms = self.now_ms();
         while self.violation.is_none()
@@ -378,7 +378,7 @@ impl World {
         }
     }
 
-    /// A wall clock jumps by up to two minutes, or becomes right again.
+    /// Lets a wall clock jump by up to two minutes, or sets it right.
     fn jump(&mut self) {
         if self.is_healed {
             return;
@@ -427,7 +427,7 @@ impl World {
         }
     }
 
-    /// All faults end.
+    /// Ends all faults.
     fn heal(&mut self) {
         self.note(|| "all faults end".to_owned());
         self.is_healed = true;

@@ -1,4 +1,4 @@
-//! `scripts/chaos`: everything breaks, and what was promised holds.
+//! `scripts/chaos`: everything around the store breaks, and its promises still hold.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 use chaos::census::Census;
 use chaos::disk::Disk;
@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 use tokio::task::{AbortHandle, JoinSet, LocalSet, spawn_local};
 use tokio::time::{sleep, timeout};
 
-/// How long anything may take when nothing breaks any more: a lease, the time-outs of the clients, and as long as their clocks were
-/// ahead.
+/// Upper bound of any call once the faults have ended: a lease, the timeouts of the clients, and the time by which their clocks
+/// were ahead.
 const CALM: Duration = Duration::from_secs(60);
 
 /// Servers and clients in Rust, C, Python (blocking and asyncio) and Node, all of them processes, while one thing after the other
@@ -80,7 +80,7 @@ fn main() -> ExitCode {
     LocalSet::new().block_on(&runtime, or_interrupted(run(&options)))
 }
 
-/// An engine, for servers that need one.
+/// Starts an engine, for servers that need one.
 async fn engine(
     storage: Storage,
     folder: &std::path::Path,
@@ -180,7 +180,7 @@ async fn run(options: &Options) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Observers of all clients, once each of them has one.
+/// Starts an observer for each client, and waits until all of them are active.
 async fn follow(world: &Rc<World>) -> Vec<Rc<Following>> {
     let mut followings = Vec::new();
     for seat in 0..world.seats.len() {
@@ -198,7 +198,7 @@ async fn follow(world: &Rc<World>) -> Vec<Rc<Following>> {
     followings
 }
 
-/// All that clients do.
+/// Starts the work of all clients.
 fn work(world: &Rc<World>, chance: &mut fastrand::Rng) -> JoinSet<()> {
     let mut workers = JoinSet::new();
     for seat in 0..world.seats.len() {
@@ -221,7 +221,7 @@ fn work(world: &Rc<World>, chance: &mut fastrand::Rng) -> JoinSet<()> {
     workers
 }
 
-/// The processes that there are now.
+/// Returns the running processes.
 fn processes(world: &World, server: Option<Pid>) -> impl Iterator<Item = (String, Pid)> {
     let clients = world
         .seats
@@ -249,7 +249,7 @@ fn count(
     spawn_local(counting).abort_handle()
 }
 
-/// Nothing breaks any more: what must hold then.
+/// Ends the faults and checks the final state.
 async fn calm(
     world: &World,
     storm: &mut Storm<'_>,
@@ -281,7 +281,7 @@ async fn calm(
     storm.settled += world.check(|_| true);
 }
 
-/// Memory and file descriptors.
+/// Checks the memory and the file descriptors.
 async fn flat(world: &World, census: &RefCell<Census>, server: &RefCell<Option<Pid>>) {
     let end = Instant::now() + CALM;
     loop {
@@ -303,7 +303,7 @@ async fn flat(world: &World, census: &RefCell<Census>, server: &RefCell<Option<P
     }
 }
 
-/// Everybody ends in good order.
+/// Ends all processes in good order.
 async fn end(world: &World, storm: &mut Storm<'_>) {
     for server in &mut storm.servers {
         if !server.terminate().await {
@@ -350,7 +350,7 @@ fn report(options: &Options, world: &World, storm: &Storm<'_>, census: &Census) 
     }
 }
 
-/// What did not happen often enough for the run to say anything.
+/// Returns the events that were too rare for the run to prove anything.
 fn too_little(options: &Options, world: &World, storm: &Storm<'_>) -> Vec<String> {
     let mut lacking = Vec::new();
     let mut demand = |what: String, count: u64, least: f64| {

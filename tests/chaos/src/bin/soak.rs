@@ -1,4 +1,4 @@
-//! `scripts/soak`: many clients come and go for hours while nothing breaks, and nothing grows.
+//! `scripts/soak`: many clients come and go for hours without faults, and no process may grow.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 use chaos::census::Census;
 use chaos::disk::Disk;
@@ -18,37 +18,38 @@ use std::time::{Duration, Instant};
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::{sleep, sleep_until, timeout};
 
-/// How often memory is looked at.
+/// Interval at which memory is measured.
 const ROUND: Duration = Duration::from_secs(10);
 
-/// This part of the time passes before growth counts: buffers, caches and the arenas of allocators fill.
+/// Share of the time that passes before growth counts: buffers, caches and the arenas of allocators fill.
 const WARM_UP: f64 = 0.25;
 
-/// So much of its mean may the memory of a process grow in an hour, and so many KiB more; what is more counts if it is more than two
-/// standard errors above.
+/// Growth of a process's memory that is allowed in an hour: a share of its mean, plus this number of KiB. More growth counts if
+/// it exceeds the limit by two standard errors.
 const MORE_PART: f64 = 0.05;
 const MORE_KIB: f64 = 1024.0;
 
-/// Of so many calls one may fail: the machine may be busy.
+/// Number of calls of which one may fail, because the machine may be busy.
 const ONE_IN: u64 = 1_000;
 
-/// Longer than any call takes.
+/// Upper bound of the duration of a call.
 const CALL_LIMIT: Duration = Duration::from_secs(60);
 
-/// Bytes of the values of each stage of the churn. What stays of one stage lies between free memory that is too small for the next.
+/// Bytes of the values of each stage of the churn. The remaining values of a stage lie between free areas that are too small for
+/// the next stage.
 const STAGES: [usize; 4] = [100, 5_000, 100_000, 1_000];
 
-/// Number of values of which one stays when a stage is over, until that stage comes again.
+/// Number of values for each one that stays when a stage ends, until that stage comes again.
 const KEPT: usize = 24;
 
-/// Requests of the churn under way at a time, and the time between two such groups.
+/// Number of concurrent requests of the churn, and the time between two such groups.
 const GROUP: usize = 32;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Bytes that an entry of the churn takes besides its value, roughly.
+/// Approximate size in bytes of a churn entry besides its value.
 const OVERHEAD: usize = 200;
 
-/// Memory of a server besides its budgets (docs/server.md), and for what waits for the disk and a merge of this store.
+/// Memory of a server besides its budgets (docs/server.md), for batches that wait for the disk and for a merge of this store.
 const BESIDES_MIB: u64 = 64 + 32;
 
 /// Clients in Rust, C, Python (blocking and asyncio) and Node that come and go for hours, and what memory they and the server have
@@ -76,7 +77,7 @@ struct Options {
     programs: Programs,
 }
 
-/// What all clients share.
+/// State that all clients share.
 struct Soak {
     peers: Vec<(Language, Peer)>,
     addresses: [std::net::SocketAddr; 2],
@@ -102,7 +103,7 @@ impl Soak {
         Instant::now() < self.end && self.problem.borrow().is_none()
     }
 
-    /// Tells a client to do something; the word for what became of it.
+    /// Sends a call to a client; returns the word of its result.
     async fn call(&self, process: usize, words: &str) -> String {
         let (language, peer) = &self.peers[process];
         self.calls.set(self.calls.get() + 1);
@@ -179,9 +180,9 @@ impl Soak {
         sleep(PAUSE).await;
     }
 
-    /// One client after the other, under one number.
+    /// Runs one client after the other under one number.
     async fn clients(self: Rc<Self>, process: usize, number: usize, mut chance: fastrand::Rng) {
-        // Not all at once.
+        // The clients do not start at the same time.
         sleep(Duration::from_millis(chance.u64(0..5_000))).await;
         while self.goes_on() {
             let (scheme, authority, address) = match number % 2 {
@@ -200,7 +201,7 @@ impl Soak {
         }
     }
 
-    /// What a client does from its connecting until its end.
+    /// Runs a client from its connect to its end.
     async fn live(
         &self,
         process: usize,
@@ -225,7 +226,7 @@ impl Soak {
                     let Some(id) = observer.take() else {
                         let peer = &self.peers[process].1;
                         self.calls.set(self.calls.get() + 1);
-                        // What it is told is dropped.
+                        // The observations are dropped.
                         let made = peer.observe(number, &format!("count-{other}")).await;
                         observer = made.map(|(id, _)| id);
                         continue;
@@ -281,7 +282,7 @@ async fn run(options: &Options) -> ExitCode {
     let mut clients = JoinSet::new();
     for number in 0..options.clients {
         let process = number % LANGUAGES.len();
-        // Half of each language have TLS.
+        // Half of the clients of each language use TLS.
         clients.spawn_local(Rc::clone(&soak).clients(process, number, chance.fork()));
     }
     let churned = usize::try_from(bytes / 2).unwrap();
@@ -333,7 +334,7 @@ async fn run(options: &Options) -> ExitCode {
     }
 }
 
-/// Prints what there was; whether it is good.
+/// Prints the results. Returns whether they are good.
 fn report(options: &Options, soak: &Soak, census: &Census) -> bool {
     let failed: u64 = soak.failed.borrow().values().sum();
     let (calls, connections) = (soak.calls.get(), soak.connections.get());
@@ -405,7 +406,7 @@ fn report(options: &Options, soak: &Soak, census: &Census) -> bool {
             memory.slope - 2.0 * memory.spread <= may,
             format!("{name} grows"),
         );
-        // They come and go with the clients.
+        // File descriptors come and go with the clients.
         let may = files.mean * MORE_PART + 1.0;
         demand(
             files.slope - 2.0 * files.spread <= may,

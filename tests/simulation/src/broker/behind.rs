@@ -1,16 +1,17 @@
-//! What runs behind a broker are like.
+//! The options of runs behind a broker.
 use crate::chance::Chance;
 use crate::scenario::Scenario;
 
-/// How often what happens between server and broker.
+/// Rates of the events between server and broker.
 #[derive(Debug, Clone)]
 pub(crate) struct Behind {
-    /// Both are on one machine, and end together. If the server ends alone, it has forgotten which requests it has answered, and what a
-    /// client sends again after that is executed again; and all watches. So there are neither then.
+    /// Whether the server and the broker share a machine and end together. A server that ends alone forgets which requests it has
+    /// answered, and executes a request that a client sends again. It forgets all watches too. Runs in which it ends alone
+    /// therefore have neither repeated requests nor watches.
     pub(super) is_with_broker: bool,
-    /// The connection of the server is cut after such a time; 0 is never.
+    /// Scale of the time after which the server's connection is cut, at most four times this; 0 is never.
     pub(super) cut_after_ms: u64,
-    /// Between two ends of the broker; 0 is never.
+    /// Mean time between two ends of the broker; 0 is never.
     pub(super) lose_every_ms: u64,
 }
 
@@ -32,7 +33,7 @@ impl Behind {
         }
     }
 
-    /// Leaves out what may not happen.
+    /// Removes the faults that such a run does not allow.
     pub(crate) fn restrict(&self, scenario: &mut Scenario) {
         if self.is_with_broker {
             return;

@@ -1,6 +1,8 @@
-//! A broker that is none of ours, behind which the server is a client like any other: what MQTT 5 asks of one with QoS 0 and 1. It hands
-//! messages on in the order in which they came, and drops none, but for those of a shared subscription if it is one that does; at times it is
-//! gone, and with it all sessions and messages. Who is silent is only noticed when another connection takes the session over.
+//! A foreign broker, behind which the server is an ordinary client. It implements what MQTT 5 requires for QoS 0 and 1.
+//!
+//! The broker delivers messages in the order of their arrival. It drops none, except those of a shared subscription if it is
+//! configured so. At times it is down, and loses all sessions and messages. It notices a silent peer only when another connection
+//! takes the session over.
 mod behind;
 mod session;
 mod sharing;
@@ -19,25 +21,25 @@ use statestore_protocol::mqtt::{
 };
 use std::collections::BTreeMap;
 
-/// Whose connection it is.
+/// The peer of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Peer {
-    /// Of the client at the other end of this link.
+    /// The client at the other end of this link.
     Client(usize),
-    /// Of the server, this one of its connections.
+    /// The server, on its connection of this number.
     Server(u64),
 }
 
-/// One connection.
+/// A connection.
 #[derive(Debug, Default)]
 struct Connection {
-    /// Whose session it has, once it has one.
+    /// Client id of the session, once the connection has one.
     client_id: Option<String>,
     limits: Limits,
     output: BytesMut,
-    /// It ends once its output is gone.
+    /// Whether the connection ends as soon as its output is sent.
     is_closing: bool,
-    /// What is published when it ends otherwise than by a good DISCONNECT.
+    /// Published when the connection ends without a normal DISCONNECT.
     will: Option<Will>,
 }
 
@@ -46,13 +48,13 @@ pub(crate) struct Broker {
     pub(crate) is_up: bool,
     connections: BTreeMap<Peer, Connection>,
     sessions: BTreeMap<String, Session>,
-    /// What somebody was given of a shared subscription and has not acknowledged is given to another one when the session ends. Otherwise
-    /// it is dropped.
+    /// Whether unacknowledged messages of a shared subscription go to another member when a session ends. If not, they are
+    /// dropped.
     pub(crate) gives_on: bool,
-    /// How often that happened, and the correlation data of what that was lately.
+    /// Number of messages that another member got this way, and the correlation data of the latest ones.
     pub(crate) given_on: u64,
     pub(crate) lately_given_on: Vec<Bytes>,
-    /// How much was shared.
+    /// Number of messages that were shared.
     shared: usize,
 }
 
@@ -64,7 +66,7 @@ impl Broker {
         }
     }
 
-    /// It is gone, and begins with nothing when it is back. Whose connections ended.
+    /// Takes the broker down. It is empty when it is back. Returns the peers whose connections ended.
     pub(crate) fn lose_all(&mut self) -> Vec<Peer> {
         self.sessions.clear();
         std::mem::take(&mut self.connections).into_keys().collect()
@@ -79,12 +81,12 @@ impl Broker {
         connection.is_none_or(|connection| connection.is_closing)
     }
 
-    /// Everybody who has a connection.
+    /// Returns all connected peers.
     pub(crate) fn peers(&self) -> Vec<Peer> {
         self.connections.keys().copied().collect()
     }
 
-    /// The connection is over.
+    /// Handles the end of a connection.
     pub(crate) fn closed(&mut self, peer: Peer, now_ms: u64) {
         let Some(connection) = self.connections.remove(&peer) else {
             return;
@@ -101,7 +103,7 @@ impl Broker {
         }
     }
 
-    /// Sessions whose time is over are gone.
+    /// Removes expired sessions.
     fn forget(&mut self, now_ms: u64) {
         let over = self
             .sessions
@@ -115,10 +117,10 @@ impl Broker {
         }
     }
 
-    /// A packet came.
+    /// Handles a packet.
     ///
     /// # Errors
-    /// Nobody should send such a packet.
+    /// The peer must not send such a packet.
     pub(crate) fn received(
         &mut self,
         peer: Peer,
@@ -209,7 +211,7 @@ impl Broker {
         connack.encode(connect.limits.max_packet_bytes, &mut connection.output)
     }
 
-    /// Whoever else has a connection under this name is told so, and loses it.
+    /// Disconnects another connection with this client id, which is notified of the takeover.
     fn end_other(&mut self, client_id: &str, peer: Peer) -> Result<(), EncodeError> {
         for (other, connection) in &mut self.connections {
             if *other != peer
@@ -224,7 +226,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Somebody publishes something.
+    /// Handles a PUBLISH.
     fn publish(&mut self, peer: Peer, publish: &Publish, now_ms: u64) -> Result<(), EncodeError> {
         let reason = if self.hand_on(publish, now_ms) {
             ReasonCode::SUCCESS
@@ -245,7 +247,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Hands a message on to all who want it; whether anybody does.
+    /// Delivers a message to all subscribers. Returns whether there are any.
     fn hand_on(&mut self, publish: &Publish, now_ms: u64) -> bool {
         let mut is_wanted = false;
         for session in self.sessions.values_mut() {
@@ -257,10 +259,10 @@ impl Broker {
         self.share(&Message::new(publish, now_ms)) || is_wanted
     }
 
-    /// Appends all that may be sent on a connection now.
+    /// Appends all output that may be sent on a connection now.
     ///
     /// # Errors
-    /// Something cannot be encoded.
+    /// A packet cannot be encoded.
     pub(crate) fn take_output(
         &mut self,
         peer: Peer,
@@ -284,14 +286,14 @@ impl Broker {
     }
 }
 
-// For `map_err`.
+// An adapter for `map_err`.
 #[allow(clippy::needless_pass_by_value)]
 fn said(error: EncodeError) -> String {
     format!("the broker cannot say it: {error}")
 }
 
 impl World {
-    /// Sends what the broker has for anybody.
+    /// Sends the pending output of the broker to all peers.
     pub(crate) fn serve_broker(&mut self) {
         let peers = self.broker.as_ref().map(Broker::peers);
         for peer in peers.into_iter().flatten() {
@@ -302,7 +304,7 @@ impl World {
         }
     }
 
-    /// A packet reached the broker.
+    /// Handles a packet that reached the broker.
     pub(crate) fn reached_broker(&mut self, peer: Peer, packet: Packet) {
         let now_ms = self.now_ms();
         if let Some(broker) = &mut self.broker {
@@ -311,7 +313,7 @@ impl World {
         }
     }
 
-    /// The broker is gone, and back after a while.
+    /// Takes the broker down for a while.
     pub(crate) fn lose_broker(&mut self) {
         let Some(broker) = &mut self.broker else {
             return;
@@ -332,7 +334,7 @@ impl World {
         }
     }
 
-    /// The broker takes connections again.
+    /// Brings the broker back.
     pub(crate) fn start_broker(&mut self) {
         if let Some(broker) = &mut self.broker
             && !broker.is_up

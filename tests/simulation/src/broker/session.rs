@@ -1,4 +1,4 @@
-//! What a broker keeps of a client: its subscriptions, and the messages that it has not acknowledged.
+//! The session of a client at the broker: its subscriptions, and the messages that it has not acknowledged.
 use super::Peer;
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::{
@@ -6,13 +6,13 @@ use statestore_protocol::mqtt::{
 };
 use std::collections::VecDeque;
 
-/// A message on its way.
+/// A message in the broker.
 #[derive(Debug, Clone)]
 pub(super) struct Message {
     publish: Publish,
     payload: Bytes,
     expires_ms: Option<u64>,
-    /// Of which group it is for one, if it is not for all.
+    /// The group of a shared subscription, if the message is for a member of one.
     pub(super) group: Option<String>,
 }
 
@@ -27,7 +27,7 @@ impl Message {
         }
     }
 
-    /// The same for one of a group.
+    /// Returns the same message for a member of a group.
     pub(super) fn shared(&self, group: String) -> Self {
         Self {
             group: Some(group),
@@ -43,7 +43,7 @@ impl Message {
         self.publish.topic()
     }
 
-    /// Appends it, with the time that it has left.
+    /// Appends the message with its remaining expiry.
     fn encode(
         &self,
         packet_id: Option<PacketId>,
@@ -74,14 +74,14 @@ impl Message {
 
 #[derive(Debug, Default)]
 pub(super) struct Session {
-    /// Whose connection it is on now.
+    /// The current connection of the session.
     pub(super) peer: Option<Peer>,
     pub(super) expiry_s: u32,
     ended_ms: u64,
     filters: Vec<String>,
     waiting: VecDeque<Message>,
     in_flight: VecDeque<(PacketId, Message)>,
-    /// What the last connection has left without an acknowledgement, and is to be sent again on this one.
+    /// Messages that the last connection left without an acknowledgement, to be sent again on this one.
     again: VecDeque<(PacketId, Message)>,
     ids: PacketIds,
 }
@@ -90,12 +90,12 @@ impl Session {
     pub(super) fn begin(&mut self, peer: Peer, expiry_s: u32) {
         self.peer = Some(peer);
         self.expiry_s = expiry_s;
-        // What was sent again before what has not been yet.
+        // Messages that were sent again come before those that were not.
         self.in_flight.append(&mut self.again);
         self.again = std::mem::take(&mut self.in_flight);
     }
 
-    /// Its connection is over.
+    /// Handles the end of the connection.
     pub(super) fn end(&mut self, now_ms: u64) {
         self.peer = None;
         self.ended_ms = now_ms;
@@ -126,7 +126,7 @@ impl Session {
         self.filters.iter().any(|filter| matches(filter, topic))
     }
 
-    /// The groups in which it shares what is published to a topic.
+    /// Returns the groups with a shared subscription that matches a topic.
     pub(super) fn groups(&self, topic: &str) -> impl Iterator<Item = &str> {
         self.filters.iter().filter_map(move |filter| {
             let (group, filter) = filter.strip_prefix("$share/")?.split_once('/')?;
@@ -134,7 +134,7 @@ impl Session {
         })
     }
 
-    /// The correlation data of what it was given in a group and has not acknowledged.
+    /// Returns the correlation data of the unacknowledged messages of a group.
     pub(super) fn shared_correlations(&self) -> impl Iterator<Item = &[u8]> {
         let sent = self.again.iter().chain(&self.in_flight);
         let all = sent.map(|(_, message)| message).chain(&self.waiting);
@@ -142,7 +142,7 @@ impl Session {
         shared.filter_map(|message| message.publish.correlation_data())
     }
 
-    /// What it was given in a group and has not acknowledged, in order.
+    /// Takes the messages of a group that the client has not acknowledged, in order.
     pub(super) fn take_shared(&mut self) -> impl Iterator<Item = Message> {
         let sent = self.again.drain(..).chain(self.in_flight.drain(..));
         let all = sent
@@ -166,7 +166,7 @@ impl Session {
         }
     }
 
-    /// Appends what waits, as far as the client takes it.
+    /// Appends waiting messages, as far as the client accepts them.
     pub(super) fn send(
         &mut self,
         limits: Limits,
@@ -201,7 +201,7 @@ impl Session {
     }
 }
 
-/// Whether a topic matches a filter, whose last level may stand for any one.
+/// Whether a topic matches a filter. The last level of the filter may be a wildcard.
 fn matches(filter: &str, topic: &str) -> bool {
     match filter.strip_suffix('+') {
         None => filter == topic,

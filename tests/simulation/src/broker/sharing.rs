@@ -1,4 +1,4 @@
-//! Shared subscriptions, of which each message is for one of several clients; and wills.
+//! Shared subscriptions, which deliver each message to a single member of a group; and wills.
 use super::session::{Message, Session};
 use super::{Broker, said};
 use bytes::BytesMut;
@@ -6,7 +6,7 @@ use statestore_protocol::mqtt::{Limits, Packet, PacketId, PublishHeader, QoS, Wi
 use std::collections::BTreeSet;
 
 impl Broker {
-    /// Gives a message to one of each group that shares its topic; whether there is any.
+    /// Delivers a message to a member of each group that shares its topic. Returns whether there is any.
     pub(super) fn share(&mut self, message: &Message) -> bool {
         let groups = |session: &Session| -> Vec<String> {
             session.groups(message.topic()).map(Into::into).collect()
@@ -19,7 +19,7 @@ impl Broker {
         is_wanted
     }
 
-    /// Gives a message to one of its group, who take turns.
+    /// Delivers a message to a member of its group; the members take turns.
     fn give(&mut self, message: Message) -> bool {
         let group = message.group.as_deref();
         let mut members: Vec<_> = self
@@ -37,14 +37,14 @@ impl Broker {
         true
     }
 
-    /// The correlation data of all that members of groups were given and have not acknowledged.
+    /// Returns the correlation data of all unacknowledged messages of group members.
     pub(crate) fn shared_correlations(&self) -> impl Iterator<Item = &[u8]> {
         self.sessions
             .values()
             .flat_map(Session::shared_correlations)
     }
 
-    /// A session is gone: what it was given in a group is for the others, if the broker is one that does that.
+    /// Handles the end of a session: the other members get its unacknowledged group messages, if the broker is configured so.
     pub(super) fn give_on(&mut self, mut session: Session) {
         if !self.gives_on {
             return;
@@ -58,7 +58,7 @@ impl Broker {
         }
     }
 
-    /// A connection has ended that had left this for that case.
+    /// Publishes the will of a connection that has ended.
     pub(super) fn publish_will(&mut self, will: &Will, now_ms: u64) {
         let properties = will.user_properties.iter();
         let properties: Vec<_> = properties

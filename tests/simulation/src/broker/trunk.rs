@@ -1,4 +1,4 @@
-//! The connection of the server to the broker, which may be cut as those of clients may, and is made again.
+//! The connection of the server to the broker, which can be cut like those of clients, and is restored.
 use super::Peer;
 use crate::world::{Event, World};
 use bytes::{Bytes, BytesMut};
@@ -6,41 +6,41 @@ use statestore_protocol::mqtt::{Limits, Packet, PacketId, Publish, ReasonCode, d
 use statestored::hub::Hub;
 use std::collections::{HashMap, HashSet, VecDeque};
 
-/// How it goes on.
+/// The next event of the connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum TrunkEvent {
-    /// The server begins to connect, unless it has.
+    /// The server starts to connect, unless it is connected.
     Dial,
-    /// The attempt reaches the broker.
+    /// The connection attempt reaches the broker.
     Accept(u64),
-    /// Something reaches the broker.
+    /// Bytes reach the broker.
     Up(u64),
-    /// Something reaches the server.
+    /// Bytes reach the server.
     Down(u64),
     Cut(u64),
-    /// The end reaches the broker.
+    /// The end of the connection reaches the broker.
     EndAtBroker(u64),
-    /// The end reaches the server.
+    /// The end of the connection reaches the server.
     EndAtServer(u64),
-    /// The broker is gone for a while.
+    /// The broker goes down for a while.
     LoseBroker,
     StartBroker,
-    /// What the server has to do at that time at the latest.
+    /// The latest time at which the server has to run.
     Turn,
 }
 
-/// One direction.
+/// A direction of the connection.
 #[derive(Debug, Default)]
 struct Direction {
-    /// What is on its way, with the time of its arrival.
+    /// Bytes in flight, with their arrival times.
     pieces: VecDeque<(u64, Bytes)>,
     last_ms: u64,
-    /// What arrived and was not taken.
+    /// Bytes that arrived and were not taken.
     rest: BytesMut,
 }
 
 impl Direction {
-    /// What arrives now is there to be taken.
+    /// Takes the bytes that have arrived by now.
     fn arrive(&mut self, now_ms: u64) -> BytesMut {
         let mut arrived = BytesMut::new();
         while self
@@ -56,29 +56,29 @@ impl Direction {
     }
 }
 
-/// The connection that there is, if there is one.
+/// The current connection, if there is one.
 #[derive(Debug, Default)]
 pub(crate) struct Trunk {
-    /// Of the latest one.
+    /// Number of the latest connection.
     number: u64,
-    /// The server knows of no end.
+    /// Whether the connection is open as far as the server knows.
     is_open: bool,
-    /// Nothing gets through, in neither direction.
+    /// Whether all bytes are lost, in both directions.
     is_silent: bool,
     up: Direction,
     down: Direction,
-    /// What the server says and hears, up to a whole packet.
+    /// Bytes that the server has sent and received, up to a whole packet.
     said: BytesMut,
     heard: BytesMut,
-    /// Requests that the server has not acknowledged, by their packet identifiers: their correlation data, and until when they are
-    /// to be executed.
+    /// Requests that the server has not acknowledged, by their packet identifiers: their correlation data, and their expiry
+    /// times.
     asked: HashMap<PacketId, (Bytes, u64)>,
     answered: HashSet<Bytes>,
     wakes_at_ms: Option<u64>,
 }
 
 impl World {
-    /// Enters what happens to the broker by itself.
+    /// Enters the faults of the broker.
     pub(crate) fn begin_behind(&mut self) {
         if let Some(behind) = &self.scenario.behind {
             self.again(behind.lose_every_ms, Event::Trunk(TrunkEvent::LoseBroker));
@@ -119,7 +119,7 @@ impl World {
         self.at(at_ms, Event::Trunk(TrunkEvent::StartBroker));
     }
 
-    /// All faults end: who does not know yet of an end hears of it.
+    /// Ends all faults: a peer that has not noticed the end of a connection is notified.
     pub(crate) fn heal_trunk(&mut self) {
         if self.broker.is_none() {
             return;
@@ -132,7 +132,7 @@ impl World {
         self.at(now_ms + 2, Event::Trunk(TrunkEvent::Dial));
     }
 
-    /// The server connects, if there is one and it has not.
+    /// Connects the server, if it runs and is not connected.
     pub(crate) fn attach(&mut self) {
         if self.broker.is_none() || self.trunk.is_open || self.server.hub.is_none() {
             return;
@@ -188,7 +188,7 @@ impl World {
         self.settle();
     }
 
-    /// The server reads what came, does what there is to do, and sends what there is to say.
+    /// Lets the server read its input, do its work, and send its output.
     pub(crate) fn turn_trunk(&mut self) {
         if !self.trunk.is_open {
             return;
@@ -226,7 +226,7 @@ impl World {
         }
     }
 
-    /// Looks at what the server says to the broker.
+    /// Inspects the bytes that the server sends to the broker.
     fn said_to_broker(&mut self, output: &[u8]) {
         self.trunk.said.extend_from_slice(output);
         loop {
@@ -244,7 +244,7 @@ impl World {
         }
     }
 
-    /// A request may be acknowledged once its response is said, or if it came too late.
+    /// Checks an acknowledgement: a request may be acknowledged once its response is sent, or if it came too late.
     fn acknowledged_to_broker(&mut self, packet_id: PacketId) {
         let now_ms = self.now_ms();
         let trunk = &mut self.trunk;
@@ -258,7 +258,7 @@ impl World {
         }
     }
 
-    /// A request reaches the server.
+    /// Records a request that reaches the server.
     fn heard_from_broker(&mut self, publish: &Publish) {
         if publish.topic().contains("/servers/probe/") {
             // The server acknowledges its own message without a response.
@@ -287,7 +287,7 @@ impl World {
         self.at(at_ms, Event::Trunk(TrunkEvent::Up(number)));
     }
 
-    /// The broker sends what it has for the server.
+    /// Sends the broker's output to the server.
     pub(crate) fn send_to_server(&mut self, number: u64) {
         let now_ms = self.now_ms();
         let Some(broker) = &mut self.broker else {
@@ -299,7 +299,7 @@ impl World {
         let is_closing = broker.is_closing(peer);
         self.expect(result);
         if !self.is_current(number) {
-            // The server has another one by now.
+            // The server has another connection by now.
             if is_closing && let Some(broker) = &mut self.broker {
                 broker.closed(peer, now_ms);
             }
@@ -321,7 +321,7 @@ impl World {
         }
     }
 
-    /// The broker ends a connection of the server, which hears of it behind what is on its way.
+    /// Ends a connection of the server from the broker's side. The server is notified after the bytes in flight.
     pub(crate) fn broker_hangs_up(&mut self, number: u64) {
         if self.is_current(number) && !self.trunk.is_silent {
             let at_ms = self.trunk.down.last_ms.max(self.now_ms() + 1);
@@ -357,7 +357,7 @@ impl World {
         self.settle();
     }
 
-    /// The connection breaks. At times one of the ends does not hear of it before all faults end.
+    /// Cuts the connection. At times an end does not notice it before all faults end.
     fn cut_trunk(&mut self, number: u64) {
         if self.is_healed || !self.is_current(number) || !self.trunk.is_open {
             return;
@@ -409,7 +409,7 @@ impl World {
         }
     }
 
-    /// The server is not attached any more, and connects again.
+    /// Handles a lost connection of the server, which connects again.
     fn detach(&mut self, reason: Option<ReasonCode>) {
         self.leave_trunk(reason);
         self.attach_later();
@@ -430,7 +430,7 @@ impl World {
         }
     }
 
-    /// The server's process is gone, and the broker with it if both are on one machine.
+    /// Handles the end of the server's process; the broker ends with it if both share a machine.
     pub(crate) fn end_trunk(&mut self) {
         let Some(behind) = &self.scenario.behind else {
             return;

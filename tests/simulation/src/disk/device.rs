@@ -1,4 +1,4 @@
-//! The disk itself: what was done to it, when, and what becomes of that.
+//! The disk device: its changes, their times, and their fate.
 use super::files::{Change, Files, SECTOR};
 use crate::chance::Chance;
 use crate::mishaps::{Mishap, Mishaps};
@@ -6,20 +6,20 @@ use statestored::storage::machine::Job;
 use std::collections::BTreeMap;
 use std::io;
 
-/// What is wrong with a disk at the time.
+/// The current faults of a disk.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Faults {
-    /// How long a sync takes, at most.
+    /// Maximum duration of a sync.
     pub(crate) sync_ms: u64,
-    /// Of all calls that read, write or sync, how many fail.
+    /// Share of the calls that read, write or sync and fail.
     pub(crate) error_percent: u64,
-    /// Beyond what the files take already, there is room for so many bytes.
+    /// Free space in bytes beyond the present size of the files.
     pub(crate) room: Option<usize>,
-    /// Space can be reserved.
+    /// Whether space can be reserved.
     pub(crate) can_reserve: bool,
-    /// No write is short unless there is no room.
+    /// Whether writes are short only on a full disk.
     pub(crate) is_steady: bool,
-    /// What one write takes at most.
+    /// Maximum number of bytes that a single write takes.
     pub(crate) most_written: usize,
 }
 
@@ -36,37 +36,37 @@ impl Default for Faults {
     }
 }
 
-/// How a call fails that is to fail.
+/// Kind of an injected failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// The disk failed.
+    /// The disk fails.
     Error,
-    /// There is no space.
+    /// The disk is full.
     NoSpace,
-    /// A write takes a part, and there is no space for the rest.
+    /// A write takes a part of the bytes, and there is no space for the rest.
     Short,
-    /// The disk failed, when it was only asked for what is there: to open, to lock, for names and lengths.
+    /// A read-only call fails: opening, locking, listing names, or reading lengths.
     Look,
 }
 
 impl Failure {
-    /// All of them.
+    /// All kinds.
     pub(crate) const ALL: [Self; 4] = [Self::Error, Self::NoSpace, Self::Short, Self::Look];
 }
 
-/// What calls are about that have to be made one after the other.
+/// The object of a call. Calls on the same object run one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Object {
     Names,
     File(u64),
 }
 
-/// Work that goes on beside that of its owner.
+/// A job that runs beside its owner.
 pub(super) struct Running {
-    /// Taken out while it does something.
+    /// The job; `None` while it runs.
     pub(super) job: Option<Box<dyn Job>>,
     pub(super) name: &'static str,
-    /// When it was over.
+    /// Time at which the job ended.
     pub(super) ended_us: Option<u64>,
 }
 
@@ -80,36 +80,36 @@ impl std::fmt::Debug for Running {
 pub(super) struct Device {
     pub(super) chance: Chance,
     pub(super) faults: Faults,
-    /// How much the files may take together.
+    /// Maximum size of all files together.
     capacity: Option<usize>,
-    /// The time of who is at work.
+    /// The clock of the running work.
     pub(super) clock_us: u64,
-    /// Counts the processes: those before the last one are gone.
+    /// Number of the current process; earlier ones have ended.
     pub(super) process: u64,
     pub(super) is_locked: bool,
     next_file: u64,
-    /// As the process sees them.
+    /// Files as the process sees them.
     pub(super) seen: Files,
-    /// Without what is in the journal.
+    /// Files without the changes in the journal.
     happened: Files,
-    /// What is over at a time, in the order in which it was entered.
+    /// Changes by the time at which they complete, in the order in which they were entered.
     journal: BTreeMap<(u64, u64), Change>,
     entered: u64,
-    /// What was entered before the work began that is looked at.
+    /// Number of changes that were entered before the current work began.
     begun_at: u64,
     busy: BTreeMap<Object, u64>,
     pub(super) jobs: BTreeMap<u64, Running>,
-    /// Jobs of which nobody knows yet.
+    /// Jobs that have begun and have not been reported yet.
     pub(super) begun: Vec<u64>,
-    /// What went wrong so far.
+    /// Faults that have happened so far.
     pub(super) mishaps: Mishaps,
-    /// Everything that was done, if that is recorded.
+    /// All changes, if they are recorded.
     pub(super) record: Option<Vec<Change>>,
-    /// How many calls there were that can fail.
+    /// Number of calls so far that can fail.
     pub(super) calls: u64,
-    /// How many there were that only look.
+    /// Number of read-only calls so far.
     pub(super) looks: u64,
-    /// This one of them is to fail.
+    /// Number of the call that is to fail, and how it fails.
     pub(super) failing: Option<(u64, Failure)>,
 }
 
@@ -144,13 +144,13 @@ impl Device {
         self.capacity = faults.room.map(|room| self.seen.used() + room);
     }
 
-    /// Somebody goes to work at this time.
+    /// Starts work at this time.
     pub(super) fn begin(&mut self, now_us: u64) {
         self.clock_us = now_us;
         self.begun_at = self.entered;
     }
 
-    /// A time during the work that was looked at: in the midst of a call, or after one.
+    /// Returns a time during the last work: in the middle of a call, or after one.
     pub(super) fn moment(&mut self) -> Option<u64> {
         let begun_at = self.begun_at;
         let journal = self.journal.keys();
@@ -165,7 +165,7 @@ impl Device {
         Some(at_us - self.chance.below(2))
     }
 
-    /// What is on the disk at a time, for a system that goes on running.
+    /// Returns the files on the disk at a time, for a system that continues to run.
     pub(super) fn files_at(&self, cut_us: u64) -> Files {
         let mut files = self.happened.clone();
         for change in self.journal.range(..=(cut_us, u64::MAX)).map(|(_, it)| it) {
@@ -174,7 +174,7 @@ impl Device {
         files
     }
 
-    /// The process is over, and what it had not done yet is never done.
+    /// Ends the process. Changes that it had not completed are dropped.
     pub(super) fn end_process(&mut self, mut files: Files, survive: fn(&mut Files, &mut Chance)) {
         let before = files.clone();
         survive(&mut files, &mut self.chance);
@@ -189,7 +189,7 @@ impl Device {
         self.process += 1;
     }
 
-    /// A copy, as it would be found by the next process.
+    /// Returns a copy in the state that the next process would find.
     pub(super) fn fork(&mut self, mut files: Files, survive: fn(&mut Files, &mut Chance)) -> Self {
         survive(&mut files, &mut self.chance);
         Self::new(self.chance.fork(), files, self.next_file)
@@ -200,7 +200,7 @@ impl Device {
         self.next_file
     }
 
-    /// Enters a call that takes a time.
+    /// Enters a call with its duration.
     pub(super) fn perform(&mut self, object: Object, takes_us: u64, change: Change) {
         self.wait(object, takes_us);
         self.seen.apply(&change);
@@ -211,14 +211,14 @@ impl Device {
         self.entered += 1;
     }
 
-    /// A call takes a time.
+    /// Advances the clock by the duration of a call.
     pub(super) fn wait(&mut self, object: Object, takes_us: u64) {
         let free_us = self.busy.get(&object).copied().unwrap_or(0);
         self.clock_us = self.clock_us.max(free_us) + takes_us;
         self.busy.insert(object, self.clock_us);
     }
 
-    /// What is done by this time, and can only be undone by a failure of the power.
+    /// Applies the changes that are complete by this time; only a power failure can undo them.
     pub(super) fn settle(&mut self, now_us: u64) {
         let later = self.journal.split_off(&(now_us, 0));
         for change in std::mem::replace(&mut self.journal, later).into_values() {
@@ -226,7 +226,7 @@ impl Device {
         }
     }
 
-    /// Fails if it is the call that is to fail among those that only look.
+    /// Fails if this is the read-only call that is to fail.
     pub(super) fn look(&mut self) -> io::Result<()> {
         self.looks += 1;
         if self.failing == Some((self.looks, Failure::Look)) {
@@ -235,7 +235,7 @@ impl Device {
         Ok(())
     }
 
-    /// Fails now and then.
+    /// Fails if this is the call that is to fail, and at random.
     pub(super) fn strike(&mut self) -> io::Result<()> {
         self.calls += 1;
         match self.failing {
@@ -254,7 +254,7 @@ impl Device {
         Ok(())
     }
 
-    /// How much a write takes of so many bytes, if it is the one that is to be short.
+    /// Returns the length of a write of this size, if it is the one that is to be short.
     pub(super) fn shortened(&mut self, bytes: usize) -> Option<usize> {
         if self.failing != Some((self.calls, Failure::Short)) {
             return None;
@@ -263,12 +263,12 @@ impl Device {
         Some(bytes.div_ceil(2))
     }
 
-    /// How long a call takes that need not wait for the disk.
+    /// Returns the duration of a call that does not wait for the disk.
     pub(super) fn quick_us(&mut self) -> u64 {
         self.chance.between(2, 30)
     }
 
-    /// How long a sync takes, of at most so many milliseconds.
+    /// Returns the duration of a sync, with an upper bound in milliseconds.
     pub(super) fn sync_us(&mut self, most_ms: u64) -> u64 {
         let most_ms = most_ms.min(self.faults.sync_ms);
         let takes_us = self.chance.spread(100, most_ms * 1_000);
@@ -278,7 +278,7 @@ impl Device {
         takes_us
     }
 
-    /// Up to which byte a file could grow.
+    /// Returns the length to which a file can grow.
     pub(super) fn most(&self, file: u64) -> usize {
         let Some(capacity) = self.capacity else {
             return usize::MAX;

@@ -1,4 +1,4 @@
-//! The disk as the simulation handles it.
+//! The simulation's handle of the disk.
 use super::device::{Device, Failure, Faults};
 use super::files::{Change, Files};
 use super::port::{Begun, Port};
@@ -9,13 +9,13 @@ use statestored::storage::{DurableOptions, DurableStorage, StorageError};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Where the server has its data.
+/// Folder of the server's data.
 pub(crate) const DATA: &str = "/data";
 
-/// How a process ends.
+/// Kind of end of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// It is killed, or ends by itself.
+    /// The process is killed, or ends by itself.
     Process,
     /// The power fails.
     Power,
@@ -47,7 +47,7 @@ impl Drive {
         self.0.lock().unwrap()
     }
 
-    /// A disk with these files that never draws anything, and notes all that is done.
+    /// Creates a disk with these files that draws nothing at random, and records all changes.
     pub(crate) fn recording(files: Files) -> Self {
         let last_file = files.last_file();
         let mut device = Device::new(Chance::new(0), files, last_file);
@@ -56,17 +56,17 @@ impl Drive {
         Self(Arc::new(Mutex::new(device)))
     }
 
-    /// How much has been noted.
+    /// Returns the number of recorded changes.
     pub(crate) fn noted(&self) -> usize {
         self.device().record.as_ref().map_or(0, Vec::len)
     }
 
-    /// What has been noted.
+    /// Takes the recorded changes.
     pub(crate) fn take_record(&self) -> Vec<Change> {
         self.device().record.take().unwrap_or_default()
     }
 
-    /// How many calls there were that can fail in this way.
+    /// Returns the number of calls so far that can fail in this way.
     pub(crate) fn calls(&self, how: Failure) -> u64 {
         let device = self.device();
         match how {
@@ -75,17 +75,17 @@ impl Drive {
         }
     }
 
-    /// Has a call fail.
+    /// Makes the call with this number fail.
     pub(crate) fn fail(&self, call: u64, how: Failure) {
         self.device().failing = Some((call, how));
     }
 
-    /// The files as processes see them.
+    /// Returns the files as processes see them.
     pub(crate) fn files(&self) -> Files {
         self.device().seen.clone()
     }
 
-    /// What went wrong so far.
+    /// Returns the faults that have happened so far.
     pub(crate) fn mishaps(&self) -> Mishaps {
         self.device().mishaps
     }
@@ -98,17 +98,17 @@ impl Drive {
         }
     }
 
-    /// What the process that runs now sees of it.
+    /// Returns the disk as the running process sees it.
     pub(crate) fn disk(&self) -> Arc<dyn Disk> {
         Arc::new(self.port())
     }
 
-    /// Opens the server's data for the process that runs now.
+    /// Opens the server's data for the running process.
     pub(crate) fn open(&self, log_bytes: u64) -> Result<DurableStorage, StorageError> {
         self.open_in(Path::new(DATA), log_bytes)
     }
 
-    /// The same, in another folder.
+    /// Opens a storage in another folder.
     pub(crate) fn open_in(
         &self,
         path: &Path,
@@ -123,34 +123,34 @@ impl Drive {
         self.device().set_faults(faults);
     }
 
-    /// Which process runs.
+    /// Returns the number of the running process.
     pub(crate) fn process(&self) -> u64 {
         self.device().process
     }
 
-    /// Somebody goes to work now.
+    /// Starts work at this time.
     pub(crate) fn begin(&self, now_ms: u64) {
         let mut device = self.device();
         device.settle(now_ms * 1_000);
         device.begin(now_ms * 1_000);
     }
 
-    /// When that work is over.
+    /// Returns the time at which that work ends.
     pub(crate) fn end_us(&self) -> u64 {
         self.device().clock_us
     }
 
-    /// A time in the midst of that work.
+    /// Returns a time in the middle of that work.
     pub(crate) fn moment(&self) -> Option<u64> {
         self.device().moment()
     }
 
-    /// Jobs that have been begun since the last call.
+    /// Returns the jobs that have begun since the last call.
     pub(crate) fn begun(&self) -> Vec<u64> {
         std::mem::take(&mut self.device().begun)
     }
 
-    /// Does a part of a job; whether there is more, and its name.
+    /// Runs a part of a job. Returns whether there is more, and its name.
     pub(crate) fn step(&self, number: u64) -> (bool, &'static str) {
         let name = match self.device().jobs.get(&number) {
             Some(running) => running.name,
@@ -160,14 +160,14 @@ impl Drive {
         (Begun { port, number }.step(), name)
     }
 
-    /// The process ends, and with it all that it would have done later than this.
+    /// Ends the process, and drops all its changes after this time.
     pub(crate) fn end(&self, how: End, cut_us: u64) {
         let mut device = self.device();
         let files = device.files_at(cut_us);
         device.end_process(files, how.survive());
     }
 
-    /// The disk as the next process would find it, if this one ended then.
+    /// Returns the disk as the next process would find it, if this one ended at that time.
     pub(crate) fn if_ended(&self, how: End, cut_us: u64) -> Self {
         let mut device = self.device();
         let files = device.files_at(cut_us);

@@ -1,20 +1,20 @@
-//! Files and names as processes see them, and what of both survives when the power fails.
+//! Files and names as processes see them, and the part of both that survives a power failure.
 use crate::chance::Chance;
 use crate::mishaps::{Mishap, Mishaps};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What a file system counts space in, and how much of a write a disk keeps as a whole.
+/// Unit of space in a file system, and the part of a write that a disk keeps as a whole.
 pub(super) const SECTOR: usize = 512;
 
-/// What a name stands for.
+/// The target of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Entry {
     Directory,
     File(u64),
 }
 
-/// Something that is done to files.
+/// A change of files.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Change {
     Name(NameChange),
@@ -37,7 +37,7 @@ pub(crate) enum Change {
     Sync {
         file: u64,
     },
-    /// A sync that failed.
+    /// A sync has failed.
     GiveUp {
         file: u64,
     },
@@ -49,7 +49,7 @@ pub(crate) enum NameChange {
         path: PathBuf,
         entry: Entry,
     },
-    /// Another name of a file that has one.
+    /// Adds another name to a file.
     Link {
         path: PathBuf,
         entry: Entry,
@@ -91,13 +91,13 @@ impl NameChange {
     }
 }
 
-/// What was done to a file since it was synced.
+/// A change of a file since its last sync.
 #[derive(Debug, Clone)]
 pub(super) enum Dirty {
     Bytes {
         at: usize,
         bytes: Vec<u8>,
-        /// No sync writes it any more.
+        /// Whether a sync of these bytes has failed: no later sync writes them.
         is_given_up: bool,
     },
     Length(usize),
@@ -105,9 +105,9 @@ pub(super) enum Dirty {
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct File {
-    /// As processes see it.
+    /// Content as processes see it.
     pub(super) content: Vec<u8>,
-    /// As it certainly survives.
+    /// Content that certainly survives.
     pub(super) platter: Vec<u8>,
     pub(super) dirty: Vec<Dirty>,
     pub(super) reserved: usize,
@@ -150,7 +150,7 @@ impl File {
         }
     }
 
-    /// The process that wrote it is gone, and what was given up may have been read anew.
+    /// Ends the process that wrote the file. Pages of a failed sync may have been read from the disk again.
     fn survive_process(&mut self, chance: &mut Chance) {
         if self.has_given_up() && chance.percent(50) {
             self.lose_given_up();
@@ -161,7 +161,7 @@ impl File {
         self.dirty.iter().any(is_given_up)
     }
 
-    /// What was given up was read anew from the disk; whether there was any.
+    /// Reads the pages of a failed sync from the disk again. Returns whether there were any.
     pub(super) fn lose_given_up(&mut self) -> bool {
         let has_any = self.has_given_up();
         if has_any {
@@ -187,7 +187,7 @@ impl File {
         };
         let is_torn = chance.percent(50);
         for (number, change) in dirty.into_iter().enumerate() {
-            // The one at which a beginning ends is kept in part.
+            // The write in which the beginning ends is kept in part.
             let is_whole = whole_until
                 .filter(|until| *until != number || !is_torn)
                 .map(|until| number < until);
@@ -220,7 +220,7 @@ impl File {
         self.reserved = 0;
     }
 
-    /// How much space it takes.
+    /// Returns the space of the file.
     fn space(&self) -> usize {
         self.content
             .len()
@@ -252,9 +252,9 @@ pub(super) fn patch(content: &mut Vec<u8>, at: usize, bytes: &[u8]) {
 pub(crate) struct Files {
     pub(super) numbered: BTreeMap<u64, File>,
     pub(super) names: BTreeMap<PathBuf, Entry>,
-    /// As they certainly survive.
+    /// Names that certainly survive.
     pub(super) durable: BTreeMap<PathBuf, Entry>,
-    /// What was done to them since they were synced.
+    /// Changes of the names since their last sync.
     pub(super) unsynced: Vec<NameChange>,
 }
 
@@ -339,7 +339,7 @@ impl Files {
         }
     }
 
-    /// Counts what is lost of what there was `before` the end of a process.
+    /// Counts the changes that were lost at the end of a process.
     pub(super) fn count_losses(&self, before: &Self, mishaps: &mut Mishaps) {
         if self.names != before.names {
             mishaps.count(Mishap::NamesLost);
@@ -360,7 +360,7 @@ impl Files {
         }
     }
 
-    /// Files without a name end with the last process that has them open.
+    /// Removes files without a name: they end with the last process that has them open.
     pub(super) fn forget_nameless(&mut self) {
         let made = self.unsynced.iter().filter_map(|change| match change {
             NameChange::Make { entry, .. } | NameChange::Link { entry, .. } => Some(entry),
@@ -384,12 +384,12 @@ impl Files {
         self.numbered.get(&file).map_or(&[], |file| &file.content)
     }
 
-    /// How much space a file takes.
+    /// Returns the space of a file.
     pub(super) fn space(&self, file: u64) -> usize {
         self.numbered.get(&file).map_or(0, File::space)
     }
 
-    /// How much space all files take.
+    /// Returns the space of all files.
     pub(super) fn used(&self) -> usize {
         let files = self.names.values().map(|entry| match entry {
             Entry::Directory => 0,

@@ -1,24 +1,24 @@
-//! The disk of the server's machine: a file system that forgets what was not synced.
+//! The disk of the server's machine: a file system that forgets unsynced changes.
 //!
 //! # What survives
-//! When the *process* ends, everything that it did so far. When the *power* fails:
-//! - **Content**: what a successful sync of the file covered. Of what was written or cut off since, nothing, everything,
-//!   a beginning that ends within a write, or any of its sectors. A file may be longer than what was kept of its end; zeros
-//!   are there then.
-//! - **Names**: what a sync of the directory covered. Of what was made, renamed and removed since, most often a beginning, as
-//!   ext4 and xfs have it, which keep the order in a journal; else any part, which is all that POSIX promises. Syncing a file
-//!   does not make its name durable, nor anything else in its directory: ext4 often does more, but does not promise it.
-//! - **A sync that failed** is as none, but the system takes for written what it was about, so that no later sync writes it.
-//!   The next process finds it, or does not: it may have been read anew from the disk.
+//! When the *process* ends, all its changes survive. When the *power* fails:
+//! - **Content**: everything that a successful sync of the file covered. Of later writes and truncations, none, all, a beginning
+//!   that ends within a write, or any of the sectors survive. A file may be longer than the kept part of its end; the rest is
+//!   zeros then.
+//! - **Names**: everything that a sync of the directory covered. Of later creations, renames and removals, most often a beginning
+//!   survives: ext4 and xfs keep the order in a journal. In other cases any part survives, as POSIX allows. Syncing a file makes
+//!   neither its name nor its siblings durable: ext4 often does more, but does not promise it.
+//! - **A failed sync** has no effect, but the system marks its pages as written, so that no later sync writes them. The next
+//!   process may or may not find them: they may have been read from the disk again.
 //!
 //! # What goes wrong
-//! Syncs take time; writes are short, or cut off by the end of the space; there is no room, or none can be reserved; reads,
+//! Syncs take time; writes are short, or cut off by the end of the space; the disk is full, or refuses a reservation. Reads,
 //! writes and syncs fail. A crash comes between any two of these calls, or during one.
 //!
 //! # Time
-//! Whoever uses the disk does so at once, and its [clock](device::Device) runs ahead of that of the simulation: each call
-//! is entered in a journal with the time at which it is over. A crash takes what is later out of the journal again. Calls of
-//! one file, and those of names, are over in the order in which they are made, whoever makes them.
+//! A caller uses the disk immediately, and the disk's [clock](device::Device) runs ahead of that of the simulation. Each call is
+//! entered in a journal with the time at which it completes. A crash removes later calls from the journal. Calls on one file, and
+//! those on names, complete in the order in which they are made, by any caller.
 mod device;
 mod drive;
 mod files;

@@ -1,4 +1,4 @@
-//! What a process sees of the disk and of its machine: everything fails once it is gone.
+//! A process's view of the disk and of its machine: every call fails once the process has ended.
 use super::device::{Device, Object, Running};
 use super::files::{Change, Entry, NameChange};
 use crate::mishaps::Mishap;
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// How long syncs take at most that are not part of each commit.
+/// Maximum duration of a sync that is not part of each commit.
 const MOST_RARE_SYNC_MS: u64 = 100;
 
 /// The disk and the machine of one process.
@@ -358,7 +358,7 @@ impl Machine for Port {
     }
 }
 
-/// A job that was begun.
+/// A job that has begun.
 #[derive(Debug)]
 pub(super) struct Begun {
     pub(super) port: Port,
@@ -366,13 +366,13 @@ pub(super) struct Begun {
 }
 
 impl Begun {
-    /// Does the next part of it; whether there is another one.
+    /// Runs the next part of the job. Returns whether there is another one.
     pub(super) fn step(&self) -> bool {
         let job = self.with(|running| running.job.take()).flatten();
         let Some(mut job) = job else {
             return false;
         };
-        // It uses the device.
+        // The step uses the device.
         let has_more = job.step();
         let clock_us = self.port.device.lock().unwrap().clock_us;
         self.with(|running| {

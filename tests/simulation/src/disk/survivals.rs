@@ -1,20 +1,20 @@
-//! All that may be left of files, where the other tests draw one thing of it.
+//! All states that may be left of files; other tests draw one of them at random.
 use super::files::{Dirty, Entry, File, Files, SECTOR, patch};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
-/// Of up to so many things, every part may survive without the others.
+/// Up to this number of changes, every subset may survive.
 const MOST_SUBSETS: usize = 4;
 
-/// A part of what was done to a file that survives as a whole or not at all.
+/// A part of a file's changes that survives as a whole or not at all.
 enum Piece<'a> {
     Bytes(usize, &'a [u8]),
     Length(usize),
 }
 
 impl File {
-    /// What was done since it was synced, by sectors.
+    /// Returns the changes since the last sync, by sectors.
     fn pieces(&self) -> Vec<Piece<'_>> {
         let mut pieces = Vec::new();
         for change in &self.dirty {
@@ -34,7 +34,7 @@ impl File {
         pieces
     }
 
-    /// What a failure of the power may leave of it.
+    /// Returns the contents that a power failure may leave.
     fn survivals(&self) -> BTreeSet<Vec<u8>> {
         let pieces = self.pieces();
         let mut found: BTreeSet<_> = parts(pieces.len())
@@ -50,7 +50,7 @@ impl File {
                 content
             })
             .collect();
-        // It may be longer than what was kept of its end.
+        // The file may be longer than the kept part of its end.
         let missing = self.content.len().saturating_sub(self.platter.len());
         for more in [missing / 2, missing] {
             let mut content = self.platter.clone();
@@ -61,8 +61,8 @@ impl File {
     }
 }
 
-/// Which of so many things survive: all parts if these are few; else each beginning, each end, each one by itself, and all but
-/// each one.
+/// Returns the sets of changes that survive. All subsets if there are few changes. If there are more: each beginning, each end,
+/// each change alone, and all except one.
 fn parts(count: usize) -> Vec<Vec<bool>> {
     if count <= MOST_SUBSETS {
         let subsets = 0..1_u32 << count;
@@ -81,7 +81,7 @@ fn parts(count: usize) -> Vec<Vec<bool>> {
 }
 
 impl Files {
-    /// Everything that a failure of the power may leave.
+    /// Returns all states that a power failure may leave.
     pub(crate) fn survivals(&self) -> Vec<Self> {
         let mut found = Vec::new();
         for names in self.surviving_names() {
@@ -116,7 +116,7 @@ impl Files {
         found
     }
 
-    /// Which names may be there then.
+    /// Returns the sets of names that may survive.
     fn surviving_names(&self) -> Vec<BTreeMap<PathBuf, Entry>> {
         let mut found: Vec<BTreeMap<PathBuf, Entry>> = Vec::new();
         for part in parts(self.unsynced.len()) {
@@ -136,7 +136,7 @@ impl Files {
         found
     }
 
-    /// What the end of the process may leave: a sync that failed may have been undone since.
+    /// Returns the files that the end of the process may leave: a failed sync may have been undone since.
     pub(crate) fn after_process(&self) -> Vec<Self> {
         let mut kept = self.clone();
         kept.forget_nameless();
@@ -148,7 +148,7 @@ impl Files {
         if differ { vec![kept, lost] } else { vec![kept] }
     }
 
-    /// What is in a file, if it is text; empty if it is not there.
+    /// Returns the content of a file if it is text; empty if there is no such file.
     pub(crate) fn text(&self, path: &Path) -> String {
         match self.entry(path) {
             Some(Entry::File(number)) => String::from_utf8_lossy(self.content(number)).into_owned(),
@@ -156,12 +156,12 @@ impl Files {
         }
     }
 
-    /// The highest number of a file.
+    /// Returns the highest number of a file.
     pub(super) fn last_file(&self) -> u64 {
         self.numbered.keys().next_back().copied().unwrap_or(0)
     }
 
-    /// Whether a failure of the power would leave of this file what there is, if its name survives.
+    /// Whether a power failure would keep the content of this file, if its name survives.
     pub(crate) fn is_durable(&self, path: &Path) -> bool {
         match self.entry(path) {
             Some(Entry::File(number)) => self
@@ -172,23 +172,23 @@ impl Files {
         }
     }
 
-    /// Whether it would leave all files as they are.
+    /// Whether a power failure would keep all files as they are.
     pub(crate) fn are_durable(&self) -> bool {
         self.names().all(|path| self.is_durable(path))
     }
 
-    /// The same of those in a folder.
+    /// Whether that holds for all files in a folder.
     pub(crate) fn are_durable_in(&self, folder: &Path) -> bool {
         let mut inside = self.names().filter(|path| path.parent() == Some(folder));
         inside.all(|path| self.is_durable(path))
     }
 
-    /// Whether there is something of this name.
+    /// Whether a file or directory of this name exists.
     pub(crate) fn has(&self, path: &Path) -> bool {
         self.entry(path).is_some()
     }
 
-    /// Tells these files from others, as far as the next process can.
+    /// Returns a hash of all that the next process can see of these files.
     pub(crate) fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         for (path, entry) in &self.names {

@@ -1,4 +1,4 @@
-//! The storage on this disk, by itself.
+//! Tests of the storage on this disk, without a server.
 use super::device::Faults;
 use super::{Drive, End};
 use crate::chance::Chance;
@@ -54,7 +54,7 @@ fn what_was_taken_back_from_a_log_is_not_in_it_after_a_power_failure() {
     storage.load(&mut Found::default()).unwrap();
     storage.commit(&[put(1, 10)]).unwrap();
     storage.prepare().unwrap();
-    // A part of the next one fits into this log, and then as little into the next one.
+    // A part of the next batch fits into this log, and as little into the next one.
     drive.set_faults(Faults {
         can_reserve: false,
         room: Some(2_000),

@@ -1,36 +1,38 @@
-//! Nodes that live as long as entries of more than ten minutes do, of which a node that begins is told by wall clocks how old they are.
+//! Nodes that outlive entries of more than ten minutes. A starting node learns the age of these entries from wall clocks.
 //!
-//! Nodes begin anew, one of them or all, and clocks are set: those that are right to something else that is right, and in a part of the
-//! runs one at a time far off, of a node that goes on or begins. Nothing ends early, whatever the clocks show. Where none is ever far off,
-//! nothing lasts much longer than it should either, but for a minute after the last node has begun, which gives that at least.
+//! Nodes restart, one of them or all, and clocks are set. A correct clock is set to another correct time. In some of the runs,
+//! one clock at a time is far off, on a running or a starting node.
+//!
+//! No entry expires early, whatever the clocks show. In runs without a clock that is far off, no entry lasts much longer than it
+//! should either. The minute after the last start of a node is an exception: a starting node adds that allowance.
 use super::engine::CLOCK_LIFETIME_MS;
 use super::skewed::{Skew, USUAL_MS};
 use super::truth::Truth;
 use super::{Report, STORM_MS, World, checks};
 
-/// So long are the long entries, at least and at most.
+/// Range of the times to live of the long entries.
 const TTL_MS: (u64, u64) = (600_001, 660_000);
 
-/// Longer than any of them lasts.
+/// Duration of a run after the storm: longer than any of the entries lasts.
 const AGE_MS: u64 = 13 * 60_000;
 
-/// By how much two wall clocks may differ in the opinion of a node that begins.
+/// Maximum difference of two wall clocks that a starting node assumes.
 const ALLOWANCE_MS: u64 = 60_000;
 
-/// In which a node that has begun has read what there is, and ends what is over.
+/// Time in which a started node has read all entries, and expires those that are due.
 const SOON_MS: u64 = 10_000;
 
-/// Longer than what a node is told of other clocks is on its way.
+/// Upper bound of the time that the clock readings of other nodes take.
 const TOLD_MS: u64 = 2 * CLOCK_LIFETIME_MS;
 
-/// Runs nodes for so long.
+/// Runs nodes for longer than any entry lasts.
 pub fn run_aging(seed: u64) -> Report {
     let mut world = World::new(seed, None);
     world.skew = Some(Skew {
         aging_ms: Some(world.chance.between(TTL_MS.0, TTL_MS.1)),
         ..Skew::default()
     });
-    // One that is far off can be told by the engine's clock, or by those of two others.
+    // A clock that is far off is detected by the engine's clock, or by those of two other nodes.
     let (has_clock, nodes) = world.chance.pick(&[(true, 1), (false, 3), (false, 1)]);
     world.set_up_engine(has_clock);
     world.set_up_nodes(nodes, None);
@@ -46,13 +48,13 @@ pub fn run_aging(seed: u64) -> Report {
     }
 }
 
-/// Where no clock is far off, what is left of an entry is known well enough by those who begin.
+/// Checks that, if no clock is far off, a starting node knows the remaining time of an entry well enough.
 pub(super) fn nothing_lasts_for_ever(truth: &Truth<'_>, world: &World) -> Result<(), String> {
     if world.may_be_far() || !world.skew.as_ref().is_some_and(Skew::ages) {
         return Ok(());
     }
-    // Who wrote and who began may have clocks as far apart; and who is set forward takes the others, until they tell what theirs show once
-    // more, for as much further ahead.
+    // The writing and the starting node may have clocks as far apart. A node whose clock is set forward misjudges the others by
+    // as much again, until they report their clocks once more.
     let most_ms = 4 * USUAL_MS + ALLOWANCE_MS + TOLD_MS;
     for (index, key, record) in truth.records() {
         let Some(expiry) = record.expiry().filter(|it| it.ttl_ms >= TTL_MS.0) else {
@@ -78,7 +80,7 @@ pub(super) fn nothing_lasts_for_ever(truth: &Truth<'_>, world: &World) -> Result
 }
 
 impl World {
-    /// Somebody can tell which clock is wrong.
+    /// Whether a wrong clock can be detected.
     fn may_be_far(&self) -> bool {
         self.engine_has_clock || self.nodes.len() > 2
     }
@@ -96,7 +98,7 @@ impl World {
         }
     }
 
-    /// Nobody is left who has seen an entry before. If a clock is wrong just then, nobody may be there who knows better.
+    /// Restarts all nodes, so that none has seen an entry before. Does nothing while a clock is wrong, because no node might notice.
     fn restart_all(&mut self) {
         let now_ms = self.now_ms;
         let Some(skew) = &mut self.skew else { return };
@@ -109,7 +111,7 @@ impl World {
         }
     }
 
-    /// A clock that is right is set to something else that is right.
+    /// Sets a correct clock to another correct time.
     fn adjust(&mut self, index: usize) {
         if self.skew.as_ref().is_some_and(|it| it.wrong == Some(index)) {
             return;

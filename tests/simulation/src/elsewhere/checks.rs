@@ -1,4 +1,4 @@
-//! What was told, held against the log of the engine.
+//! Checks of the reported results against the log of the engine.
 use super::engine::Engine;
 use super::node::{Following, operation};
 use super::truth::{States, Truth};
@@ -11,7 +11,7 @@ use statestored::keyspace::remote::{Content, Place, Put, Record};
 use statestored::keyspace::rules::{Context, Entry, Token, Version};
 use std::collections::BTreeMap;
 
-/// Longer than it takes, while nothing goes wrong, until what is over has ended.
+/// Upper bound of the time until a due entry has expired, while there are no faults.
 const SOON_MS: u64 = 3_000;
 
 pub(super) fn check(world: &World) -> Result<(), String> {
@@ -78,7 +78,7 @@ fn versions_rise(truth: &Truth<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// What an operation answers in this state, and what it makes; versions of changes are not compared.
+/// Returns the answer of an operation in this state, and the change that it makes. Versions of changes are not compared.
 pub(super) fn apply(
     states: &States,
     key: &Bytes,
@@ -105,7 +105,7 @@ pub(super) fn apply(
     (outcome.reply, outcome.version, changes)
 }
 
-/// What is answered if the engine has no room.
+/// The answer if the engine is full.
 const NO_ROOM: Reply = Reply::Error(ServiceError::QuotaExceeded);
 
 fn answered(truth: &Truth<'_>, world: &World, asked: &Asked) -> Result<(), String> {
@@ -129,7 +129,7 @@ fn answered(truth: &Truth<'_>, world: &World, asked: &Asked) -> Result<(), Strin
     };
     let may_be_written = match end {
         End::Unknown => return Ok(()),
-        // It did not happen here.
+        // This copy was not executed.
         End::Expired | End::Away if asked.is_twice => return Ok(()),
         End::Answered { reply, .. } if *reply == NO_ROOM && asked.is_twice => return Ok(()),
         End::Expired | End::Away => false,
@@ -176,7 +176,7 @@ fn value_of(action: &Action) -> Option<&Bytes> {
     }
 }
 
-/// A change of this version, made in time, before which the operation answers as it did.
+/// Returns the position of the change with this version. It must have been made during the request.
 fn change_of(
     truth: &Truth<'_>,
     asked: &Asked,
@@ -298,7 +298,7 @@ fn all(
     }
 }
 
-/// Whether some client may have deleted this.
+/// Whether a client may have deleted this entry.
 fn may_be_deleted(asked: &[Asked], key: &Bytes, at_ms: u64, version: Version) -> bool {
     let is_del = |action: &Action| matches!(action, Action::Del { .. });
     asked.iter().any(|asked| {
@@ -368,7 +368,7 @@ fn entries_end_in_time(truth: &Truth<'_>, world: &World) -> Result<(), String> {
             None if record.is_entry() => continue,
             None => TOMBSTONE_MS,
         };
-        // Who has just begun counts from then on.
+        // A node that has just started counts from its start.
         let made_ms = truth.log[made].at_ms.max(world.calm_since_ms);
         if made_ms + lasts_ms + SOON_MS < world.now_ms {
             return Err(format!(
@@ -405,7 +405,7 @@ fn followed(truth: &Truth<'_>, key: &Bytes, following: &Following) -> Result<(),
             return Err(format!("there was no {heard:?}"));
         }
     }
-    // The last state, if it has changed since then.
+    // The last state, if it has changed since that time.
     let changes = truth.records().filter(|(_, of, _)| *of == key);
     let Some((index, _, record)) = changes.last() else {
         return Ok(());
@@ -414,7 +414,7 @@ fn followed(truth: &Truth<'_>, key: &Bytes, following: &Following) -> Result<(),
         return Ok(());
     }
     let Some(last) = following.heard.last() else {
-        // What was made and removed again in a gap leaves nothing to tell.
+        // An entry that was created and removed within a gap is not reported.
         let is_entry = |states: &States| states.get(key).is_some_and(Record::is_entry);
         let was_absent = truth.between(since_ms, since_ms).any(|it| !is_entry(it));
         return (was_absent && !record.is_entry())
@@ -431,7 +431,7 @@ fn followed(truth: &Truth<'_>, key: &Bytes, following: &Following) -> Result<(),
         .ok_or_else(|| format!("nobody was told of change {index}"))
 }
 
-/// How many entries ended for which nobody had asked.
+/// Returns the number of entries that expired without a request.
 pub(super) fn ended(engine: &Engine, asked: &[Asked]) -> usize {
     let truth = Truth::new(engine);
     let tombstones = truth.records().filter(|(_, _, record)| !record.is_entry());

@@ -1,48 +1,48 @@
-//! How much happened.
+//! Counters of a run.
 use super::Asked;
 use super::engine::Engine;
 use statestore_protocol::Reply;
 use statestored::keyspace::End;
 use statestored::keyspace::remote::Put;
 
-/// How much happened, so that nobody takes an idle run for a good one.
+/// Counters of a run, which show that it was not idle.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Counts {
-    /// What clients asked.
+    /// Requests of clients.
     pub asked: usize,
     /// Changes of the engine.
     pub changes: usize,
-    /// What ended without anybody knowing how.
+    /// Requests with an unknown outcome.
     pub unknown: usize,
-    /// What certainly did not happen, because there was no time.
+    /// Requests that were certainly not executed, because their time was up.
     pub expired: usize,
-    /// Questions and answers that were lost.
+    /// Requests and answers that were lost.
     pub lost: usize,
-    /// Commits that came a second time.
+    /// Commits that arrived a second time.
     pub doubled: usize,
-    /// Commits for which the engine had no room.
+    /// Commits that were rejected because the engine was full.
     pub full: usize,
     /// Watches that were lost.
     pub gaps: usize,
-    /// Watches that were interrupted and went on where they were.
+    /// Watches that were interrupted and continued where they were.
     pub interruptions: usize,
-    /// Nodes that ended in the middle.
+    /// Nodes that were restarted during the run.
     pub restarts: usize,
     /// Requests that were delivered to a second node.
     pub again: usize,
-    /// Changes that were told.
+    /// Changes that were reported.
     pub told: usize,
-    /// Transactions that were carried out.
+    /// Executed transactions.
     pub transactions: usize,
     /// Tombstones that were purged.
     pub purged: usize,
-    /// Entries that ended by themselves.
+    /// Expired entries.
     pub ended: usize,
     /// Eventual reads that were answered without the engine.
     pub remembered: usize,
-    /// Reads that were answered without the engine once it had said how far it was.
+    /// Reads that were answered without the engine once it had reported its revision.
     pub confirmed: u64,
-    /// Changes that were refused because of a clock.
+    /// Changes that were rejected because of a clock.
     pub clock_refused: usize,
 }
 
@@ -69,7 +69,7 @@ impl std::ops::AddAssign for Counts {
     }
 }
 
-/// How many transactions were carried out.
+/// Returns the number of executed transactions.
 pub(super) fn transactions(asked: &[Asked]) -> usize {
     let is_made = |asked: &&Asked| {
         matches!(
@@ -80,7 +80,7 @@ pub(super) fn transactions(asked: &[Asked]) -> usize {
     asked.iter().filter(is_made).count()
 }
 
-/// How many tombstones were purged.
+/// Returns the number of purged tombstones.
 pub(super) fn purged(engine: &Engine) -> usize {
     let changes = engine.log.iter().flat_map(|logged| &logged.changes);
     changes.filter(|(_, put)| *put == Put::Nothing).count()

@@ -1,5 +1,5 @@
-//! An engine elsewhere with what etcd documents: compare-and-swap of many places, reads of one moment, changes in order. And one
-//! that loses what it has acknowledged.
+//! A shared engine with the documented behaviour of etcd: compare-and-swap of many keys, consistent reads, changes in order. It
+//! can also lose acknowledged changes.
 use super::node::BASE_MS;
 use bytes::Bytes;
 use statestored::keyspace::RequestDigest;
@@ -9,33 +9,33 @@ use statestored::keyspace::remote::{
 use statestored::keyspace::rules::Version;
 use std::collections::BTreeMap;
 
-/// A rule that is left out, so that its absence is noticed.
+/// A rule that is left out, to check that its absence is noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// Floors are not compared.
     FloorNotCompared,
-    /// Who purges does not compare the floor.
+    /// A purge does not compare the floor.
     PurgeWithoutFloor,
-    /// A lost watch is not noticed: it goes on with what comes next.
+    /// A lost watch is not noticed: it continues with later changes.
     GapUnnoticed,
-    /// A snapshot has the entries without those that expire.
+    /// A snapshot lacks the entries that expire.
     SnapshotWithoutExpiring,
-    /// A commit whose answer is lost is said to have been refused.
+    /// A commit whose answer is lost is reported as rejected.
     LossToldAsRefusal,
-    /// Commits that come twice are said to come once.
+    /// Commits that arrive twice are reported to arrive once.
     SaysToSendOnce,
     /// The answers to requests that are delivered again are not compared.
     AnswerNotCompared,
-    /// An engine that loses changes is said to have been silent only.
+    /// A loss of changes in the engine is reported as a mere gap of the watch.
     ReversionToldAsGap,
-    /// A node whose clock is far ahead gives versions all the same.
+    /// A node whose clock is far ahead still assigns versions.
     ClockBelieved,
-    /// Nodes are not told what the clocks of the others show.
+    /// Nodes do not get the clock readings of the others.
     ClocksUntold,
 }
 
 impl Fault {
-    /// All of them.
+    /// All faults.
     pub const ALL: [Self; 10] = [
         Self::FloorNotCompared,
         Self::PurgeWithoutFloor,
@@ -50,7 +50,7 @@ impl Fault {
     ];
 }
 
-/// Something that was put, and when.
+/// A put, and its time.
 #[derive(Debug, Clone)]
 pub(crate) struct Logged {
     pub(crate) at_ms: u64,
@@ -64,22 +64,22 @@ pub(crate) struct Engine {
     pub(super) records: BTreeMap<Bytes, (Bytes, Revision)>,
     floors: BTreeMap<u16, (Version, Revision)>,
     answers: BTreeMap<RequestDigest, Bytes>,
-    /// What each node's clock showed, and when it told that.
+    /// The last clock reading of each node, and when the node reported it.
     clocks: BTreeMap<u128, (u64, u64)>,
-    /// Whether it says what its own clock shows, which is right.
+    /// Whether the engine reports its own clock, which is right.
     pub(super) has_clock: bool,
-    /// Whether it says how far it is.
+    /// Whether the engine reports its revision.
     pub(super) counts_revisions: bool,
     pub(crate) log: Vec<Logged>,
     pub(crate) fault: Option<Fault>,
-    /// How far revisions have jumped.
+    /// Sum of all jumps of the revisions.
     jumped: u64,
 }
 
-/// For so long it keeps what a node told of its clock.
+/// How long the engine keeps the clock reading of a node.
 pub(super) const CLOCK_LIFETIME_MS: u64 = 5_000;
 
-/// How far revisions jump when the engine loses changes.
+/// Jump of the revisions when the engine loses changes.
 const JUMP: u64 = 1 << 32;
 
 impl Engine {
@@ -94,7 +94,7 @@ impl Engine {
         Revision(self.jumped + self.log.len() as u64)
     }
 
-    /// It goes on without its last changes, as a replica that takes over.
+    /// Drops the last changes, as a replica that takes over does.
     pub(crate) fn lose(&mut self, changes: usize) {
         self.log.truncate(self.log.len().saturating_sub(changes));
         self.jumped += JUMP;

@@ -1,4 +1,4 @@
-//! Eventual reads, held against the log of the engine and against all that their node had said before.
+//! Eventual reads, checked against the log of the engine and against the earlier results of their node.
 use super::checks::apply;
 use super::node::TRUST_MS;
 use super::truth::Truth;
@@ -10,7 +10,7 @@ use statestored::keyspace::remote::Revision;
 use statestored::keyspace::rules::Version;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An eventual answer that a node gave without the engine.
+/// An answer to an eventual read that a node gave without the engine.
 struct Remembered<'w> {
     at_ms: u64,
     key: &'w Bytes,
@@ -35,19 +35,21 @@ fn remembered(asked: &Asked) -> Option<Remembered<'_>> {
     }
 }
 
-/// Whether it is one that the engine was not asked about.
+/// Whether the read was answered without the engine.
 pub(super) fn is_remembered(asked: &Asked) -> bool {
     remembered(asked).is_some()
 }
 
-/// How many there were.
+/// Returns the number of such reads.
 pub(super) fn count(asked: &[Asked]) -> usize {
     asked.iter().filter(|it| is_remembered(it)).count()
 }
 
-/// Each is some state that the key had until then, and none goes back behind what the node had said or heard.
+/// Checks that each eventual read returns a state that the key had until then, and that none is older than an earlier result of
+/// the node.
 ///
-/// How old that is has no bound: the watch tells one change after the other, each some time later, and can be behind by any number.
+/// The age of such a state has no bound: the watch reports the changes one after the other, each with a delay, and can lag by any
+/// number.
 pub(super) fn check(truth: &Truth<'_>, world: &World) -> Result<(), String> {
     let mut least = BTreeMap::new();
     for asked in &world.asked {
@@ -90,7 +92,7 @@ pub(super) fn check(truth: &Truth<'_>, world: &World) -> Result<(), String> {
     Ok(())
 }
 
-/// When the node heard of the watch last, and the last revision that it heard of.
+/// Returns the time at which the node last heard of the watch, and the last revision that it heard of.
 fn heard_until(world: &World, asked: &Asked, at_ms: u64) -> Option<(u64, Revision)> {
     let way = world.nodes[asked.node].way_of(asked.life)?.lock();
     let count = way
@@ -99,7 +101,7 @@ fn heard_until(world: &World, asked: &Asked, at_ms: u64) -> Option<(u64, Revisio
     way.heard[..count].last().copied()
 }
 
-/// The latest state of a key that the node had answered or told before.
+/// Returns the latest state of a key that the node had returned or reported before.
 fn said_before(
     truth: &Truth<'_>,
     world: &World,

@@ -1,7 +1,7 @@
-//! Nodes over one engine elsewhere: the real [`Remote`](statestored::keyspace::remote::Remote) keyspaces, an engine that does
-//! what etcd documents, and between them what networks, clocks and restarts do.
+//! Nodes over a shared engine: the real [`Remote`](statestored::keyspace::remote::Remote) keyspaces, and an engine with the
+//! documented behaviour of etcd. Networks, clocks and restarts are simulated.
 //!
-//! The engine's own log is the truth: the order in which everything happened. Each answer is held against it.
+//! The engine's own log is the truth: the order of all changes. Each answer is checked against it.
 mod aging;
 mod checks;
 mod counts;
@@ -35,13 +35,13 @@ use std::num::NonZeroU64;
 use std::sync::{Arc, LazyLock, Mutex};
 use way::Weather;
 
-/// How long things go wrong.
+/// Duration of the faults.
 const STORM_MS: u64 = 15_000;
 
-/// How long it is calm afterwards: longer than everything that has to end by itself.
+/// Duration of the calm afterwards: longer than all timeouts and expiries.
 const CALM_MS: u64 = 15_000;
 
-/// How long a node stands still, at most.
+/// Maximum duration of a node's pause.
 const MOST_PAUSE_MS: u64 = 3_000;
 
 /// The keys. Some of them share a bucket, and with it a floor.
@@ -53,10 +53,10 @@ static KEYS: LazyLock<Vec<Bytes>> = LazyLock::new(|| {
     all.take(2).chain(neighbours.skip(1).take(3)).collect()
 });
 
-/// How long a tombstone is kept, at most.
+/// Maximum time for which a tombstone is kept.
 const TOMBSTONE_MS: u64 = 2_500;
 
-/// What one client asks.
+/// A request of a client.
 #[derive(Debug, Clone)]
 pub(crate) enum Action {
     Get {
@@ -74,23 +74,23 @@ pub(crate) enum Action {
     },
 }
 
-/// Something that was asked of a node.
+/// A request to a node.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) node: usize,
-    /// Which of the node's lives.
+    /// Number of the node's life.
     pub(crate) life: u64,
     pub(crate) what: What,
     pub(crate) timestamp: Hlc,
     pub(crate) at_ms: u64,
     pub(crate) end: Option<(u64, End)>,
-    /// It ended when it was asked.
+    /// Whether the request ended as soon as it was made.
     pub(crate) at_once: bool,
     /// Names it if it may be delivered to several nodes.
     pub(crate) request: Option<RequestDigest>,
-    /// It was asked before, as this one.
+    /// The request that this one repeats.
     pub(crate) former: Option<usize>,
-    /// It was delivered to another node as well.
+    /// Whether the request was delivered to another node as well.
     pub(crate) is_twice: bool,
 }
 
@@ -98,40 +98,40 @@ pub(crate) struct Asked {
 pub(crate) enum What {
     One(Bytes, Action),
     All(Vec<(Bytes, Action)>),
-    /// Behind this token, if there is one.
+    /// A page after this token, if there is one.
     Page(Option<Bytes>),
 }
 
-/// How a run went.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Report {
-    /// Its seed.
+    /// The seed of the run.
     pub seed: u64,
-    /// What was violated, if anything was.
+    /// The violated invariant, if there is one.
     pub violation: Option<String>,
-    /// How much happened.
+    /// Counters of the run.
     pub counts: Counts,
 }
 
-/// Everything of a run.
+/// The state of a run.
 pub(crate) struct World {
     pub(crate) now_ms: u64,
     pub(crate) engine: Arc<Mutex<Engine>>,
     pub(crate) nodes: Vec<Node>,
     pub(crate) asked: Vec<Asked>,
     chance: Chance,
-    /// Versions that clients were told, to ask under.
+    /// Versions that clients have received, for conditions of later requests.
     versions: Vec<(Bytes, Version)>,
-    /// When nodes began anew.
+    /// Times at which nodes restarted.
     restarts_ms: Vec<u64>,
     /// Requests that were delivered a second time.
     again: usize,
-    /// How often the engine lost changes, if that may happen.
+    /// Number of times that the engine lost changes, if the run allows that.
     reversions: Option<usize>,
-    /// Which clocks are wrong, if they may be.
+    /// The wrong clocks, if the run has any.
     skew: Option<skewed::Skew>,
     engine_has_clock: bool,
-    /// Since when nothing goes wrong any more.
+    /// Time since which there are no faults any more.
     calm_since_ms: u64,
 }
 
@@ -153,7 +153,7 @@ impl World {
             full: chance.below(often) / 4,
             watch_lost: chance.below(4 * often),
         };
-        // As Redis is, and etcd is not.
+        // Redis counts revisions, etcd does not.
         engine.lock().unwrap().counts_revisions = seed % 2 == 1;
         let count = chance.between(1, 4);
         let tombstone_ms = chance.spread(10, TOMBSTONE_MS);
@@ -181,7 +181,7 @@ impl World {
         self.go_wrong(STORM_MS, pace_ms, (50, 5_000));
     }
 
-    /// Until then, with a request now and then, and as rarely something that goes wrong.
+    /// Runs until this time, with a request now and then, and a fault from time to time.
     fn go_wrong(&mut self, until_ms: u64, pace_ms: u64, rarely_ms: (u64, u64)) {
         let mut next_request_ms = self.now_ms;
         let mut next_trouble_ms = self.now_ms;
@@ -209,14 +209,14 @@ impl World {
         }
     }
 
-    /// Lets time pass until something happens, at most until then.
+    /// Lets time pass until the next event, at most until this moment.
     fn pass(&mut self, until_ms: u64) {
         let next = self
             .nodes
             .iter()
             .filter_map(|node| node.next_ms(self.now_ms));
         let next_ms = next.min().unwrap_or(u64::MAX);
-        // What is due now was done as far as it can be: a node that asks for the same moment again gets the next one.
+        // All work that is due now is done as far as possible. A node that requests the same moment again gets the next one.
         self.now_ms = next_ms.clamp(self.now_ms + 1, until_ms.max(self.now_ms + 1));
         self.engine.lock().unwrap().now_ms = self.now_ms;
         for index in 0..self.nodes.len() {
@@ -276,7 +276,7 @@ impl World {
         }
     }
 
-    /// A client asks something of a node.
+    /// Lets a client make a request to a node.
     fn request(&mut self) {
         let node = self.chance.index(self.nodes.len());
         let ticket = self.asked.len();
@@ -341,8 +341,8 @@ impl World {
         self.asked.push(asked);
     }
 
-    /// A broker has seen no acknowledgement of a request, and gives it to another node: whoever had it may have died before or behind
-    /// its commit, may have answered it, or may be at it still.
+    /// Delivers a request to a second node, as a broker without an acknowledgement does. The first node may have died before or
+    /// after its commit, may have answered the request, or may still be working on it.
     fn deliver_again(&mut self, ticket: usize) {
         let former = &self.asked[ticket];
         let is_open = matches!(former.end, None | Some((_, End::Answered { .. })));
@@ -363,7 +363,7 @@ impl World {
         self.deliver(again);
     }
 
-    /// Something goes wrong, or is right again.
+    /// Causes a fault, or ends one.
     fn trouble(&mut self) {
         if let Some(count) = &mut self.reversions
             && self.chance.percent(20)

@@ -1,4 +1,4 @@
-//! One node: a keyspace with its clocks, its way to the engine, and what it told.
+//! A node: a keyspace with its clocks, its link to the engine, and its results.
 use super::engine::Engine;
 use super::way::{Shared, Way, Weather};
 use super::{Action, Asked, What, pages};
@@ -12,34 +12,34 @@ use statestored::service::Now;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// What the wall clocks show at the beginning.
+/// Time of the wall clocks at the start.
 pub(crate) const BASE_MS: u64 = 1_700_000_000_000;
 
-/// How long a node answers from what it knows after the watch has spoken.
+/// Time after the last report of the watch for which a node answers reads from its own state.
 pub(crate) const TRUST_MS: u64 = 1_000;
 
-/// How often a node compares its clock with others.
+/// Interval at which a node compares its clock with others.
 const COMPARE_MS: u64 = 500;
 
-/// By how much a clock may be ahead, if that matters.
+/// Limit by which a clock may be ahead, if the run has clocks that are far off.
 pub(crate) const CLOCK_LIMIT_MS: u64 = 60_000;
 
-/// Tickets of those who follow a key are above these.
+/// Tickets of the followers of a key are above this number.
 const FOLLOWS: u64 = 1 << 32;
 
-/// A change as it was told.
+/// A change as the node reported it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Heard {
     pub(crate) at_ms: u64,
     pub(crate) version: Version,
-    /// `None` if it was removed.
+    /// The value; `None` if the key was removed.
     pub(crate) value: Option<Bytes>,
 }
 
-/// A key that somebody follows at a node, in one of the node's lives.
+/// A key that is followed at a node, in one life of that node.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Following {
-    /// Since when they know that it is followed.
+    /// Time since which the follower knows that the key is followed.
     pub(crate) since_ms: Option<u64>,
     pub(crate) heard: Vec<Heard>,
 }
@@ -48,21 +48,21 @@ pub(crate) struct Following {
 pub(crate) struct Node {
     remote: Remote<Shared>,
     way: Shared,
-    /// Of former lives: what is on them still arrives.
+    /// The links of former lives; messages on them still arrive.
     former: Vec<Shared>,
     weather: Weather,
     tombstone_ms: u64,
     pub(crate) life: u64,
-    /// How much the wall clock is ahead.
+    /// Offset of the wall clock.
     ahead_ms: i64,
-    /// From when until when it was far off.
+    /// Spans in which the clock was far off.
     far: Vec<(u64, u64)>,
     clock_limit_ms: u64,
-    /// Where the clock that never jumps began in this life.
+    /// Start of the monotonic clock in this life.
     start_ms: u64,
     paused_until_ms: u64,
     pub(crate) following: BTreeMap<Bytes, Following>,
-    /// Which key somebody follows under which number.
+    /// Followed keys by the number of the follower.
     follows: BTreeMap<u64, Bytes>,
     follows_so_far: u64,
     told: usize,
@@ -107,7 +107,7 @@ pub(super) fn config(
         trust_ms: TRUST_MS,
         clock_limit_ms,
         compare_ms: COMPARE_MS,
-        // For a few of the keys, or for all.
+        // Size of the record cache: enough for a few of the keys, or for all.
         guess_bytes: if chance.below(2) == 0 { 1_500 } else { 100_000 },
     }
 }
@@ -153,7 +153,7 @@ impl Node {
         self.former.iter().chain([&self.way])
     }
 
-    /// The way of this life or of a former one.
+    /// Returns the link of this life or of a former one.
     pub(crate) fn way_of(&self, life: u64) -> Option<&Shared> {
         self.ways().nth(usize::try_from(life).ok()?)
     }
@@ -196,18 +196,19 @@ impl Node {
         self.ahead_ms = ahead_ms;
     }
 
-    /// How many reads it has answered without the engine in this life, once that had said how far it was.
+    /// Returns the number of reads that the node has answered without the engine in this life, once the engine had reported its
+    /// revision.
     pub(crate) fn confirmed(&self) -> u64 {
         self.remote.engine().map_or(0, |engine| engine.confirmed)
     }
 
-    /// Whether its clock was far off at some moment between two times.
+    /// Whether the clock was far off at some moment between two times.
     pub(crate) fn was_far_off(&self, from_ms: u64, to_ms: u64) -> bool {
         let mut times = self.far.iter();
         times.any(|(from, until)| *from <= to_ms && from_ms <= *until)
     }
 
-    /// The process is killed, and another one begins.
+    /// Kills the process, and starts another one.
     pub(crate) fn restart(&mut self, engine: &Arc<Mutex<Engine>>, chance: &mut Chance) {
         let way = Way::new(Arc::clone(engine), chance.fork(), self.weather);
         let way = Shared(Arc::new(Mutex::new(way)));
@@ -290,7 +291,7 @@ impl Node {
         }
     }
 
-    /// When the node, or what is on its way, goes on.
+    /// Returns the time of the next event of the node or its links.
     pub(crate) fn next_ms(&self, now_ms: u64) -> Option<u64> {
         let ways = self.ways().filter_map(|way| way.lock().next_ms());
         let own = self
@@ -303,7 +304,7 @@ impl Node {
         ways.chain(own).chain(news).min()
     }
 
-    /// Lets everything happen that is due, and gives what has ended.
+    /// Handles all due events, and returns the requests that have ended.
     pub(crate) fn proceed(&mut self, now_ms: u64) -> Vec<(usize, End)> {
         for way in self.ways() {
             way.lock().proceed(now_ms);
@@ -350,7 +351,7 @@ impl Node {
     }
 }
 
-/// As the keyspace is asked it.
+/// Returns an action in the form of the keyspace.
 pub(crate) fn operation<'a>(action: &'a Action, asked: &'a Asked) -> Operation<'a> {
     match action {
         Action::Get { eventual } => Operation::Get {

@@ -1,19 +1,19 @@
-//! The order in which a node does what it is asked to do on one key.
+//! The order in which a node executes requests on a key.
 use super::{Action, Asked, What, World};
 use bytes::Bytes;
 use statestored::keyspace::End;
 use statestored::keyspace::rules::Version;
 use std::collections::BTreeMap;
 
-/// What a node has answered last of those reads of a key that had to wait.
+/// The last answer of a node to those reads of a key that had to wait.
 #[derive(Default)]
 struct Last {
     at_ms: u64,
     version: Version,
 }
 
-/// Reads of one key end in the order in which they were asked, and none has found less than one before it. (A change may be answered
-/// behind what was asked later, when its notification has come.)
+/// Checks that reads of a key end in the order of their requests, and that none finds an older version than a read before it. A
+/// change may be answered after a later read, when its notification has arrived.
 pub(super) fn check(world: &World) -> Result<(), String> {
     let mut last: BTreeMap<(usize, u64, &Bytes), Last> = BTreeMap::new();
     for asked in &world.asked {
@@ -36,7 +36,7 @@ pub(super) fn check(world: &World) -> Result<(), String> {
     Ok(())
 }
 
-/// When a read was answered, of which key, and what it has found, if it had to wait.
+/// Returns the time of a read's answer, its key, and the version that was found, if the read had to wait.
 fn read(asked: &Asked) -> Option<(u64, &Bytes, Option<Version>)> {
     match (&asked.what, &asked.end) {
         (What::One(key, Action::Get { .. }), Some((at_ms, End::Answered { version, .. })))

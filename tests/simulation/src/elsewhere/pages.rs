@@ -1,4 +1,4 @@
-//! Pages of keys, each from where another one ended, whichever node gave that and whatever was changed since.
+//! Pages of keys. Each starts at the end of another page, which any node may have returned, with any changes in between.
 use super::truth::{States, Truth};
 use super::way::STORE_SECRET;
 use super::{Asked, What};
@@ -7,10 +7,10 @@ use statestore_protocol::Reply;
 use statestored::keyspace::remote::{Record, bucket_of};
 use statestored::keyspace::{End, PageTokens};
 
-/// Records that a node looks at for one page: some pages have no key at all.
+/// Number of records that a node reads for a page: some pages have no key at all.
 pub(super) const LOOKED_AT: usize = 2;
 
-/// Where the last page that has another one behind it ended.
+/// Returns the end of the last page that is followed by another one.
 pub(super) fn last_token(asked: &[Asked]) -> Option<Bytes> {
     let answered = asked.iter().rev().take(300);
     let mut tokens = answered.filter_map(|asked| match (&asked.what, &asked.end) {
@@ -35,7 +35,7 @@ fn place(key: &Bytes) -> Place {
     (bucket_of(key), key.clone())
 }
 
-/// A page that was answered: the keys behind one place, up to another one or to the end.
+/// An answered page: the keys after one position, up to another one or to the end.
 pub(super) struct Page<'a> {
     after: Option<Place>,
     up_to: Option<Place>,
@@ -67,8 +67,8 @@ impl<'a> Page<'a> {
             && self.up_to.as_ref().is_none_or(|up_to| place <= *up_to)
     }
 
-    /// It goes on, and has the keys between its ends that there were all the time, each once and in order, and none that there was at
-    /// no time.
+    /// Checks that the page advances. It has each key within its range that existed all the time, once and in order. It has no
+    /// key that existed at no time.
     pub(super) fn check(&self, truth: &Truth<'_>, from_ms: u64, to_ms: u64) -> Result<(), String> {
         if self.up_to.is_some() && self.up_to <= self.after {
             return Err("it ends where it began".into());
@@ -88,7 +88,7 @@ impl<'a> Page<'a> {
         }
         let first = truth.between(from_ms, to_ms).next().ok_or("no state")?;
         for key in first.keys().filter(|key| self.has(key)) {
-            // One whose time is over may be left out before anybody has committed that.
+            // An expired key may be left out before its expiry is committed.
             let stays = truth.between(from_ms, to_ms).all(|states| {
                 is_entry(states, key) && states.get(key).is_some_and(|it| it.expiry().is_none())
             });

@@ -1,7 +1,7 @@
-//! An engine that loses what it has acknowledged, as one does whose replicas follow some time later.
+//! An engine that loses acknowledged changes, as an engine with asynchronous replicas does.
 //!
-//! What was answered before says nothing then. But everybody goes on, and in the end all nodes have what the engine has, nothing lasts for
-//! ever that was to end, and who follows a key was told its last change.
+//! Answers from before the loss are not checked. But all nodes continue, and in the end all nodes have the state of the engine.
+//! No entry outlasts its expiry for ever, and each follower of a key was notified of its last change.
 use super::node::Node;
 use super::{Action, Asked, CALM_MS, Fault, KEYS, What, World};
 use bytes::Bytes;
@@ -9,16 +9,17 @@ use statestore_protocol::{Hlc, Reply};
 use statestored::keyspace::End;
 use statestored::keyspace::remote::{Content, Record};
 
-/// Most changes that are lost at a time.
+/// Maximum number of changes that are lost at a time.
 const MOST_LOST: u64 = 40;
 
-/// How long an answer may take when it is calm.
+/// Maximum delay of an answer without faults.
 const SOON_MS: u64 = 1_000;
 
-/// Runs nodes over such an engine, with a rule that is left out if one is given: how often it lost changes.
+/// Runs nodes over such an engine, without one of its rules if a fault is given. Returns the number of times that it lost
+/// changes.
 ///
 /// # Errors
-/// What was violated.
+/// The violated invariant.
 pub fn run_reverting(seed: u64, fault: Option<Fault>) -> Result<usize, String> {
     let mut world = World::new(seed, fault);
     world.reversions = Some(0);
@@ -61,7 +62,7 @@ impl World {
         Ok(())
     }
 
-    /// Asks a node what a key holds.
+    /// Checks the content of a key at a node.
     fn has(&mut self, node: usize, key: &Bytes, record: Option<&Record>) -> Result<(), String> {
         let ticket = self.asked.len();
         let mut asked = Asked {
@@ -108,7 +109,7 @@ impl World {
     }
 }
 
-/// Versions that were told may be lost, and what is there now may be older. What is newer was told.
+/// Reported versions may be lost, and the present one may be older. A newer version was reported.
 fn followed(node: &Node, key: &Bytes, record: Option<&Record>) -> Result<(), String> {
     let Some(following) = node.following.get(key) else {
         return Ok(());

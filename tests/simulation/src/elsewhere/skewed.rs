@@ -1,7 +1,7 @@
-//! Nodes one of which has a clock that is far off for a time: it steps there, or starts so, and comes back.
+//! Nodes with one clock at a time that is far off: it steps there, or starts so, and comes back.
 //!
-//! No version is far ahead, nothing ends early, and only a node that is far ahead refuses changes. Who is right is known by most of the
-//! clocks: there is one that is wrong at a time, and the engine has one of its own, or three nodes are there.
+//! No version is far ahead, no entry expires early, and only a node that is far ahead rejects changes. Most of the clocks show
+//! which one is right: a single clock is wrong at a time, and the engine has a clock of its own, or there are three nodes.
 use super::checks;
 use super::engine::CLOCK_LIFETIME_MS;
 use super::node::{BASE_MS, CLOCK_LIMIT_MS, Node};
@@ -11,26 +11,26 @@ use bytes::Bytes;
 use statestore_protocol::{Condition, Hlc, Reply, ServiceError};
 use statestored::keyspace::End;
 
-/// How far a clock that is right may be off.
+/// Maximum error of a correct clock.
 pub(super) const USUAL_MS: u64 = 20_000;
 
-/// How far one is off that is not, at least and at most.
+/// Range of the error of a wrong clock.
 const FAR_MS: (u64, u64) = (300_000, 365 * 24 * 3_600_000);
 
-/// So long are entries that last longer than such a run, and of which the wall clocks say how old they are.
+/// Time to live of entries that outlast such a run. Their age is known from wall clocks.
 const LONG_TTL_MS: u64 = 20 * 60 * 1_000;
 
-/// How long an answer may take when it is calm.
+/// Maximum delay of an answer without faults.
 const SOON_MS: u64 = 2_000;
 
-/// Which clock is wrong.
+/// The wrong clock of a run.
 #[derive(Debug, Default)]
 pub(super) struct Skew {
-    /// The node.
+    /// Number of the node with a wrong clock.
     pub(super) wrong: Option<usize>,
-    /// Since when none is.
+    /// Time since which no clock is wrong.
     pub(super) since_ms: u64,
-    /// How long a long entry lasts that ends within the run, if any does.
+    /// Time to live of a long entry that expires within the run, if there are any.
     pub(super) aging_ms: Option<u64>,
 }
 
@@ -58,7 +58,7 @@ pub fn run_skewed(seed: u64, fault: Option<Fault>) -> Report {
     }
 }
 
-/// How many changes were refused because of a clock.
+/// Returns the number of changes that were rejected because of a clock.
 pub(super) fn refused(asked: &[Asked]) -> usize {
     let is_refused = |asked: &&Asked| matches!(&asked.end, Some((_, end)) if is_refusal(end));
     asked.iter().filter(is_refused).count()
@@ -69,8 +69,8 @@ fn is_refusal(end: &End) -> bool {
     matches!(end, End::Answered { reply, .. } if *reply == refusal)
 }
 
-/// Nobody refuses anything unless some clock was far off a moment ago: who begins, or sees a process that has been started anew, may not
-/// know for a while which of two is wrong. What was refused stays so for all who are given the same request.
+/// Checks that a rejection has a reason: some clock was far off a moment ago. A node that starts, or sees a restarted process,
+/// may not know for a while which of two clocks is wrong. A rejected request stays rejected on every node that gets it again.
 pub(super) fn may_be_refused(world: &World, asked: &Asked, end_ms: u64) -> Result<(), String> {
     let since_ms = asked.at_ms.saturating_sub(2 * CLOCK_LIFETIME_MS);
     let mut nodes = world.nodes.iter();
@@ -79,7 +79,7 @@ pub(super) fn may_be_refused(world: &World, asked: &Asked, end_ms: u64) -> Resul
     may.then_some(()).ok_or_else(wrong)
 }
 
-/// No version is made of a clock that is far ahead.
+/// Checks that no version is made from a clock that is far ahead.
 pub(super) fn nobody_stamped_ahead(truth: &Truth<'_>, world: &World) -> Result<(), String> {
     if world.skew.is_none() {
         return Ok(());
@@ -126,7 +126,7 @@ impl World {
         self.chance.below(2 * USUAL_MS).cast_signed() - USUAL_MS.cast_signed()
     }
 
-    /// Half of what expires is long.
+    /// Makes half of the times to live long.
     pub(super) fn skew_ttl(&mut self, ttl_ms: Option<u64>) -> Option<u64> {
         let Some(skew) = &self.skew else {
             return ttl_ms;
@@ -140,7 +140,7 @@ impl World {
         let has_clock = self.engine_has_clock;
         let index = self.chance.index(self.nodes.len());
         match self.chance.below(8) {
-            // Who has nobody to ask cannot know.
+            // A node that cannot reach the engine's clock cannot know.
             0 if has_clock => self.nodes[index].cut(true),
             1 => self.nodes[index].cut(false),
             2 => {
@@ -154,11 +154,11 @@ impl World {
         }
     }
 
-    /// One clock is wrong from now on, of a node that runs or of one that starts so.
+    /// Sets the clock of a node wrong, and perhaps restarts the node. Does nothing while another clock is wrong.
     pub(super) fn set_wrong(&mut self, index: usize) {
         let now_ms = self.now_ms;
         let Some(skew) = &mut self.skew else { return };
-        // Others have told what theirs show, and nothing is left of the last one that was wrong.
+        // The other nodes have reported their clocks, and the reading of the last wrong one has expired.
         let is_known = skew.since_ms + CLOCK_LIFETIME_MS <= now_ms;
         if skew.wrong.is_some() || !is_known {
             return;
@@ -183,7 +183,7 @@ impl World {
         }
     }
 
-    /// Every node takes a change, now that all clocks are right.
+    /// Checks that every node accepts a change, now that all clocks are right.
     fn all_write(&mut self) -> Result<(), String> {
         for node in 0..self.nodes.len() {
             let ticket = self.asked.len();
@@ -192,7 +192,7 @@ impl World {
                 value: Bytes::from(format!("last{node}")),
                 condition: Condition::Always,
                 ttl_ms: None,
-                // Some key may have one.
+                // Some key may have a fencing token.
                 token: Hlc::new(BASE_MS + self.now_ms, node as u64, "zzz").ok(),
             };
             let mut asked = Asked {

@@ -1,4 +1,4 @@
-//! What happened: the log of the engine, and what all keys held after each change.
+//! The truth: the log of the engine, and the contents of all keys after each change.
 use super::engine::{Engine, Logged};
 use bytes::Bytes;
 use statestored::keyspace::remote::{Content, Place, Put, Record, Revision};
@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 
 pub(super) type States = BTreeMap<Bytes, Record>;
 
-/// The engine's log, with what all keys held after each change.
+/// The engine's log, and the contents of all keys after each change.
 pub(super) struct Truth<'w> {
     pub(super) log: &'w [Logged],
-    /// Before the first change, after it, and so on.
+    /// States before the first change, after it, and so on.
     pub(super) states: Vec<States>,
 }
 
@@ -37,24 +37,24 @@ impl<'w> Truth<'w> {
         }
     }
 
-    /// The states that there were at some moment between two times, both included.
+    /// Returns the states at all moments between two times, both included.
     pub(super) fn between(&self, from_ms: u64, to_ms: u64) -> impl Iterator<Item = &States> {
         let first = self.log.partition_point(|it| it.at_ms < from_ms);
         let last = self.until(to_ms);
         self.states[first..=last].iter()
     }
 
-    /// Which state there was at the end of this millisecond.
+    /// Returns the number of the state at the end of this millisecond.
     pub(super) fn until(&self, at_ms: u64) -> usize {
         self.log.partition_point(|it| it.at_ms <= at_ms)
     }
 
-    /// Which state there was behind this revision.
+    /// Returns the number of the state after this revision.
     pub(super) fn behind(&self, revision: Revision) -> usize {
         self.log.partition_point(|it| it.revision <= revision.0)
     }
 
-    /// The changes of keys, each with its place in the log.
+    /// Returns the changes of keys, each with its position in the log.
     pub(super) fn records(&self) -> impl Iterator<Item = (usize, &'w Bytes, &'w Record)> {
         let logged = self.log.iter().enumerate();
         logged.flat_map(|(index, logged)| {
@@ -68,7 +68,7 @@ impl<'w> Truth<'w> {
         })
     }
 
-    /// Where the log has this value.
+    /// Returns the positions of a value in the log.
     pub(super) fn of_value(&self, value: &Bytes) -> Vec<usize> {
         let found = self.records().filter(|(_, _, record)| {
             matches!(&record.content, Content::Entry { value: it, .. } if it == value)

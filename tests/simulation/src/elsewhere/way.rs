@@ -1,4 +1,4 @@
-//! One node's way to the engine, and what goes wrong on it.
+//! The link of a node to the engine, and its faults.
 use super::engine::{Engine, Fault, page};
 use crate::chance::Chance;
 use statestored::keyspace::remote::{
@@ -10,33 +10,34 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// After so long without an answer the one who asked is told that there will be none.
+/// Time after which a request without an answer is reported as timed out.
 const TIMEOUT_MS: u64 = 300;
 
-/// So often a watch speaks that has no changes to tell.
+/// Interval at which a watch without changes reports that it is alive.
 const SILENCE_MS: u64 = 300;
 
-/// For so long a watch is interrupted at most.
+/// Maximum duration of an interruption of a watch.
 const LONGEST_INTERRUPTION_MS: u64 = 3_000;
 
-/// What goes wrong, and how often, in a hundred.
+/// The faults of a link, in percent unless another unit is given.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Weather {
-    /// Longest way there, and longest way back.
+    /// Maximum delay in each direction.
     pub(crate) delay_ms: u64,
     pub(crate) lost: u64,
     /// Answers that are lost.
     pub(crate) unanswered: u64,
-    /// Commits that come twice, the second time up to three seconds later.
+    /// Commits that arrive twice, the second time up to three seconds later.
     pub(crate) doubled: u64,
-    /// Commits for which the engine says that it has no room.
+    /// Commits that the engine rejects because it is full.
     pub(crate) full: u64,
-    /// In a thousand, for each change: the watch is lost. As often it is interrupted, and goes on where it was.
+    /// Rate of lost watches, in a thousand, for each change. Interruptions, after which a watch continues where it was, are
+    /// equally frequent.
     pub(crate) watch_lost: u64,
 }
 
 impl Weather {
-    /// Nothing goes wrong.
+    /// No faults.
     pub(crate) const CALM: Self = Self {
         delay_ms: 5,
         lost: 0,
@@ -47,44 +48,44 @@ impl Weather {
     };
 }
 
-/// What is on its way.
+/// A message in flight.
 #[derive(Debug)]
 enum Event {
-    /// To the engine; the answer of a second copy goes nowhere.
+    /// A request reaches the engine; the answer to a second copy is dropped.
     Arrives(AskId, Ask, bool),
-    /// To the node.
+    /// An event reaches the node.
     Told(News),
     TimedOut(AskId, Ask),
 }
 
-/// One node's way to the engine.
+/// The link of a node to the engine.
 #[derive(Debug)]
 pub(crate) struct Way {
     engine: Arc<Mutex<Engine>>,
     chance: Chance,
     pub(crate) weather: Weather,
-    /// No commit comes twice by itself.
+    /// Whether the link never duplicates a commit.
     sends_once: bool,
-    /// While it is cut nothing gets through, in no direction.
+    /// Whether the link is cut: it delivers no message, in either direction.
     pub(crate) is_cut: bool,
     events: BTreeMap<(u64, u64), Event>,
     sent: u64,
-    /// Questions that have been answered, as far as the node knows.
+    /// Requests that have been answered, as far as the node knows.
     answered: BTreeSet<AskId>,
-    /// Commits that come twice.
+    /// Commits that arrive twice.
     doubled: BTreeSet<AskId>,
-    /// The last question for a watch: the one before is forgotten, even if it is still on its way.
+    /// The last request for a watch; the previous one is dropped, even if it is still in flight.
     asked_watch: Option<AskId>,
-    /// The watch, and how many changes it was told, and when the next is told.
+    /// The watch, the number of changes that it has reported, and the time of the next report.
     watch: Option<(AskId, u64, u64)>,
-    /// It was told that the watch is interrupted.
+    /// Whether the node was notified that the watch is interrupted.
     is_broken: bool,
-    /// When the watch has told anything last.
+    /// Time of the last report of the watch.
     spoken_ms: u64,
     told: Vec<News>,
-    /// When the node heard of the watch, and of which revision last.
+    /// Times at which the node heard of the watch, and the last revision of each report.
     pub(crate) heard: Vec<(u64, Revision)>,
-    /// How often things went wrong.
+    /// Counters of the faults.
     pub(crate) lost: usize,
     pub(crate) gaps: usize,
     pub(crate) interruptions: usize,
@@ -148,7 +149,7 @@ impl Way {
         self.push(delay_ms, Event::Arrives(id, ask, false));
     }
 
-    /// Lets everything happen that is due.
+    /// Handles all due events.
     pub(crate) fn proceed(&mut self, now_ms: u64) {
         while let Some(entry) = self.events.first_entry()
             && entry.key().0 <= now_ms
@@ -190,7 +191,7 @@ impl Way {
                 if self.answered.contains(&id) {
                     return;
                 }
-                // One that has begun says itself how it goes on.
+                // A watch that has begun reports its own end.
                 if self.watch.is_none_or(|(watch, ..)| watch != id) {
                     self.unanswered(id, &ask);
                 }
@@ -211,7 +212,7 @@ impl Way {
         }
     }
 
-    /// The engine has lost changes: nothing that was on its way arrives.
+    /// Handles a loss of changes in the engine: no message that was in flight arrives.
     pub(crate) fn reverted(&mut self) {
         for event in std::mem::take(&mut self.events).into_values() {
             if let Event::TimedOut(id, ask) = event {
@@ -228,7 +229,8 @@ impl Way {
     }
 
     fn arrived(&mut self, id: AskId, ask: &Ask, is_copy: bool) {
-        // What says so of one copy keeps no other one back: nobody sends two at once.
+        // A rejection of one copy must not hide the result of the other, so commits that are sent twice are never rejected as
+        // full.
         let is_full = matches!(ask, Ask::Commit(_))
             && !self.doubled.contains(&id)
             && self.chance.percent(self.weather.full);
@@ -329,7 +331,7 @@ impl Way {
         self.spoken_ms = now_ms;
     }
 
-    /// Tells the changes that are due, in order, or that the watch is lost.
+    /// Reports the changes that are due, in order, or the loss of the watch.
     fn watch_on(&mut self, now_ms: u64) {
         let Some((id, told, next_ms)) = self.watch else {
             return;
@@ -405,7 +407,7 @@ impl Way {
         !self.told.is_empty()
     }
 
-    /// Nobody listens any more; what is on its way arrives.
+    /// Detaches the node; messages in flight still arrive.
     pub(crate) fn abandon(&mut self) {
         self.watch = None;
         self.told.clear();
@@ -415,7 +417,7 @@ impl Way {
 /// The secret of the store that all nodes share.
 pub(super) const STORE_SECRET: &[u8] = b"simulation";
 
-/// What a node holds of its way.
+/// A node's handle of its link.
 #[derive(Debug, Clone)]
 pub(crate) struct Shared(pub(crate) Arc<Mutex<Way>>);
 

@@ -1,4 +1,4 @@
-//! The server's end of a connection: what arrives, what the hub takes of it, what is sent.
+//! The server's end of a connection: its input, the part that the hub takes, and its output.
 use super::PEER;
 use crate::broker::Peer;
 use crate::mishaps::Mishap;
@@ -14,23 +14,23 @@ use std::collections::{HashMap, VecDeque};
 #[derive(Debug, Default)]
 pub(crate) struct ServerEnd {
     pub(super) connection: Option<ConnectionId>,
-    /// Who this is to the broker that is at this end, as long as that knows of no end.
+    /// The peer of the broker at this end, as long as the broker knows of no end.
     pub(crate) peer: Option<Peer>,
-    /// CONNECT, until it is complete.
+    /// The CONNECT, until it is complete.
     greeting: BytesMut,
     is_greeted: bool,
     has_answered: bool,
     input: BytesMut,
-    /// What the hub took of the input, up to the last whole packet.
+    /// Input that the hub took, up to the last whole packet.
     taken: BytesMut,
     /// The Message Expiry, in milliseconds, of each PUBLISH that arrived and was not offered to the hub.
     lifetimes: VecDeque<u64>,
-    /// When each PUBLISH expires that was offered to the hub and not taken.
+    /// Expiry time of each PUBLISH that was offered to the hub and not taken.
     pub(super) expiries: VecDeque<u64>,
-    /// What the requests are about, by their correlation data.
+    /// The keys of the requests, by their correlation data.
     pub(super) asked: HashMap<Box<[u8]>, Asked>,
     output: BytesMut,
-    /// Everything was sent, and the client was told that nothing more comes.
+    /// Whether everything was sent, including the end of the stream.
     is_lingering: bool,
     pub(crate) wire: wire::End,
 }
@@ -39,8 +39,8 @@ pub(crate) struct ServerEnd {
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(super) key: Bytes,
-    /// How many changes had been told of before. Not known of a request that had been taken before, and whose answer may
-    /// be an old one.
+    /// Number of changes that had been reported before the request. `None` for a request that had been taken before, because its
+    /// answer may be an old one.
     pub(super) changes: Option<usize>,
 }
 
@@ -51,7 +51,7 @@ impl ServerEnd {
 }
 
 impl World {
-    /// A connection attempt; whether it is accepted.
+    /// Handles a connection attempt. Returns whether it is accepted.
     pub(crate) fn server_accepts(&mut self, link: usize) -> bool {
         let now = self.server_now();
         if let Some(broker) = &mut self.broker {
@@ -82,7 +82,7 @@ impl World {
         true
     }
 
-    /// Bytes arrive on a connection.
+    /// Handles bytes that arrive on a connection.
     pub(crate) fn server_receives(&mut self, link: usize, bytes: Bytes) {
         let far = &mut self.links[link].far;
         if !far.is_connected() || far.is_lingering {
@@ -132,7 +132,7 @@ impl World {
         self.settle();
     }
 
-    /// Offers input to the hub, if it takes any.
+    /// Offers input to the hub, if it accepts any.
     fn take_input(&mut self, link: usize) {
         let now = self.server_now();
         let far = &mut self.links[link].far;
@@ -143,7 +143,7 @@ impl World {
             return;
         }
         let offered = far.input.clone();
-        // Before, it knows of them as little as of what is still on its way.
+        // Until this offer, the hub did not know of these messages, as if they were in flight.
         let lifetimes = far.lifetimes.drain(..);
         far.expiries
             .extend(lifetimes.map(|lifetime_ms| now.mono_ms + lifetime_ms));
@@ -156,7 +156,7 @@ impl World {
         self.note_changes();
     }
 
-    /// The end of a connection reaches the server.
+    /// Handles the end of a connection at the server.
     pub(crate) fn end_at_server(&mut self, link: usize) {
         let now = self.server_now();
         if let Some(broker) = &mut self.broker
@@ -176,7 +176,7 @@ impl World {
         self.settle();
     }
 
-    /// Moves bytes of one connection for as long as something moves.
+    /// Moves bytes of a connection in both directions until none can move.
     pub(crate) fn serve(&mut self, link: usize) {
         loop {
             self.send_output(link);
@@ -215,7 +215,7 @@ impl World {
         }
     }
 
-    /// Sends as much output as the connection takes.
+    /// Sends as much output as the connection accepts.
     fn send_output(&mut self, link: usize) {
         let now = self.server_now();
         loop {
@@ -264,7 +264,7 @@ impl World {
     }
 }
 
-/// What the server sends first, with a CONNACK that allows less.
+/// Returns the first bytes of the server, with a CONNACK that allows less.
 fn with_lowered_connack(mut stream: BytesMut, to: Limits) -> BytesMut {
     let whole = stream.clone();
     let Some(Packet::ConnAck(mut connack)) = first_packet(&mut stream) else {

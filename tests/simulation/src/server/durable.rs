@@ -1,4 +1,4 @@
-//! The server's storage: the real one, and the real group commit, on the simulated disk and at simulated times.
+//! The server's storage: the real storage and the real group commit, on the simulated disk and at simulated times.
 use super::kept::{Kept, Loading, Records};
 use crate::disk::{Drive, End};
 use crate::mishaps::Mishap;
@@ -15,33 +15,33 @@ pub(super) struct Started {
     is_full: bool,
 }
 
-/// What the committer's thread has in a real server.
+/// State of the committer's thread in a real server.
 #[derive(Debug)]
 pub(super) struct Committer {
     commits: GroupCommit,
     waiting: Waiting,
-    /// It takes nothing as long as it is at work.
+    /// Whether the committer is working; it takes no further work meanwhile.
     is_at_work: bool,
-    /// What will be achieved when the disk is ready.
+    /// The result, once the disk is ready.
     outcome: Option<Result<Achieved, StorageError>>,
-    /// Counts how often it took something.
+    /// Number of times that the committer took work.
     turn: u64,
 }
 
-/// The disk, who uses it, and what must be on it.
+/// The disk, its users, and its expected contents.
 #[derive(Debug)]
 pub(super) struct Durable {
     pub(super) drive: Drive,
     pub(super) kept: Kept,
     pub(super) starting: Option<Started>,
     pub(super) committer: Option<Committer>,
-    /// Counts the times at which something was wrong with the disk.
+    /// Number of temporary faults of the disk.
     pub(super) faults: u64,
 }
 
 impl Drop for Durable {
     fn drop(&mut self) {
-        // Jobs hold the disk that holds them.
+        // Jobs hold a reference to the disk, which holds the jobs.
         self.drive.end(End::Process, 0);
     }
 }
@@ -61,7 +61,7 @@ impl Durable {
         self.starting.is_some()
     }
 
-    /// Takes a batch over.
+    /// Accepts a batch.
     pub(super) fn submit(&mut self, sequence: u64, batch: Batch) {
         if let Some(committer) = &mut self.committer {
             committer.waiting.push(Weighed::from(batch.clone()));
@@ -69,13 +69,13 @@ impl Durable {
         self.kept.push(sequence, batch);
     }
 
-    /// What waits to be committed, and is being committed, counts for so much.
+    /// Returns the size of the batches that wait to be committed or are being committed.
     pub(super) fn waiting_bytes(&self) -> usize {
         let committer = self.committer.as_ref();
         committer.map_or(0, |committer| committer.waiting.bytes())
     }
 
-    /// Whether nothing is under way to the disk.
+    /// Whether no work on the disk is pending.
     pub(super) fn is_idle(&self) -> bool {
         let committer = self.committer.as_ref();
         committer.is_some_and(|it| !it.is_at_work) && self.kept.is_complete()
@@ -83,7 +83,7 @@ impl Durable {
 }
 
 impl World {
-    /// The process starts, and reads its files.
+    /// Starts the process, which reads its files.
     pub(super) fn open_storage(&mut self, keyspace: Embedded) {
         let (now, log_bytes) = (self.server_now(), self.scenario.log_bytes);
         let durable = &mut self.server.durable;
@@ -103,7 +103,7 @@ impl World {
                 self.at(after(end_us), Event::HasRead(process));
                 self.expect_faults();
             }
-            // A full disk stops only who has nothing on it yet.
+            // A full disk stops only a process that has no files on it yet.
             Err(error @ (StorageError::Io { .. } | StorageError::Full { .. }))
                 if matches!(error, StorageError::Io { .. }) || durable.kept.is_untouched() =>
             {
@@ -117,7 +117,7 @@ impl World {
         }
     }
 
-    /// The process has read its files.
+    /// Handles the end of reading.
     pub(crate) fn has_read(&mut self, process: u64) {
         let durable = &mut self.server.durable;
         if process != durable.drive.process() {
@@ -144,14 +144,14 @@ impl World {
             outcome: None,
             turn: 0,
         });
-        // The last process may not have known of all that is durable.
+        // The last process may not have known of all durable batches.
         let last = found.unwrap_or(self.server.told);
         self.truth.lose_tail(self.server.run, last);
         let now = self.server_now();
         for record in self.server.durable.kept.all.records.values() {
             let due_ms = record.expiry.map(|expiry| {
                 let left_ms = expiry.at_wall_ms.saturating_sub(loading.now.wall_ms);
-                // Nothing expires while the files are being read.
+                // No entry expires while the files are being read.
                 (loading.now.mono_ms + left_ms.min(expiry.ttl_ms)).max(now.mono_ms)
             });
             self.truth.restore(record, due_ms);
@@ -166,7 +166,7 @@ impl World {
         self.settle();
     }
 
-    /// Begins a commit of all that waits, unless one is under way.
+    /// Starts a commit of all waiting batches, unless one is pending.
     pub(super) fn commit(&mut self) {
         if let Some(committer) = &mut self.server.durable.committer
             && !committer.is_at_work
@@ -188,7 +188,7 @@ impl World {
         self.advance();
     }
 
-    /// Does what the committer does next.
+    /// Does the next step of the committer.
     fn advance(&mut self) {
         let now_ms = self.now_ms();
         let durable = &mut self.server.durable;
@@ -218,7 +218,7 @@ impl World {
         self.expect_faults();
     }
 
-    /// The disk is ready with what the committer did.
+    /// Handles the result of the committer, once the disk is ready.
     pub(crate) fn achieved(&mut self, process: u64) {
         let durable = &mut self.server.durable;
         if process != durable.drive.process() {
@@ -248,7 +248,7 @@ impl World {
         self.advance();
     }
 
-    /// There was no room on the disk a while ago.
+    /// Retries after the disk was full.
     pub(crate) fn look_for_space(&mut self, process: u64, turn: u64) {
         let durable = &self.server.durable;
         if process == durable.drive.process()
@@ -260,7 +260,7 @@ impl World {
         }
     }
 
-    /// The storage failed, and so the process ends.
+    /// Ends the process after a failure of its storage.
     fn storage_failed(&mut self, error: &StorageError) {
         self.note(|| format!("server: {error}"));
         let now = self.server_now();
@@ -273,7 +273,7 @@ impl World {
         self.at(again_ms, Event::StartServer);
     }
 
-    /// Tells the hub whether there is space on the disk.
+    /// Reports to the hub whether there is space on the disk.
     fn tell_of_space(&mut self, is_full: bool) {
         let now_ms = self.now_ms();
         let now = self.server_now();
@@ -289,7 +289,7 @@ impl World {
         }
     }
 
-    /// A job goes on.
+    /// Continues a job.
     pub(crate) fn do_job(&mut self, process: u64, number: u64) {
         let now_ms = self.now_ms();
         let drive = self.server.durable.drive.clone();
@@ -310,7 +310,7 @@ impl World {
     }
 }
 
-/// Opens and reads the files, and gets ready to commit.
+/// Opens and reads the files, and prepares the committer.
 pub(super) fn start(
     drive: &Drive,
     log_bytes: u64,
@@ -330,7 +330,7 @@ pub(super) fn start(
     })
 }
 
-/// The first millisecond that is later.
+/// Returns the first millisecond that is later.
 fn after(at_us: u64) -> u64 {
     at_us / 1_000 + 1
 }

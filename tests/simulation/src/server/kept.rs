@@ -1,11 +1,11 @@
-//! What the disk must have: all that was said to be durable, and perhaps the commit that is under way.
+//! The expected contents of the disk: everything that was reported as durable, and perhaps the pending commit.
 use bytes::Bytes;
 use statestored::keyspace::Embedded;
 use statestored::service::Now;
 use statestored::storage::{Batch, Record, RecordView, Restore, Write};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Everything that a storage keeps.
+/// All records of a storage.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Records {
     pub(super) records: BTreeMap<Bytes, Record>,
@@ -28,7 +28,7 @@ impl Records {
     }
 }
 
-/// Fills the keyspace, and notes what it is filled with.
+/// Receiver that fills the keyspace and records its content.
 #[derive(Debug)]
 pub(super) struct Loading {
     pub(super) keyspace: Embedded,
@@ -59,40 +59,40 @@ impl Restore for Loading {
     }
 }
 
-/// What the disk must have.
+/// The expected contents of the disk.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
-    /// What was said to be durable.
+    /// Records that were reported as durable.
     pub(super) all: Records,
-    /// What was handed over since.
+    /// Batches that were submitted since.
     tail: VecDeque<(u64, Batch)>,
-    /// So many of that may be durable, by one of the commits that were begun since: one that failed for want of room may be found
-    /// when the power fails.
+    /// Numbers of batches of the tail that may be durable, one for each commit that was begun since. A commit that failed for
+    /// lack of space may be found after a power failure.
     attempted: Vec<usize>,
 }
 
 impl Kept {
-    /// A batch is handed over.
+    /// Adds a submitted batch.
     pub(super) fn push(&mut self, sequence: u64, batch: Batch) {
         self.tail.push_back((sequence, batch));
     }
 
-    /// Whether everything is durable.
+    /// Whether all batches are durable.
     pub(super) fn is_complete(&self) -> bool {
         self.tail.is_empty()
     }
 
-    /// Whether nothing was ever said to be durable.
+    /// Whether no record was ever reported as durable.
     pub(super) fn is_untouched(&self) -> bool {
         self.all == Records::default()
     }
 
-    /// A commit of everything begins.
+    /// Starts a commit of all batches.
     pub(super) fn attempt(&mut self) {
         self.attempted.push(self.tail.len());
     }
 
-    /// The commit has ended, and so many more batches are durable; the number of the last of them.
+    /// Ends a commit that made this number of batches durable. Returns the number of the last one.
     pub(super) fn keep(&mut self, count: usize) -> Option<u64> {
         let mut last = None;
         for (sequence, batch) in self.tail.drain(..count.min(self.tail.len())) {
@@ -103,16 +103,16 @@ impl Kept {
         last
     }
 
-    /// The process is over: what is not durable never will be.
+    /// Handles the end of the process: batches that are not durable are lost.
     pub(super) fn forget_the_rest(&mut self) {
         self.tail.clear();
         self.attempted.clear();
     }
 
-    /// How many batches a disk has beyond what was said to be durable.
+    /// Returns the number of batches on the disk beyond those reported as durable.
     ///
     /// # Errors
-    /// What was found is neither that, nor that and one of the commits begun since.
+    /// The disk has neither the durable records, nor these and one of the commits begun since.
     pub(super) fn judge(&self, found: &Records) -> Result<usize, String> {
         if *found == self.all {
             return Ok(0);

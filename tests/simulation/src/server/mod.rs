@@ -1,4 +1,4 @@
-//! The server's machine: the hub with its connections, its disk, and what becomes of both in a crash.
+//! The server's machine: the hub with its connections, its disk, and the effects of a crash on both.
 mod connection;
 mod durable;
 mod kept;
@@ -21,32 +21,32 @@ use statestored::service::{Now, Service, ServiceConfig};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Where all clients connect from.
+/// Address from which all clients connect.
 pub(crate) const PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) hub: Option<Hub>,
-    /// Counts the starts.
+    /// Number of starts.
     run: u64,
     durable: Durable,
-    /// The hub was told that the disk has the batches up to this one.
+    /// Number of the last batch that was reported as durable to the hub.
     told: u64,
-    /// The hub was told that too much waits for the disk.
+    /// Whether the hub was notified that too many bytes wait for the disk.
     is_full: bool,
-    /// From when to when it refused writes, since its disk was full.
+    /// Spans in which the server refused writes because its disk was full.
     pub(crate) read_only: Vec<(u64, u64)>,
     witness: Option<Witness>,
-    /// Only with a disk.
+    /// Present only with a disk.
     transactor: Option<Transactor>,
     links: HashMap<ConnectionId, usize>,
     wakes_at_ms: Option<u64>,
-    /// By how much its wall clock is wrong.
+    /// Error of the server's wall clock.
     pub(crate) wall_error_ms: i64,
 }
 
 impl Server {
-    /// The faults of its disk so far.
+    /// Returns the faults of the disk so far.
     pub(crate) fn disk_mishaps(&self) -> Mishaps {
         self.durable.drive.mishaps()
     }
@@ -78,7 +78,7 @@ impl Server {
         }
     }
 
-    /// Tells the hub whether too much waits for the disk; says whether there is room again.
+    /// Reports to the hub whether too many bytes wait for the disk. Returns whether there is room again.
     fn tell_of_room(&mut self, max_waiting: usize, now: Now) -> bool {
         let is_full = self.durable.waiting_bytes() >= max_waiting;
         let was_full = std::mem::replace(&mut self.is_full, is_full);
@@ -100,7 +100,7 @@ impl World {
         }
     }
 
-    /// The process starts, with what the disk holds.
+    /// Starts the process with the content of the disk.
     pub(crate) fn start_server(&mut self) {
         if self.server.hub.is_some() || self.server.durable.is_starting() {
             return;
@@ -124,7 +124,7 @@ impl World {
         }
     }
 
-    /// The process begins to serve.
+    /// Starts to serve.
     fn open_hub(&mut self, keyspace: Embedded, now: Now) {
         let is_behind = self.broker.is_some();
         let config = HubConfig {
@@ -186,7 +186,7 @@ impl World {
         limits
     }
 
-    /// The process is gone, and with it all that was not durable.
+    /// Ends the process, and drops all changes that were not durable.
     fn crash_server(&mut self, how: End, cut_us: u64) {
         if self.server.hub.take().is_none() && !self.server.durable.is_starting() {
             return;
@@ -203,7 +203,7 @@ impl World {
         self.server.witness = None;
         self.server.transactor = None;
         if self.scenario.is_durable {
-            // What is lost is known when it starts again.
+            // The losses are known when the server starts again.
             self.end_storage(how, cut_us);
         } else {
             let stamp = self.stamp();
@@ -222,7 +222,7 @@ impl World {
         }
     }
 
-    /// The server's timer.
+    /// Handles the server's timer.
     pub(crate) fn tick_server(&mut self) {
         let now = self.server_now();
         if self
@@ -240,7 +240,7 @@ impl World {
         self.settle();
     }
 
-    /// Who waited for room reads on.
+    /// Resumes connections that waited for room.
     fn serve_all(&mut self) {
         let mut links: Vec<_> = self.server.links.values().copied().collect();
         links.sort_unstable();
@@ -249,7 +249,7 @@ impl World {
         }
     }
 
-    /// Serves whatever the hub has something for, until it has nothing more.
+    /// Serves all connections with pending output, until there is none.
     pub(crate) fn settle(&mut self) {
         loop {
             self.note_changes();

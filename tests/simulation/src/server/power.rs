@@ -1,4 +1,4 @@
-//! How the server ends, what its disk may do to it, and what it would find if it ended now.
+//! The ends of the server, the faults of its disk, and the state that the next process would find.
 use super::durable::start;
 use super::kept::{Loading, Records};
 use crate::disk::{End, Faults};
@@ -6,11 +6,11 @@ use crate::mishaps::Mishap;
 use crate::world::{Event, World};
 use statestored::keyspace::Embedded;
 
-/// Of all work on the disk, how much is looked at as if the process had ended in the midst of it.
+/// Share of the work on the disk after which an end of the process in the middle of it is checked, in percent.
 const PROBE_PERCENT: u64 = 4;
 
 impl World {
-    /// Enters what goes on by itself on the disk, and what may happen in the midst of the last work.
+    /// Enters the pending jobs of the disk, and a fault in the middle of the last work.
     pub(super) fn expect_faults(&mut self) {
         let now_ms = self.now_ms();
         let drive = self.server.durable.drive.clone();
@@ -42,7 +42,7 @@ impl World {
         }
     }
 
-    /// Looks at what the next process would find if this one ended.
+    /// Checks the state that the next process would find if this one ended.
     pub(crate) fn probe(&mut self, process: u64, cut_us: u64, how: End) {
         let durable = &self.server.durable;
         if process != durable.drive.process() {
@@ -66,7 +66,7 @@ impl World {
         }
     }
 
-    /// The process ends in the midst of something that it did to the disk.
+    /// Ends the process in the middle of a change of the disk.
     pub(crate) fn crash_at(&mut self, process: u64, cut_us: u64, how: End) {
         if process == self.server.durable.drive.process() {
             self.mishaps.count(Mishap::Midst);
@@ -75,7 +75,7 @@ impl World {
         }
     }
 
-    /// It crashes, or stops in order.
+    /// Crashes the server, or stops it in order.
     pub(crate) fn lose_server(&mut self) {
         let how = self.chance.pick(&[End::Power, End::Process]);
         let cut_us = self.now_ms() * 1_000 + self.chance.below(1_000);
@@ -91,18 +91,18 @@ impl World {
         self.at(at_ms, Event::StartServer);
     }
 
-    /// What is left of a process that is over.
+    /// Ends the storage of a process that has ended.
     pub(super) fn end_storage(&mut self, how: End, cut_us: u64) {
         let now_ms = self.now_ms();
         let durable = &mut self.server.durable;
-        // First of all, so that nothing is done any more.
+        // The drive ends first, so that no further call has an effect.
         durable.drive.end(how, cut_us);
         durable.starting = None;
         durable.committer = None;
         self.server.end_read_only(now_ms);
     }
 
-    /// The process ends in order, if nothing is under way to the disk.
+    /// Stops the process in order, if no work on the disk is pending.
     pub(super) fn stop_server(&mut self) -> bool {
         let now = self.server_now();
         if !self.server.durable.is_idle() {
@@ -132,7 +132,7 @@ impl World {
         true
     }
 
-    /// Something is wrong with the disk for a while.
+    /// Causes a temporary fault of the disk.
     pub(crate) fn break_disk(&mut self) {
         if self.is_healed || !self.scenario.is_durable {
             return;
@@ -161,7 +161,7 @@ impl World {
         }
     }
 
-    /// The disk works as it should from now on.
+    /// Ends the faults of the disk.
     pub(crate) fn heal_disk(&mut self) {
         let faults = self.usual_faults();
         self.server.durable.drive.set_faults(faults);

@@ -1,4 +1,4 @@
-//! What is noted of the server: which requests it took, what it changed, and whether what it tells of is durable.
+//! The record of the server: the requests that it took, its changes, and whether all that it reports is durable.
 use super::Server;
 use super::connection::Asked;
 use crate::history::{operation_of, operation_of_token, px_of};
@@ -16,12 +16,12 @@ use statestored::storage::Write;
 use std::collections::HashMap;
 
 impl World {
-    /// Takes note of a request that the hub has taken.
+    /// Records a request that the hub has taken.
     pub(super) fn note_request(&mut self, link: usize, packet: &Packet) {
         let Packet::Publish(publish) = packet else {
             return;
         };
-        // A client that takes its session for lost sends without DUP what it had sent before.
+        // A client that considers its session lost sends former messages again without DUP.
         let was_taken = publish.dup()
             || publish.correlation_data().is_some_and(|correlation| {
                 let asked = |other: &Link| other.far.asked.contains_key(correlation);
@@ -32,7 +32,7 @@ impl World {
         self.links[link].far.asked.extend(asked);
     }
 
-    /// Takes note of a request that reached the server through a broker.
+    /// Records a request that reached the server through a broker.
     pub(crate) fn note_behind(&mut self, publish: &Publish, until_ms: u64) {
         let requester = publish.response_topic().and_then(topic::requester);
         let latest = |client: &str| {
@@ -48,7 +48,7 @@ impl World {
         self.asked_behind.extend(asked);
     }
 
-    /// Takes note of a request of the client of this link. What it is about, if that is a key.
+    /// Records a request of the client of this link. Returns its subject, if that is a key.
     fn note_taken(
         &mut self,
         publish: &Publish,
@@ -73,7 +73,7 @@ impl World {
         let mut properties = publish.user_properties();
         let token = properties.find(|(name, _)| *name == FENCING_TOKEN);
         let operation = operation.or_else(|| operation_of_token(token?.1));
-        // It must not be executed if it is expired.
+        // An expired request must not be executed.
         if let Some(operation) = operation.and_then(|number| self.operations.get_mut(number))
             && now_ms <= expires_ms
         {
@@ -90,7 +90,7 @@ impl World {
         ))
     }
 
-    /// What is told of a key has to wait until the disk has the last change of that key, a deletion as well.
+    /// Checks that a result about a key is sent only after the disk has the last change of that key, including a deletion.
     pub(super) fn check_durable(&mut self, link: usize, packets: &[Packet]) {
         for packet in packets {
             let Packet::Publish(publish) = packet else {
@@ -104,7 +104,7 @@ impl World {
         }
     }
 
-    /// The same of what the server publishes through a broker.
+    /// Makes the same check for messages that the server publishes through a broker.
     pub(crate) fn check_published(&mut self, publish: &Publish) {
         let clients: Vec<_> = (0..self.computers.len()).collect();
         let (asked, key) = about(publish, &self.asked_behind, &clients);
@@ -141,7 +141,7 @@ impl World {
         }
     }
 
-    /// Takes note of what the hub has changed since the last time.
+    /// Records the changes of the hub since the last call.
     pub(crate) fn note_changes(&mut self) {
         let now = self.server_now();
         let stamp = self.stamp();
@@ -216,12 +216,12 @@ impl World {
     }
 }
 
-/// Whether a response says that there is no such key.
+/// Whether a response reports an absent key.
 fn is_absence(payload: &[u8]) -> bool {
     payload == b"$-1\r\n" || payload == b":0\r\n"
 }
 
-/// What a message to one of these clients is about: the request that it answers, and the key.
+/// Returns the request that a message to one of these clients answers, and the key.
 fn about<'a>(
     publish: &Publish,
     asked: &'a HashMap<Box<[u8]>, Asked>,

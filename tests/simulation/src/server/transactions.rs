@@ -1,17 +1,17 @@
-//! Transactions beside all that the clients do: their keys have one value at any time, on the disk as well.
+//! Transactions beside the work of the clients: their keys have one common value at any time, also on the disk.
 use crate::transactor::{KEYS, Transactor};
 use crate::world::World;
 use statestored::hub::Hub;
 
 impl World {
-    /// There is a disk that can lose things: somebody begins to make transactions.
+    /// Starts the client that makes transactions; the run has a disk that can lose changes.
     pub(super) fn start_transactions(&mut self, hub: &mut Hub) {
         let now = self.server_now();
         self.server.transactor = Transactor::new(hub, now);
         self.check_transactions();
     }
 
-    /// Makes a transaction, if nobody waits for the last one.
+    /// Makes a transaction, if the last one is answered.
     pub(crate) fn transact(&mut self) {
         let now = self.server_now();
         if let Some(transactor) = &mut self.server.transactor {
@@ -20,7 +20,7 @@ impl World {
         }
     }
 
-    /// Reads what has become of transactions, before what they have changed is noted.
+    /// Reads the results of transactions, before their changes are recorded.
     pub(super) fn hear_of_transactions(&mut self) {
         let now = self.server_now();
         let (Some(hub), Some(transactor)) = (&mut self.server.hub, &mut self.server.transactor)
@@ -42,7 +42,7 @@ impl World {
         }
     }
 
-    /// All of the last transaction is there, or nothing of it.
+    /// Checks that the last transaction was applied as a whole or not at all.
     pub(super) fn check_transactions(&mut self) {
         let present = &self.truth.present;
         let values = KEYS.map(|key| present.get(key.as_bytes()).map(|held| held.value.clone()));

@@ -1,4 +1,4 @@
-//! What the clients do and hear.
+//! The requests of the clients, and the responses and notifications that they receive.
 use super::client::{self, Asked, Told, Watching, What};
 use super::{CLIENTS, Event, MOST_TIMES, Notified, PATIENCE_MS, World};
 use crate::elsewhere::KEYS;
@@ -9,14 +9,14 @@ use statestore_protocol::mqtt::{Limits, Packet, PubAck, Publish, ReasonCode, dec
 use statestore_protocol::property::TIMESTAMP;
 use statestore_protocol::{Condition, Hlc, Notification, topic};
 
-/// So often a server may ask within a second what the keeper knows.
+/// How often a server may request the state of the group's leader within a second.
 const MOST_JOINS: usize = 3;
 
-/// For so long what was not answered may still be executed.
+/// Time for which a request without an answer may still be executed.
 const UNSETTLED_MS: u64 = 25_000;
 
 impl World {
-    /// A client asks something.
+    /// Lets a client make a request.
     pub(super) fn ask(&mut self) {
         let client = self.chance.index(CLIENTS);
         let key = self.chance.pick(&KEYS);
@@ -31,7 +31,7 @@ impl World {
         self.ask_for(client, what);
     }
 
-    /// A client asks this, unless it asks about the same watch already.
+    /// Lets a client make this request, unless a request about the same watch is pending.
     pub(super) fn ask_for(&mut self, client: usize, what: What) {
         let number = self.asked.len();
         let key = what.key().clone();
@@ -41,7 +41,7 @@ impl World {
                 return;
             }
             its.about.insert(key.clone(), number);
-            // Who watches already goes on to do so, whether it is asked for again or not.
+            // An existing watch continues, whether it is requested again or not.
             if !matches!(
                 (&what, its.watches.get(&key)),
                 (What::Watch(_), Some(Watching::On { .. }))
@@ -49,7 +49,7 @@ impl World {
                 self.watches(client, key, Watching::Unsure);
             }
         }
-        // The clocks of clients are wrong, but each one rises.
+        // The clocks of clients are wrong, but each of them rises.
         let shown_ms = BASE_MS + self.now_ms + self.chance.below(2_000);
         let its = &mut self.clients[client];
         its.clock_ms = shown_ms.max(its.clock_ms + 1);
@@ -69,7 +69,7 @@ impl World {
         self.send(number);
     }
 
-    /// A SET with a value of its own.
+    /// Returns a SET with a unique value.
     pub(super) fn set(&self, key: &Bytes, condition: Condition) -> What {
         What::Call(Action::Set {
             key: key.clone(),
@@ -89,7 +89,7 @@ impl World {
         self.at(self.now_ms + PATIENCE_MS, Event::Look(number));
     }
 
-    /// A client has waited long enough for an answer: it asks again, or gives up.
+    /// Handles a client that has waited long enough for an answer: it repeats the request, or gives up.
     pub(super) fn look(&mut self, number: usize) {
         let asked = &self.asked[number];
         if asked.ended.is_some() {
@@ -115,7 +115,7 @@ impl World {
         self.is_over(number);
     }
 
-    /// A request about a watch may be executed later than those that follow it.
+    /// Marks a watch as unsettled: a request about it may be executed after later ones.
     fn unsettle(&mut self, number: usize) {
         let asked = &self.asked[number];
         if !matches!(asked.what, What::Call(_)) {
@@ -125,7 +125,7 @@ impl World {
         }
     }
 
-    /// A KEYNOTIFY that the broker gives to another server is executed again, also behind a STOP.
+    /// Handles KEYNOTIFYs that the broker delivers to another server: they are executed again, also after a STOP.
     pub(super) fn look_what_comes_again(&mut self) {
         for correlation in std::mem::take(&mut self.broker.lately_given_on) {
             let number = client::number(&correlation);
@@ -136,7 +136,7 @@ impl World {
         }
     }
 
-    /// Whether the broker may give a former request about the same watch to another server.
+    /// Whether the broker may deliver a former request about the same watch to another server.
     fn may_come_again(&self, client: usize, number: usize) -> bool {
         let key = self.asked[number].what.key();
         let held = self.broker.shared_correlations().filter_map(client::number);
@@ -147,7 +147,7 @@ impl World {
         })
     }
 
-    /// Another request about the same watch may follow.
+    /// Ends a request, so that another one about the same watch may follow.
     fn is_over(&mut self, number: usize) {
         let asked = &self.asked[number];
         let about = &mut self.clients[asked.client].about;
@@ -198,7 +198,7 @@ impl World {
         self.counts.refused += u64::from(is_refusal);
         let asked = &self.asked[number];
         match &asked.ended {
-            // What was sent twice may be refused once.
+            // A request that was sent twice may be rejected once.
             Some((_, first)) if *first != told && !is_refusal && !is_refusal_of(first) => {
                 let text = format!("{number} is answered with {first:?} and {told:?}");
                 if !matches!(told, Told::Watch(_))
@@ -266,7 +266,7 @@ impl World {
         }
     }
 
-    /// A packet of a server reaches the broker.
+    /// Handles a packet of a server that reaches the broker.
     pub(super) fn is_published(&mut self, number: u64, packet: &Packet) {
         let Packet::Publish(publish) = packet else {
             return;
@@ -276,7 +276,7 @@ impl World {
                 let pairs: Vec<_> = publish.user_properties().collect();
                 format!("connection {number}: {pairs:?} {:?}", publish.payload())
             });
-            // It does not know everything.
+            // A server that sends `join` does not know all watches.
             if publish
                 .user_properties()
                 .any(|pair| pair == ("__is", "join"))

@@ -1,4 +1,4 @@
-//! What clients were told, held against the log of the engine.
+//! Checks of the results that clients got against the log of the engine.
 use super::client::{Asked, Told, Watching, What};
 use super::{CLIENTS, Counts, RECOVERED_MS, STORM_MS, World};
 use crate::elsewhere::KEYS;
@@ -9,22 +9,22 @@ use statestore_protocol::{Condition, Event};
 use statestored::keyspace::remote::{Content, Place, Put, Record};
 use std::sync::Arc;
 
-/// Longer than a watcher waits for a change, whatever goes wrong.
+/// Upper bound of the delay of a notification, under any fault.
 const TOLD_MS: u64 = 15_000;
 
-/// Until there is a keeper again, after a storm.
+/// Time until the group has a leader again after a storm.
 const SETTLED_MS: u64 = 10_000;
 
-/// Longer than an answer or a notification takes while all is well.
+/// Upper bound of the delay of an answer or a notification without faults.
 const SOON_MS: u64 = 5_000;
 
 impl World {
-    /// A storm, calm, and what has to hold then.
+    /// Runs a storm and a calm, and checks the invariants.
     pub(super) fn run(&mut self) {
         for client in 0..CLIENTS {
             self.connect(client);
         }
-        // Until there is a keeper.
+        // Time until the group has a leader.
         self.pass(SOON_MS);
         let (pace_ms, rarely_ms) = (
             self.chance.spread(20, 1_000),
@@ -51,11 +51,11 @@ impl World {
             return;
         }
         self.is_well = true;
-        // Who has watched all the time is told.
+        // A client that has watched all the time is notified.
         self.all_are_told(false);
         for client in 0..CLIENTS {
             for (key, watching) in self.clients[client].watches.clone() {
-                // What was is looked at with the rest.
+                // Former watches are checked with the rest.
                 self.watches(client, key, watching);
             }
         }
@@ -73,8 +73,8 @@ impl World {
         }
     }
 
-    /// Something goes wrong while little else happens, everything changes, and nothing does after that: what is not told then is not
-    /// made up for by a later change.
+    /// Causes a fault while there is little other load, changes all keys, and stays calm afterwards. A lost notification is then
+    /// not made up for by a later change.
     fn one_more_trouble(&mut self) {
         self.trouble();
         let later_ms = self.chance.below(SOON_MS);
@@ -86,7 +86,7 @@ impl World {
         self.pass(self.now_ms + TOLD_MS + SOON_MS);
     }
 
-    /// All keys change, and who watches one is told: exactly once, since nothing goes wrong.
+    /// Changes all keys. Each watcher is notified exactly once, because there are no faults.
     fn all_are_told(&mut self, is_everybody: bool) {
         let (first, since) = (self.asked.len(), self.notified.len());
         let watches = self.clients.iter().map(|it| it.watches.clone());
@@ -171,7 +171,7 @@ impl World {
         Ok(())
     }
 
-    /// Whoever watched for long enough after a change was told of it meanwhile, or of a later one.
+    /// Checks that a client that watched for long enough after a change was notified of it meanwhile, or of a later change.
     fn watchers_reached_the_last_state(&self, truth: &Truth<'_>) -> Result<(), String> {
         for watched in &self.watched {
             let told = self
@@ -203,7 +203,7 @@ impl World {
         Ok(())
     }
 
-    /// Each removal was asked for.
+    /// Checks that each removal was requested.
     fn removals(&self, truth: &Truth<'_>, key: &Bytes) -> Result<(), String> {
         let records = truth.records().filter(|(_, its, _)| *its == key);
         let removed = records.filter(|(_, _, record)| record.content == Content::Tombstone);
@@ -232,7 +232,7 @@ impl World {
     }
 }
 
-/// Whether an answer to a request is what the log explains, and what nobody was told happened once at most.
+/// Whether the log explains the answer to a request, and whether a request without an answer was executed at most once.
 fn held(truth: &Truth<'_>, asked: &Asked, action: &Action) -> Result<(), String> {
     let key = asked.what.key();
     let done = match action {
@@ -310,7 +310,7 @@ fn in_time(truth: &Truth<'_>, index: usize, (from_ms, to_ms): (u64, u64)) -> Res
     }
 }
 
-/// What a change of the log made of a key.
+/// Returns the record of a key after a change of the log.
 fn record<'t>(truth: &'t Truth<'_>, index: usize, key: &Bytes) -> Option<&'t Record> {
     let mut changes = truth.log[index].changes.iter();
     changes.find_map(|change| match change {
@@ -327,7 +327,7 @@ fn entry<'s>(states: &'s States, key: &Bytes) -> Option<(&'s Bytes, Version)> {
     }
 }
 
-/// Whether something that changed nothing is answered so in this state.
+/// Whether this is the answer of an operation without a change in this state.
 fn explains(entry: Option<(&Bytes, Version)>, answer: &Answer) -> bool {
     match answer {
         Answer::Got(got) => entry == got.as_ref().map(|(value, version)| (value, *version)),

@@ -1,4 +1,4 @@
-//! What clients of the broker ask, and what they are told.
+//! The requests of the broker's clients, and their results.
 use crate::history::{Action, Answer, Version, version};
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::{
@@ -10,10 +10,10 @@ use statestore_protocol::property::{
 use statestore_protocol::{Command, Hlc, Reply, SetOptions, topic};
 use std::collections::BTreeMap;
 
-/// Seconds until a request is not to be executed any more.
+/// Message expiry of requests, in seconds.
 const EXPIRY_S: u32 = 10;
 
-/// What a client asks.
+/// A request of a client.
 #[derive(Debug, Clone)]
 pub(super) enum What {
     Call(Action),
@@ -65,41 +65,41 @@ impl What {
     }
 }
 
-/// One request, and what came of it.
+/// A request and its result.
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
     pub(super) client: usize,
     pub(super) what: What,
     pub(super) timestamp: Hlc,
     pub(super) called_ms: u64,
-    /// How often it was sent.
+    /// Number of times that the request was sent.
     pub(super) times: u32,
-    /// The client does not wait any more.
+    /// Whether the client has stopped waiting.
     pub(super) is_given_up: bool,
-    /// The first answer, and when it came.
+    /// The first answer, and its time.
     pub(super) ended: Option<(u64, Told)>,
 }
 
-/// What a response says.
+/// The content of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Told {
     Answer(Answer),
-    /// To a request about a watch: whether there is one now, or was one.
+    /// Answer to a request about a watch: whether there is a watch now, or was one.
     Watch(bool),
-    /// It was certainly not executed, and will not be, for a reason that another server may not have.
+    /// The request was certainly not executed, and will not be, for a reason that another server may not have.
     Refused(String),
-    /// The server that was asked did not execute it, with the status 503.
+    /// The server did not execute the request; the status is 503.
     Unavailable,
 }
 
-/// Whether a watch is there, as its client knows.
+/// State of a watch as its client knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Watching {
-    /// Certainly not, since then.
+    /// Certainly inactive, since then.
     Off { since_ms: u64 },
-    /// Something was asked and not answered, or all who knew are gone.
+    /// A request has no response yet, or all servers that knew the watch are gone.
     Unsure,
-    /// Since then.
+    /// Certainly active, since then.
     On { since_ms: u64 },
 }
 
@@ -107,16 +107,16 @@ pub(super) enum Watching {
 pub(super) struct Client {
     pub(super) id: String,
     next_packet_id: PacketId,
-    /// What its clock has shown last.
+    /// The last reading of the client's clock.
     pub(super) clock_ms: u64,
     pub(super) input: BytesMut,
-    /// When what was sent to the broker last reaches it, and the other way round.
+    /// Arrival time of the last bytes on their way to the broker, and of those on their way back.
     pub(super) up_ms: u64,
     pub(super) down_ms: u64,
     pub(super) watches: BTreeMap<Bytes, Watching>,
-    /// The request about the watch of a key that is under way.
+    /// Pending requests about the watch of a key.
     pub(super) about: BTreeMap<Bytes, usize>,
-    /// Until when what was asked about the watch of a key before may still be executed.
+    /// Time until which earlier requests about the watch of a key may still be executed.
     pub(super) unsettled: BTreeMap<Bytes, u64>,
 }
 
@@ -141,7 +141,7 @@ impl Client {
         id
     }
 
-    /// The first packets of a connection.
+    /// Returns the first packets of a connection.
     pub(super) fn hello(&mut self) -> Bytes {
         let mut out = BytesMut::new();
         let connect = Connect {
@@ -166,7 +166,7 @@ impl Client {
         out.freeze()
     }
 
-    /// The PUBLISH of a request.
+    /// Returns the PUBLISH of a request.
     pub(super) fn request(&mut self, number: usize, what: &What, timestamp: &Hlc) -> Bytes {
         let mut payload = BytesMut::new();
         what.command().encode(&mut payload);
@@ -192,16 +192,16 @@ impl Client {
     }
 }
 
-/// Which request has this correlation data.
+/// Returns the number of the request with this correlation data.
 pub(super) fn number(correlation: &[u8]) -> Option<usize> {
     let number = u128::from_be_bytes(correlation.try_into().ok()?);
     usize::try_from(number).ok()
 }
 
-/// What a response says to this request.
+/// Returns the content of a response to this request.
 ///
 /// # Errors
-/// It is none.
+/// The message is no response to the request.
 pub(super) fn told(what: &What, publish: &Publish) -> Result<Told, String> {
     let properties = match ResponseProperties::parse(publish.user_property_bytes()) {
         Ok(properties) => properties,

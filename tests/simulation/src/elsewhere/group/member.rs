@@ -1,4 +1,4 @@
-//! One server of the group: its hub over the engine, and its connection to the broker.
+//! A server of the group: its hub over the engine, and its connection to the broker.
 use super::super::engine::Engine;
 use super::super::node::{BASE_MS, config};
 use super::super::way::{Shared, Way, Weather};
@@ -13,25 +13,25 @@ use std::sync::{Arc, Mutex};
 /// The name of the group.
 const SHARE: &str = "group";
 
-/// How long a tombstone is kept.
+/// Time for which a tombstone is kept.
 const TOMBSTONE_MS: u64 = 2_500;
 
 /// The connection of a server to the broker.
 #[derive(Debug, Default)]
 pub(super) struct Trunk {
-    /// Which of all connections of servers.
+    /// Number of the connection among those of all servers.
     pub(super) number: u64,
-    /// Nothing more gets through, in neither direction.
+    /// Whether all further bytes are lost, in both directions.
     pub(super) is_silent: bool,
-    /// When what the server has sent is at the broker.
+    /// Arrival time of the last bytes that the server has sent.
     pub(super) up_ms: u64,
-    /// What is on its way to the server, with the times of arrival.
+    /// Bytes on their way to the server, with their arrival times.
     pub(super) down: VecDeque<(u64, Bytes)>,
-    /// When the last of it arrives, whether it was taken or not.
+    /// Arrival time of the last of these bytes, whether they were taken or not.
     pub(super) down_ms: u64,
-    /// What arrived and was not taken.
+    /// Bytes that arrived and were not taken.
     input: BytesMut,
-    /// When the server hears of the end.
+    /// Time at which the server is notified of the end.
     pub(super) ends_ms: Option<u64>,
 }
 
@@ -46,33 +46,33 @@ impl Trunk {
     }
 }
 
-/// What came of a turn.
+/// The result of a turn.
 #[derive(Debug, Default)]
 pub(super) struct Turned {
-    /// What the server sends to the broker.
+    /// Bytes that the server sends to the broker.
     pub(super) output: BytesMut,
-    /// Its connection is over.
+    /// Whether the connection has ended.
     pub(super) has_left: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct Member {
     client_id: String,
-    /// While there is a process.
+    /// The hub, while the process runs.
     pub(super) hub: Option<Hub>,
     way: Shared,
-    /// Of former lives: what is on them still arrives.
+    /// The links of former processes; messages on them still arrive.
     former: Vec<Shared>,
     weather: Weather,
     start_ms: u64,
     ahead_ms: u64,
     pub(super) paused_until_ms: u64,
     pub(super) trunk: Option<Trunk>,
-    /// When it connects to the broker.
+    /// Time at which the server connects to the broker.
     pub(super) dials_ms: u64,
-    /// When a process begins again.
+    /// Time at which the next process starts.
     pub(super) begins_ms: Option<u64>,
-    /// Since when nothing has happened to it.
+    /// Time of the last fault of this server.
     pub(super) undisturbed_ms: u64,
 }
 
@@ -138,7 +138,7 @@ impl Member {
         }
     }
 
-    /// The way to the engine is cut, or is there again.
+    /// Cuts or restores the link to the engine.
     pub(super) fn cut_off(&mut self, is_cut: bool) {
         self.way.lock().is_cut = is_cut;
     }
@@ -147,7 +147,7 @@ impl Member {
         self.way.lock().is_cut
     }
 
-    /// The process is killed, and begins again after a while.
+    /// Kills the process; the next one starts at this time.
     pub(super) fn kill(&mut self, begins_ms: u64) {
         self.hub = None;
         self.way.lock().abandon();
@@ -155,7 +155,7 @@ impl Member {
         self.paused_until_ms = 0;
     }
 
-    /// A process begins, if it is time for it.
+    /// Starts a process, if it is due.
     pub(super) fn begin(
         &mut self,
         engine: &Arc<Mutex<Engine>>,
@@ -175,7 +175,7 @@ impl Member {
         true
     }
 
-    /// Nothing goes wrong with it any more.
+    /// Ends the faults of this server.
     pub(super) fn calm_down(&mut self) {
         self.paused_until_ms = 0;
         self.weather = Weather::CALM;
@@ -186,7 +186,7 @@ impl Member {
         }
     }
 
-    /// When there is something to do here.
+    /// Returns the time of the next event of this server.
     pub(super) fn next_ms(&self, now_ms: u64) -> Option<u64> {
         let ways = self.ways().filter_map(|way| way.lock().next_ms());
         let own = self.own_ms(now_ms);
@@ -210,7 +210,7 @@ impl Member {
         attached.into_iter().chain(others).flatten().min()
     }
 
-    /// Lets what is on the way to the engine arrive, also while the process stands still.
+    /// Delivers messages on the links to the engine, also while the process is paused.
     pub(super) fn proceed(&self, now_ms: u64) {
         for way in self.ways() {
             way.lock().proceed(now_ms);
@@ -222,7 +222,7 @@ impl Member {
         self.hub.is_some() && self.paused_until_ms <= now_ms
     }
 
-    /// There is a connection to the broker.
+    /// Connects to the broker.
     pub(super) fn connected(&mut self, number: u64, now_ms: u64) -> Result<(), String> {
         self.trunk = Some(Trunk {
             number,
@@ -234,7 +234,7 @@ impl Member {
         connected.map_err(|error| format!("a server cannot connect: {error}"))
     }
 
-    /// The process does what there is to do.
+    /// Lets the process do its work.
     pub(super) fn turn(&mut self, now_ms: u64) -> Turned {
         let now = self.now(now_ms);
         let mut turned = Turned::default();
@@ -271,7 +271,7 @@ impl Member {
                 turned.has_left = true;
             }
         }
-        // Nothing more comes at this moment.
+        // No more input arrives at this moment.
         hub.ask_gathered();
         turned
     }

@@ -1,8 +1,9 @@
-//! Servers that share the requests of a broker, whole: each a real hub over a real keyspace, all over one engine, behind a broker that gives
-//! each request to one of them. Simulated are the engine, the broker, the clients, and the ways between them.
+//! Servers that share the requests of a broker, simulated as a whole. Each is a real hub over a real keyspace, all over one
+//! engine, behind a broker that delivers each request to one of them. The engine, the broker, the clients, and the links between
+//! them are simulated.
 //!
-//! A client has connections that never fail and sends requests by hand, at times the same one again. What the
-//! engine's log has is the truth.
+//! The connections of a client never fail. A client sends handwritten requests, and repeats some of them. The log of the engine
+//! is the truth.
 mod asking;
 mod checks;
 mod client;
@@ -23,63 +24,63 @@ use std::ops::AddAssign;
 use std::sync::{Arc, Mutex};
 
 const CLIENTS: usize = 3;
-/// How long things go wrong.
+/// Duration of the faults.
 const STORM_MS: u64 = 60_000;
-/// After so long without faults everything works.
+/// Time without faults after which everything works.
 const RECOVERED_MS: u64 = 30_000;
-/// How long a client waits for an answer before it sends its request again, or gives it up.
+/// Time that a client waits for an answer before it sends its request again, or gives it up.
 const PATIENCE_MS: u64 = 3_000;
-/// How often it sends one at most.
+/// Maximum number of times that a client sends a request.
 const MOST_TIMES: u32 = 3;
-/// So long before a watch begins a server has to be attached to hear of it.
+/// How long before a watch begins a server has to be attached to learn of it.
 const ATTACHED_MS: u64 = 1_000;
-/// Who has been attached for so long, and has not stood still, knows what the keeper knows.
+/// A server that has been attached for this time, without a pause, knows all that the group's leader knows.
 const KNOWS_MS: u64 = 20_000;
 
-/// What happens to somebody.
+/// An event of a client, a server or the broker.
 #[derive(Debug)]
 enum Event {
-    /// Bytes of a client reach the broker, in this life of it.
+    /// Bytes of a client reach the broker, in this life of the broker.
     ToBroker(usize, u64, Bytes),
     /// Bytes of the broker reach a client.
     ToClient(usize, u64, Bytes),
     /// Bytes of a server reach the broker, on this connection.
     Up(u64, Bytes),
-    /// The broker hears of the end of this connection.
+    /// The broker notices the end of this connection.
     EndAtBroker(u64),
-    /// A client looks whether its request was answered.
+    /// A client checks whether its request was answered.
     Look(usize),
     BrokerIsBack,
 }
 
-/// How much happened.
+/// Counters of a run.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Counts {
     /// Requests.
     pub asked: u64,
-    /// Those that were sent more than once.
+    /// Requests that were sent more than once.
     pub again: u64,
-    /// Requests that the broker gave to another server.
+    /// Requests that the broker delivered to another server.
     pub given_on: u64,
-    /// Those without an answer.
+    /// Requests without a response.
     pub unanswered: u64,
-    /// Those that were refused.
+    /// Requests that were rejected.
     pub refused: u64,
     /// Changes of the engine.
     pub changes: u64,
     /// Notifications that clients got.
     pub notified: u64,
-    /// Watches that had to be told of a change, whatever happened between.
+    /// Watches that had to be notified of a change, whatever happened in between.
     pub watched: u64,
     /// Servers that were killed.
     pub kills: u64,
-    /// Servers that stood still.
+    /// Pauses of servers.
     pub pauses: u64,
     /// Connections of servers that were cut.
     pub cuts: u64,
-    /// Cuts that the server, or the broker, did not hear of.
+    /// Cuts that the server, or the broker, did not notice.
     pub unnoticed: u64,
-    /// Ways to the engine that were cut.
+    /// Links to the engine that were cut.
     pub away: u64,
     /// Ends of the broker.
     pub broker_ends: u64,
@@ -104,16 +105,16 @@ impl AddAssign for Counts {
     }
 }
 
-/// How a run went.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Report {
-    /// Its seed.
+    /// The seed of the run.
     pub seed: u64,
-    /// What was violated, if anything was.
+    /// The violated invariant, if there is one.
     pub violation: Option<String>,
-    /// What happened, if that was to be kept.
+    /// The trace of the run, if it was requested.
     pub trace: Vec<String>,
-    /// How much happened.
+    /// Counters of the run.
     pub counts: Counts,
 }
 
@@ -125,7 +126,7 @@ struct Notified {
     at_ms: u64,
 }
 
-/// A time in which a client certainly watched a key.
+/// A time span in which a client certainly watched a key.
 #[derive(Debug)]
 struct Watched {
     client: usize,
@@ -139,12 +140,12 @@ struct World {
     chance: Chance,
     engine: Arc<Mutex<Engine>>,
     broker: Broker,
-    /// Which life of the broker it is.
+    /// Number of the broker's life.
     life: u64,
     members: Vec<Member>,
-    /// Whose the connections of servers are.
+    /// The server of each connection.
     connections: BTreeMap<u64, usize>,
-    /// Those of which nothing more reaches the broker.
+    /// Connections from which no more bytes reach the broker.
     lost: BTreeSet<u64>,
     clients: Vec<Client>,
     events: BTreeMap<(u64, u64), Event>,
@@ -152,10 +153,10 @@ struct World {
     asked: Vec<Asked>,
     notified: Vec<Notified>,
     watched: Vec<Watched>,
-    /// When servers asked the keeper what it knows, by connection.
+    /// Times at which servers requested the leader's state, by connection.
     joins: BTreeMap<u64, Vec<u64>>,
     delay_ms: u64,
-    /// Every request is answered from now on.
+    /// Whether every request has to be answered from now on.
     is_well: bool,
     counts: Counts,
     trace: Option<Vec<String>>,
@@ -221,12 +222,12 @@ impl World {
         self.events.insert((at_ms, self.entered), event);
     }
 
-    /// How long something is on its way.
+    /// Returns the delay of a message.
     fn latency_ms(&mut self) -> u64 {
         1 + self.chance.below(self.delay_ms)
     }
 
-    /// Lets time pass until then.
+    /// Lets time pass until this moment.
     fn pass(&mut self, until_ms: u64) {
         while self.now_ms < until_ms && self.violation.is_none() {
             let event = self.events.first_key_value().map(|((at_ms, _), _)| *at_ms);
@@ -288,14 +289,14 @@ impl World {
         trunk.filter(|trunk| trunk.number == number)
     }
 
-    /// A client connects to the broker, where nothing is known of it.
+    /// Connects a client to the broker, which has no session of it.
     fn connect(&mut self, client: usize) {
         self.broker.opened(Peer::Client(client));
         let hello = self.clients[client].hello();
         self.send_to_broker(client, hello);
     }
 
-    /// Nobody can send anything while the broker is gone.
+    /// Sends bytes to the broker. They are dropped while the broker is down.
     fn send_to_broker(&mut self, client: usize, bytes: Bytes) {
         if !self.broker.is_up {
             return;
@@ -319,7 +320,7 @@ impl World {
         self.serve_broker();
     }
 
-    /// Sends what the broker has for anybody.
+    /// Sends the pending output of the broker to all peers.
     fn serve_broker(&mut self) {
         for peer in self.broker.peers() {
             let mut bytes = BytesMut::new();
@@ -353,7 +354,7 @@ impl World {
         }
     }
 
-    /// The broker ends a connection of a server.
+    /// Ends a connection of a server from the broker's side.
     fn broker_hangs_up(&mut self, number: u64) {
         let at_ms = self.now_ms + 1;
         if let Some(trunk) = self.trunk(number)
@@ -363,7 +364,7 @@ impl World {
         }
     }
 
-    /// A server does what there is to do.
+    /// Lets a server do its work.
     fn turn(&mut self, index: usize) {
         let now_ms = self.now_ms;
         self.members[index].proceed(now_ms);
@@ -410,13 +411,13 @@ impl World {
         }
     }
 
-    /// A server has no connection any more, and makes another one.
+    /// Handles a lost connection of a server, which connects again.
     fn leave(&mut self, index: usize) {
         let dials_ms = self.now_ms + self.chance.between(100, 1_000);
         let member = &mut self.members[index];
         member.dials_ms = dials_ms;
         if let Some(trunk) = member.trunk.take() {
-            // What it has said arrives before.
+            // Bytes that the server has sent arrive before the end.
             let at_ms = trunk.up_ms.max(self.now_ms + 1);
             if !trunk.is_silent {
                 self.at(at_ms, Event::EndAtBroker(trunk.number));
@@ -426,12 +427,12 @@ impl World {
         self.disturb(index);
     }
 
-    /// Something has happened to a server after which it may not know all watches.
+    /// Records an event after which a server may not know all watches.
     fn disturb(&mut self, index: usize) {
         self.members[index].undisturbed_ms = self.now_ms;
     }
 
-    /// Whether a server certainly knows what the keeper knew then.
+    /// Whether a server certainly knows what the group's leader knew at that time.
     fn knows(&self, index: usize, since_ms: u64) -> bool {
         let member = &self.members[index];
         let is_there = member.runs(self.now_ms)
@@ -441,8 +442,8 @@ impl World {
         is_there && member.undisturbed_ms <= since_ms.max(self.now_ms.saturating_sub(KNOWS_MS))
     }
 
-    /// Watches that nobody knows any more have to be asked for again; and who has only lost its connection knows nothing of a STOP in the
-    /// meantime.
+    /// Marks watches as unsure that possibly no server knows; clients have to request them again. A server that has only lost its
+    /// connection does not learn of a STOP in the meantime.
     fn look_who_knows(&mut self) {
         let members = 0..self.members.len();
         for client in 0..self.clients.len() {
@@ -465,7 +466,7 @@ impl World {
         }
     }
 
-    /// A client knows this of its watch from now on.
+    /// Sets the state of a watch as its client knows it.
     fn watches(&mut self, client: usize, key: Bytes, watching: Watching) {
         let former = self.clients[client].watches.insert(key.clone(), watching);
         if let Some(Watching::On { since_ms }) = former {

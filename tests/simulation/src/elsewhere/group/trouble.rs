@@ -1,13 +1,13 @@
-//! What goes wrong with servers and the broker, and that it stops.
+//! The faults of servers and the broker, and their end.
 use super::client::Watching;
 use super::{Event, World};
 use crate::broker::Peer;
 
-/// Who stands still for less goes on as if nothing had been.
+/// A server that pauses for less time than this continues without a consequence.
 const SHORT_MS: u64 = 1_500;
 
 impl World {
-    /// Something goes wrong.
+    /// Causes a fault.
     pub(super) fn trouble(&mut self) {
         let index = self.chance.index(self.members.len());
         let now_ms = self.now_ms;
@@ -53,7 +53,7 @@ impl World {
         self.leave(index);
     }
 
-    /// The connection of a server breaks. At times one of the ends does not hear of it.
+    /// Cuts the connection of a server. At times one of the ends does not notice it.
     fn cut(&mut self, index: usize) {
         let (up_is_lost, down_is_lost) = (self.chance.percent(70), self.chance.percent(70));
         let (server_learns, broker_learns) = match self.chance.below(10) {
@@ -91,7 +91,7 @@ impl World {
         self.disturb(index);
     }
 
-    /// The broker is gone, with everything that it knew, and back after a while.
+    /// Takes the broker down for a while; it loses its whole state.
     fn end_broker(&mut self) {
         if !self.broker.is_up {
             return;
@@ -117,12 +117,12 @@ impl World {
         self.at(at_ms, Event::BrokerIsBack);
     }
 
-    /// Everything is well from now on.
+    /// Ends all faults.
     pub(super) fn calm_down(&mut self) {
         self.note(|| "calm".into());
         for index in 0..self.members.len() {
             self.members[index].calm_down();
-            // Who has not heard of an end hears of it.
+            // A server that has not noticed the end of its connection is notified.
             let now_ms = self.now_ms;
             if let Some(trunk) = &mut self.members[index].trunk
                 && trunk.is_silent
