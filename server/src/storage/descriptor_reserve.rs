@@ -32,7 +32,7 @@ pub(super) fn with_reserve<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Re
     result
 }
 
-/// Returns whether an error of the system says that this process, or the machine, has too many open files.
+/// Returns whether an error of the system means that this process, or the machine, has too many open files.
 pub(super) fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),

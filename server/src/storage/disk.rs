@@ -1,6 +1,6 @@
-//! What the durable storage does with files: everything it asks of a disk goes through [`Disk`] and [`DiskFile`].
+//! The file operations of the durable storage, all of which go through [`Disk`] and [`DiskFile`].
 //!
-//! The server has one disk, the [file system](FileSystem) of its machine. The simulation has another one, which forgets
+//! The server has one disk, the [file system](FileSystem) of its machine. The simulation has another one, which loses
 //! what was not synced.
 use super::descriptor_reserve::with_reserve;
 use std::ffi::OsString;
@@ -9,16 +9,16 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 
-/// Files and directories, with the promises of a POSIX file system and no more: what was written is durable after
-/// [`DiskFile::sync_data`], and what changed in a directory after [`sync_directory`](Self::sync_directory).
+/// Files and directories, with the guarantees of a POSIX file system and no others. Written bytes are durable after
+/// [`DiskFile::sync_data`], and changes of a directory after [`sync_directory`](Self::sync_directory).
 pub trait Disk: Debug + Send + Sync {
     /// Opens a file.
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>>;
     /// All of a file.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
-    /// What is there, behind links.
+    /// Returns the status of a path, following symbolic links.
     fn status(&self, path: &Path) -> io::Result<Status>;
-    /// What is there, be it a link.
+    /// Returns the status of a path itself, even if it is a symbolic link.
     fn own_status(&self, path: &Path) -> io::Result<Status>;
     /// The names in a directory.
     fn names(&self, directory: &Path) -> io::Result<Vec<OsString>>;
@@ -47,7 +47,7 @@ pub trait Disk: Debug + Send + Sync {
 
 /// An open file, with a place in it that reading and writing move on.
 pub trait DiskFile: Debug + Read + Seek + Send + Write {
-    /// What it is.
+    /// Returns the status of the file.
     fn status(&self) -> io::Result<Status>;
     /// Cuts it off, or makes it longer with zeros.
     fn set_length(&self, length: u64) -> io::Result<()>;
@@ -61,7 +61,7 @@ pub trait DiskFile: Debug + Read + Seek + Send + Write {
     fn try_lock(&self) -> Result<(), TryLockError>;
 }
 
-/// What a file is opened for. New files are for this user only.
+/// Mode in which a file is opened. New files are accessible to this user only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Read a file that is there.
@@ -76,7 +76,7 @@ pub enum Access {
     Keep,
 }
 
-/// What there is under a name.
+/// Status of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Status {
     /// A file that holds bytes.

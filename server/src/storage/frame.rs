@@ -1,4 +1,4 @@
-//! Frames: what logs, bases and backups consist of.
+//! Frames: the units of logs, bases and backups.
 //!
 //! Integers are little-endian. Every byte is covered by a CRC-32.
 //!
@@ -10,23 +10,23 @@
 //! | payload length | 8 |
 //! | CRC of the payload | 4 |
 //!
-//! The salt is random per store: a frame of another store is told apart, and bytes inside a client's value cannot pass
+//! The salt is random per store: a frame of another store is detected, and bytes inside a client's value cannot pass
 //! for a frame.
 
 /// Length of a frame header.
 pub(super) const FRAME_HEADER: usize = 28;
-/// What a frame that holds many records has as payload, roughly.
+/// Approximate size of the payload of a frame that holds many records.
 pub(super) const FRAME_BYTES: usize = 256 << 10;
 const FRAME_MAGIC: [u8; 4] = *b"\x93SSF";
 
-/// What a frame says of itself.
+/// Header of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FrameHeader {
-    /// Its place in the sequence.
+    /// Sequence number of the frame.
     pub(super) sequence: u64,
     /// Bytes of the payload.
     pub(super) length: u64,
-    /// Its checksum.
+    /// Checksum of the payload.
     pub(super) crc: u32,
 }
 

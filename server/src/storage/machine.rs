@@ -1,4 +1,4 @@
-//! What the durable storage needs of its machine besides a disk: the time, chance, and work beside its own.
+//! The needs of the durable storage besides a disk: time, randomness, and background work.
 use std::fmt::Debug;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 /// The machine that a storage runs on.
 pub trait Machine: Debug + Send + Sync {
-    /// The time on a clock that nobody sets.
+    /// Returns the time of a monotonic clock.
     fn now(&self) -> Duration;
     /// Waits.
     fn sleep(&self, time: Duration);
-    /// A number that nobody else knows.
+    /// Returns an unpredictable number.
     fn random(&self) -> u64;
     /// Begins a job, which goes on by itself.
     fn start(&self, name: &'static str, job: Box<dyn Job>) -> io::Result<Box<dyn Running>>;
@@ -19,7 +19,7 @@ pub trait Machine: Debug + Send + Sync {
 
 /// Work that goes on while commits go on.
 pub trait Job: Send {
-    /// Does the next part of it, which may block; says whether there is another one.
+    /// Executes the next part of the work, which may block. Returns whether another part follows.
     fn step(&mut self) -> bool;
 }
 
@@ -31,7 +31,7 @@ pub trait Running: Debug + Send {
     fn finish(self: Box<Self>);
 }
 
-/// This machine: each job has a thread.
+/// The machine of this process: each job has a thread.
 #[derive(Debug, Clone, Copy)]
 pub struct Threads {
     begun: Instant,
@@ -85,7 +85,7 @@ impl Running for JoinHandle<()> {
     }
 
     fn finish(self: Box<Self>) {
-        // Who waits for a result misses it then.
+        // A caller that waits for a result notices its absence.
         let _ = self.join();
     }
 }

@@ -1,4 +1,4 @@
-//! No storage: what the engine holds is all there is, and it ends with the process.
+//! The storage that stores nothing: the entries exist in the engine only, until the process ends.
 use super::{Batch, Restore, Storage, StorageError};
 
 /// Accepts every commit and keeps nothing.

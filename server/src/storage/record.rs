@@ -20,7 +20,7 @@ const WITH_EXPIRY: u8 = 8;
 /// A version: wall clock and counter.
 pub(super) type Version = (u64, u64);
 
-/// One decoded change; borrows from the frame.
+/// A decoded change, borrowed from the frame.
 #[derive(Debug)]
 pub(super) enum Change<'a> {
     /// The highest version issued so far.
@@ -136,7 +136,7 @@ impl<'a> Changes<'a> {
         Self { rest: payload }
     }
 
-    /// The next change; `Ok(None)` at the end, `Err` if these bytes are no changes.
+    /// Returns the next change; `Ok(None)` at the end, `Err` if the bytes are malformed.
     pub(super) fn next(&mut self) -> Result<Option<Change<'a>>, Malformed> {
         if self.rest.is_empty() {
             return Ok(None);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// A receiver of the state of a store at one revision: of records, and of changes that were made while these were read.
 pub trait ReceiveSnapshot {
-    /// Forgets everything received so far, since the snapshot is taken anew.
+    /// Discards everything received so far, since the snapshot starts again.
     ///
     /// # Errors
     /// The temporary file cannot be written.
@@ -52,7 +52,7 @@ pub trait SnapshotSource: Debug + Send + Sync {
     fn take(&self, to: &mut dyn ReceiveSnapshot) -> Result<(), StorageError>;
 }
 
-/// A storage whose entries are in an engine.
+/// A storage whose entries are in a shared engine.
 #[derive(Debug)]
 pub struct SharedStorage(Arc<dyn SnapshotSource>);
 
@@ -133,7 +133,7 @@ impl Image for SharedImage {
 /// A snapshot on its way into the temporary file.
 struct Taking<'a> {
     spool: Spool,
-    /// The receiver of the records later, which says whether they are still wanted.
+    /// Final receiver of the records, which reports whether they are still wanted.
     wanted: &'a mut dyn Receive,
 }
 

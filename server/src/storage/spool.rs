@@ -1,7 +1,8 @@
 //! A temporary file that holds a snapshot of a store until a backup of it is written.
 //!
 //! A backup begins with the number of its records, which is known once all of them were read. The file keeps them until then, and until
-//! a slow reader has taken them, so that the engine is asked once and at its own pace. It has no name, and is gone with the process.
+//! a slow reader has taken them, so that the engine is read once and at its own pace. The file has no name, and disappears with the
+//! process.
 use super::frame::{FRAME_BYTES, FRAME_HEADER, FrameHeader, seal_frame};
 use super::record::{Change, Changes, Version, encode_record};
 use super::{Receive, RecordView, StorageError};
@@ -33,7 +34,7 @@ pub(super) struct Spool {
     frames: u64,
     /// Number of records in the file.
     records: u64,
-    /// For each changed key the number of the record that counts; `None` if it was removed.
+    /// Number of the record that counts, for each changed key; `None` if the key was removed.
     changed: HashMap<KeyHash, Option<u64>, foldhash::fast::RandomState>,
     clock: Version,
 }

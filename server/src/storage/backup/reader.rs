@@ -17,7 +17,7 @@ pub struct BackupReader<R> {
     input: BufReader<R>,
     header: Header,
     crc: crc32fast::Hasher,
-    /// What has been read so far.
+    /// Totals of the frames read so far.
     seen: Trailer,
     /// The highest version so far.
     highest: (u64, u64),
@@ -71,7 +71,7 @@ impl<R: Read> BackupReader<R> {
         })
     }
 
-    /// What it says of itself.
+    /// Returns the header.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -81,11 +81,11 @@ impl<R: Read> BackupReader<R> {
         self.seen.length
     }
 
-    /// Hands over all records, and returns the stored clock. What was handed over counts only if this succeeds: only then has
-    /// everything been checked.
+    /// Passes all records to `to`, and returns the stored clock. The records count only if this succeeds, since only then
+    /// everything has been checked.
     ///
     /// # Errors
-    /// It cannot be read or is damaged, or an error of who receives.
+    /// The backup cannot be read or is damaged, or `to` returns an error.
     pub fn records(mut self, to: &mut dyn Receive) -> Result<Option<(u64, u64)>, StorageError> {
         let mut payload = Vec::new();
         while self.next_frame(&mut payload)? {
@@ -128,7 +128,7 @@ impl<R: Read> BackupReader<R> {
             return Err(self.broken("neither the next frame nor the end is here"));
         };
         payload.clear();
-        // Grows with what is there, not with what is said.
+        // The buffer grows with the bytes that exist, not with the length that the header states.
         let read = (&mut self.input).take(frame.length).read_to_end(payload);
         if read.map_err(cannot_read(&self.path))? as u64 != frame.length {
             return Err(self.cut_off());

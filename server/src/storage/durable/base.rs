@@ -43,7 +43,7 @@ impl BaseWriter {
         })
     }
 
-    /// Adds a record as it is encoded; says whether a frame is behind it.
+    /// Adds a record in its encoded form. Returns whether a frame was completed.
     pub(super) fn add_encoded(&mut self, record: &[u8]) -> Result<bool, StorageError> {
         self.frame.extend_from_slice(record);
         self.flush()

@@ -1,4 +1,4 @@
-//! What a data directory consists of, and how far its current log goes.
+//! The files of a data directory, and the end of its current log.
 use super::directory::{base_path, log_path};
 use super::files::{Ended, Files, Visit, check_first, next_changes};
 use super::log::{FileHeader, Reader, damaged};
@@ -9,7 +9,7 @@ use crate::storage::disk::Disk;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What manifest and mark say.
+/// Contents of a data directory according to its manifest and mark.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Contents<'a> {
     pub(super) disk: &'a Arc<dyn Disk>,
@@ -21,10 +21,10 @@ pub(super) struct Contents<'a> {
 /// The end of the current log.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct End {
-    /// Where what was never acknowledged begins.
+    /// Position where unacknowledged bytes begin.
     pub(super) acknowledged: u64,
     pub(super) length: u64,
-    /// The last commit.
+    /// Number of the last commit.
     pub(super) last: u64,
     /// A commit follows that was never finished.
     pub(super) is_torn: bool,
@@ -76,7 +76,7 @@ impl Contents<'_> {
         check_first(&self.current_log(), self.manifest.first, through + 1)
     }
 
-    /// Reads the current log, and decides whether what follows its last frame is a torn commit or damage.
+    /// Reads the current log, and decides whether the bytes after its last frame are a torn commit or damage.
     pub(super) fn read_current(&self, visit: &mut dyn Visit) -> Result<End, StorageError> {
         let Manifest {
             salt,

@@ -1,4 +1,4 @@
-//! The data directory: who may use it, how it begins, and which of its files count.
+//! The data directory: its lock, its creation, and the files that belong to it.
 use super::active::Spare;
 use super::log::{self, FILE_HEADER, FileHeader, damaged};
 use super::manifest::{self, Manifest};
@@ -63,7 +63,7 @@ impl Directory {
         &self.path
     }
 
-    /// What it is on.
+    /// Returns the disk of the directory.
     pub(super) fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
     }
@@ -121,8 +121,8 @@ impl Directory {
         leftovers.map(|name| self.path.join(name)).collect()
     }
 
-    /// Takes the files away from other users, to whom an older program may have shown them, and warns if the folder
-    /// is open to them.
+    /// Removes the access of other users to the files, which an older version may have granted. Warns if the folder is accessible to
+    /// them.
     fn keep_private(&self) {
         let folder = self.path.display();
         let status = self.disk.status(&self.path);
@@ -146,7 +146,7 @@ impl Directory {
         }
     }
 
-    /// Makes the files of an empty store; the manifest comes last.
+    /// Creates the files of an empty store; the manifest comes last.
     fn begin(&self, salt: u64) -> Result<Manifest, StorageError> {
         let manifest = Manifest::new(salt);
         let log = self.log(manifest.active);
@@ -186,7 +186,7 @@ fn is_leftover(name: &OsStr, manifest: &Manifest, spare: Option<u64>) -> bool {
     }
 }
 
-/// What is in a data directory and does not belong to the store.
+/// Returns the files in a data directory that do not belong to the store.
 pub(super) fn strangers(
     disk: &dyn Disk,
     directory: &Path,
@@ -240,8 +240,10 @@ pub(super) fn write_manifest(
     sync_directory(disk, directory)
 }
 
-/// Removes what was made of a store that is not going to be one: the manifest, which says that it is one, then its files, and at last
-/// the note which says that it is none. Each is gone for good before the next, so that the power can fail meanwhile.
+/// Removes the files of a store that was not completed: first the manifest, which makes it a store, then its files, and last the note
+/// that it is incomplete.
+///
+/// Each step is durable before the next, so that the power can fail at any time.
 pub(super) fn remove_all(disk: &dyn Disk, directory: &Path, mut names: Vec<&str>) {
     let step = |name: &str| match name {
         manifest::NAME => 0,
@@ -251,7 +253,7 @@ pub(super) fn remove_all(disk: &dyn Disk, directory: &Path, mut names: Vec<&str>
     names.sort_by_key(|name| step(name));
     for names in names.chunk_by(|one, other| step(one) == step(other)) {
         for name in names {
-            // What stays is no store, and the next attempt removes it or says so.
+            // The remaining files are no store: the next attempt removes them or reports them.
             let _ = disk.remove(&directory.join(name));
         }
         let _ = sync_directory(disk, directory);
@@ -283,7 +285,7 @@ pub(super) fn missing<'a>(disk: &dyn Disk, path: &'a Path) -> Vec<&'a Path> {
 pub(super) fn create(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
     let missing = missing(disk, path);
     let above = path.ancestors().nth(missing.len());
-    // The last one that is there may have been made by a process that did not live to sync its name.
+    // The last existing directory may have been created by a process that ended before it synced the name.
     let is_new = disk.status(&path.join(manifest::NAME)).is_err();
     if let Some(there) = above.filter(|there| is_new && !there.as_os_str().is_empty()) {
         sync_name(disk, there)?;
@@ -304,7 +306,7 @@ pub(super) fn create(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
     })(ErrorKind::NotADirectory.into()))
 }
 
-/// Makes the name of a directory durable, unless this user may not do that: then it is somebody else's.
+/// Makes the name of a directory durable. Succeeds if this user lacks the permission: then another user owns the parent.
 fn sync_name(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
     match sync_directory(disk, parent_of(path)) {
         Err(StorageError::Io { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {
@@ -334,7 +336,7 @@ fn id_of(name: &str, prefix: &str) -> Option<u64> {
     name.strip_prefix(prefix)?.parse().ok()
 }
 
-/// Without a manifest, only what an interrupted beginning leaves may be in the directory.
+/// Checks that a directory without a manifest contains only the files of an interrupted creation.
 fn refuse_foreign(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
     let fail = || StorageError::io(|| format!("cannot read the data directory {}", path.display()));
     let names = disk.names(path).map_err(fail())?;

@@ -11,13 +11,13 @@ use std::sync::Arc;
 /// How many changes are announced at a time.
 const AHEAD: usize = 32;
 
-/// What reads changes.
+/// A visitor of changes.
 pub(super) trait Visit {
     /// The changes that come next.
     fn ahead(&mut self, _changes: &[Change<'_>]) {}
     /// The next change.
     fn change(&mut self, change: Change<'_>) -> Result<(), StorageError>;
-    /// A frame is behind us; so many bytes of files have been read since the last call.
+    /// Called after each frame with the number of file bytes read since the last call.
     fn read(&mut self, _bytes: u64) -> Result<(), StorageError> {
         Ok(())
     }
@@ -39,7 +39,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Their length in bytes.
+    /// Returns the total length in bytes.
     pub(super) fn bytes(&self) -> u64 {
         let base = self.base.as_ref().map_or(0, |(_, base)| base.length);
         base + self.logs.iter().map(|(_, log)| log.length).sum::<u64>()
@@ -143,7 +143,7 @@ pub(super) enum Ended {
     Not,
     /// After an intact frame.
     Whole,
-    /// With something that is not an intact frame.
+    /// The file ends with bytes that are not an intact frame.
     Broken,
 }
 

@@ -1,14 +1,14 @@
-//! What is live in a base and the logs after it.
+//! The live records of a base and the logs after it.
 use super::files::{Files, Visit};
 use crate::storage::StorageError;
 use crate::storage::record::{Change, Version};
 use siphasher::sip128::SipHasher13;
 use std::collections::HashMap;
 
-/// Knows which change of a key is its last one.
+/// An index of the last change of each key.
 ///
-/// Takes memory for each key that was changed since the base, whatever the size of keys and values. A key is told by a hash of 128
-/// bits with a secret, which no two keys share.
+/// Takes memory for each key that was changed since the base, regardless of the size of keys and values. A key is identified by a
+/// keyed hash of 128 bits, so that collisions are not expected.
 #[derive(Debug)]
 pub(super) struct Live {
     files: Files,
@@ -20,7 +20,7 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// Reads the logs; `read` is told the bytes of each frame.
+    /// Reads the logs; `read` receives the number of bytes of each frame.
     pub(super) fn new(
         files: &Files,
         read: &mut dyn FnMut(u64) -> Result<(), StorageError>,

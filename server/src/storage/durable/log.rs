@@ -11,7 +11,7 @@
 //! | file number | 8 |
 //! | sequence number of the first frame | 8 |
 //!
-//! The salt is random per directory, so that a file of another directory is told apart. `frame.rs` has the frames.
+//! The salt is random per directory, so that a file of another directory is detected. `frame.rs` has the frames.
 use super::manifest::FORMAT;
 use crate::storage::disk::{Access, Disk, DiskFile};
 use crate::storage::frame::{FRAME_HEADER, FrameHeader, is_frame_header, u32_at};
@@ -23,16 +23,16 @@ use std::path::{Path, PathBuf};
 pub(super) const FILE_HEADER: usize = 40;
 const READ_AHEAD: usize = 256 << 10;
 
-/// What a file holds.
+/// Content of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// One frame per commit.
+    /// Commits, a frame each.
     Log,
     /// Each live record once.
     Base,
 }
 
-/// What a file says about itself.
+/// Header of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileHeader {
     pub(super) kind: Kind,
@@ -97,7 +97,7 @@ pub(super) fn create(
     make().map_err(fail)
 }
 
-/// What the reader found at its position.
+/// Result of reading at the current position.
 #[derive(Debug)]
 pub(super) enum Step<'a> {
     /// An intact frame.
@@ -244,7 +244,7 @@ impl Reader {
         Ok((0..rest.len()).any(|at| is_frame_header(&rest[at..], self.salt)))
     }
 
-    /// The error for a frame that ought to be intact.
+    /// Returns the error for a frame that should be intact.
     pub(super) fn broken(&self) -> StorageError {
         let what = format_args!("frame {} at byte {} is not intact", self.next, self.offset);
         damage(&self.path, what).at(self.offset).into()
@@ -262,7 +262,7 @@ pub(super) fn damaged(path: &Path, what: impl std::fmt::Display) -> StorageError
     damage(path, what).into()
 }
 
-/// The same, to say more about it.
+/// Returns the same damage for the caller to extend.
 pub(super) fn damage(path: &Path, what: impl std::fmt::Display) -> Damage {
     Damage::new(
         path,

@@ -27,7 +27,7 @@ const TITLE: &str = "statestore data directory";
 pub(super) struct Base {
     pub(super) id: u64,
     pub(super) length: u64,
-    /// The last commit inside.
+    /// Number of the last commit in the base.
     pub(super) through: u64,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Sealed {
     pub(super) length: u64,
     /// The first commit inside.
     pub(super) first: u64,
-    /// The last commit inside.
+    /// Number of the last commit in the log.
     pub(super) last: u64,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Manifest {
     pub(super) sealed: Vec<Sealed>,
     /// Number of the log being written.
     pub(super) active: u64,
-    /// Its first commit.
+    /// Number of the first commit in the current log.
     pub(super) first: u64,
 }
 

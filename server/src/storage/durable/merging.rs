@@ -1,9 +1,10 @@
-//! When logs are merged, what becomes of a merge, and how commits wait for one that is behind.
+//! The start of merges, the installation of their result, and the pace of commits while a merge is behind.
 use super::merge::Merge;
 use super::{DurableStorage, StorageError};
 use std::time::Duration;
 
-/// Commits are slowed down when the logs sealed since a merge began are this many times what starts one.
+/// Ratio of the logs sealed since a merge began to the amount that starts a merge, from which on commits are slowed
+/// down.
 const MOST_UNMERGED: u64 = 2;
 
 /// How long a commit waits then for each byte, at first: as if the disk wrote 64 MiB a second.
@@ -13,8 +14,8 @@ const PACE_NS_PER_BYTE: u64 = 15;
 const MOST_PACE: Duration = Duration::from_millis(40);
 
 impl DurableStorage {
-    /// Slows commits down while a merge is far behind, the more the further, so that the space on disk is bounded
-    /// however fast the commits are; but never for long.
+    /// Slows commits down while a merge is far behind, so that the space on disk is bounded at any rate of commits. The
+    /// delay grows with the distance, up to [`MOST_PACE`].
     pub(super) fn pace(&self, written: usize) {
         let Some(merge) = &self.merge else { return };
         let unmerged = self.sealed_bytes(merge.through());
@@ -60,7 +61,7 @@ impl DurableStorage {
         self.options.log_bytes.max(base)
     }
 
-    /// Puts a finished merge in the place of what it merged.
+    /// Replaces the merged files with the result of a finished merge.
     pub(super) fn install_merge(&mut self) -> Result<(), StorageError> {
         let Some(merge) = self.merge.take_if(|merge| merge.is_finished()) else {
             return Ok(());
@@ -95,7 +96,7 @@ impl DurableStorage {
 
     /// Begins to remove the files that do not count; `spare` is the next log. Not to be called while a merge goes on.
     pub(super) fn remove_leftovers(&mut self, spare: Option<u64>) {
-        // What is being removed is not found again.
+        // Files that are being removed must not be found again.
         self.tidy.finish();
         let leftovers = self.directory.leftovers(&self.manifest, spare);
         let leftovers = self.holders.without_held(leftovers);

@@ -55,7 +55,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidy::Tidy;
 
-/// What can be set.
+/// Options of the durable storage.
 #[derive(Debug, Clone, Copy)]
 pub struct DurableOptions {
     /// The length in bytes at which a log is sealed; also the least amount of log worth a merge.
@@ -79,7 +79,7 @@ pub struct DurableStorage {
     manifest: Manifest,
     mark: Mark,
     acknowledged: Acknowledged,
-    /// None before [`load`](Storage::load).
+    /// The log being written. `None` before [`load`](Storage::load).
     active: Option<Active>,
     /// The frame being put together; kept for its memory.
     frame: Vec<u8>,
@@ -92,9 +92,9 @@ pub struct DurableStorage {
     merge_began: Duration,
     figures: Arc<StorageFigures>,
     tidy: Tidy,
-    /// Of files that must stay.
+    /// Readers of files that must not be removed.
     holders: Holders,
-    /// A commit failed: what is on disk is not known, so nothing more is accepted.
+    /// Whether a commit failed. The content of the disk is unknown then, so that no further commit is accepted.
     has_failed: bool,
 }
 
@@ -147,7 +147,7 @@ impl DurableStorage {
         })
     }
 
-    /// What there is.
+    /// Returns the contents according to manifest and mark.
     fn contents(&self) -> Contents<'_> {
         Contents {
             disk: self.directory.disk(),
@@ -157,15 +157,15 @@ impl DurableStorage {
         }
     }
 
-    /// Opens the current log for appending, without what a torn commit left.
+    /// Opens the current log for appending, and cuts off a torn commit.
     fn resume(&mut self, end: End) -> Result<(), StorageError> {
         let path = self.directory.log(self.manifest.active);
         let disk = &**self.directory.disk();
         let active = Active::resume(disk, &path, end.acknowledged, end.length, end.last + 1)?;
-        // The last process may have failed to sync the names that this one found.
+        // The previous process may have failed to sync the names that this one found.
         self.directory.sync()?;
         self.acknowledge(end.last, false)?;
-        // On disk before the first commit: a mark that says "closed" forbids any.
+        // Synced before the first commit: a mark with "closed" allows none.
         self.mark.sync()?;
         self.active = Some(active);
         self.remove_leftovers(None);
@@ -241,8 +241,8 @@ impl DurableStorage {
         self.spare.is_some() && self.active.as_ref().is_some_and(|log| !log.is_empty())
     }
 
-    /// Seals the current log and begins the next one. Without a spare, or without room for what that takes, the
-    /// current one goes on.
+    /// Seals the current log and begins the next one. Without a spare, or without room for that, the current log
+    /// continues.
     fn try_roll(&mut self) -> Result<(), StorageError> {
         let Some(mut spare) = self.spare.take() else {
             return Ok(());
@@ -338,7 +338,7 @@ impl DurableStorage {
         }
     }
 
-    /// What the last attempt to reserve came to.
+    /// Returns the result of the last attempt to reserve space.
     fn refusal(&self) -> Result<(), StorageError> {
         match self.refused {
             Some((_, true)) => Err(StorageError::Full {
@@ -369,7 +369,7 @@ impl DurableStorage {
     }
 }
 
-/// For who commits without wanting to know what there was.
+/// A receiver that ignores the existing records.
 struct Nobody;
 
 impl Restore for Nobody {

@@ -1,7 +1,7 @@
-//! A data directory that is made with all its records. It is no store before the last of them is there.
+//! A data directory that is created together with all its records. It is no store before the last record is written.
 //!
-//! The file `unfinished` is the first one, and the manifest the last one. A directory that has the one and not the other was being
-//! made by a process that did not live to finish it: a server refuses it, and it can be made again.
+//! The file `unfinished` is created first, and the manifest last. A directory with `unfinished` and without a manifest was not
+//! completed by its process: a server refuses it, and it can be created again.
 use super::base::BaseWriter;
 use super::directory::{
     LOCK, UNFINISHED, base_path, create, is_of_volume, is_ours, lock, log_path, missing,
@@ -30,7 +30,7 @@ pub struct NewStore {
     disk: Arc<dyn Disk>,
     path: PathBuf,
     salt: u64,
-    /// Directories that were made for it, the last one first.
+    /// Directories created for the store, in reverse order of creation.
     made: Vec<PathBuf>,
     base: Option<BaseWriter>,
     is_finished: bool,
@@ -38,10 +38,10 @@ pub struct NewStore {
 }
 
 impl NewStore {
-    /// Begins one in a directory that is missing, empty, or left by one that was not finished.
+    /// Begins a store in a directory that is missing, empty, or left by an incomplete creation.
     ///
     /// # Errors
-    /// Something else is in the directory, somebody uses it, or it cannot be written.
+    /// The directory contains other files, is in use, or cannot be written.
     pub fn create(path: &Path, salt: u64) -> Result<Self, StorageError> {
         Self::create_on(Arc::new(FileSystem), path, salt)
     }
@@ -122,7 +122,7 @@ impl NewStore {
         Ok(())
     }
 
-    /// Removes what was made, but for what is to be kept.
+    /// Removes the files of the store, except those in `kept`.
     fn clear(&self, kept: &[&str]) {
         let names = self.disk.names(&self.path).unwrap_or_default();
         let names = names.iter().filter_map(|name| name.to_str());

@@ -1,4 +1,4 @@
-//! Writing a store anew while nobody waits for it.
+//! Rewriting a store while no client uses it.
 use super::base::BaseWriter;
 use super::live::Live;
 use super::{DurableStorage, Nobody};
@@ -14,8 +14,8 @@ pub struct Rewrite<'a> {
 }
 
 impl Rewrite<'_> {
-    /// Reads all records of the store, keeps those that are wanted, and returns the clock. `read` is told how much was read since
-    /// the last call, and can end it with an error.
+    /// Reads all records of the store, keeps those for which `is_wanted` returns `true`, and returns the clock. `read` receives the
+    /// number of bytes read since the last call, and can stop the rewrite with an error.
     pub fn keep(
         &mut self,
         is_wanted: &mut dyn FnMut(&RecordView<'_>) -> bool,
@@ -34,17 +34,17 @@ impl Rewrite<'_> {
         })
     }
 
-    /// Adds a record of whose key none was kept.
+    /// Adds a record whose key none of the kept records has.
     pub fn add(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
         self.base.add(record).map(drop)
     }
 }
 
 impl DurableStorage {
-    /// Puts a new base, with what `content` puts into it and the clock that it returns, in the place of everything, as one durable step.
+    /// Replaces the whole store with a new base, in one durable step. `content` adds the records of the base and returns the clock.
     ///
     /// # Errors
-    /// Something cannot be read or written, or an error of `content`: everything is as before.
+    /// A file cannot be read or written, or `content` returns an error. The store is unchanged then.
     pub fn rewrite(
         &mut self,
         content: &mut dyn FnMut(&mut Rewrite<'_>) -> Result<Option<Version>, StorageError>,

@@ -1,7 +1,7 @@
 //! A copy of an image in a directory of its own.
 //!
 //! The base and the sealed logs are never written again: they are linked, which takes neither time nor space. The current log is
-//! copied as far as it goes. The manifest comes last; without it the directory is no store.
+//! copied up to its length in the image. The manifest comes last; without it the directory is no store.
 use super::directory::{self, sync_directory};
 use super::files::Files;
 use super::manifest::{Manifest, Sealed};
@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// What is copied.
+/// Content to be copied.
 pub(super) struct Snapshot<'a> {
     pub(super) manifest: &'a Manifest,
     /// The last log is the current one.

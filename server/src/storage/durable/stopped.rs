@@ -19,7 +19,7 @@ pub struct StoppedStore {
     _lock: Option<Box<dyn DiskFile>>,
 }
 
-/// Who only wants to know where the log ends.
+/// A visitor that reads the log only to find its end.
 struct Looking<'a>(&'a mut dyn FnMut(u64) -> Result<(), StorageError>);
 
 impl Visit for Looking<'_> {
@@ -33,10 +33,10 @@ impl Visit for Looking<'_> {
 }
 
 impl StoppedStore {
-    /// Opens it. `read` is told how much was read since the last call, and can end it with an error.
+    /// Opens the store. `read` receives the number of bytes read since the last call, and can stop the reading with an error.
     ///
     /// # Errors
-    /// [`StorageError::InUse`] if a server runs on it, [`StorageError::Damaged`] if it is something else or not as it was written.
+    /// [`StorageError::InUse`] if a server runs on it, [`StorageError::Damaged`] if it is no store or not as it was written.
     pub fn open(
         path: &Path,
         read: &mut dyn FnMut(u64) -> Result<(), StorageError>,

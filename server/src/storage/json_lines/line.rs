@@ -1,4 +1,4 @@
-//! What a line says.
+//! Format of a line.
 use crate::storage::{Expiry, Record, RecordView};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,7 +18,7 @@ pub(super) struct HeaderLine {
     pub(super) floor: Option<String>,
 }
 
-/// Only the format, for lines of a later program.
+/// The format number alone, for lines of a later version.
 #[derive(Debug, Deserialize)]
 pub(super) struct AnyHeaderLine {
     pub(super) statestore_export: u32,
@@ -68,7 +68,7 @@ impl<'a> RecordLine<'a> {
         }
     }
 
-    /// The record, or what is wrong with the line.
+    /// Returns the record, or the problem of the line.
     pub(super) fn into_record(self) -> Result<Record, String> {
         let key = bytes("key", self.key, self.key_base64)?;
         if key.is_empty() {

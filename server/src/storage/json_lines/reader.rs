@@ -28,7 +28,7 @@ struct Place {
 }
 
 impl Place {
-    /// What JSON says of a line counts lines of its own.
+    /// Converts an error of JSON, which counts lines of its own, to one with the number of this line.
     fn json_error(&self, error: &serde_json::Error) -> StorageError {
         let text = error.to_string();
         match text.split_once(" at line ") {
@@ -88,10 +88,10 @@ impl<R: Read> JsonLinesReader<R> {
         self.header.records
     }
 
-    /// Hands over all records, and returns the clock. What was handed over counts only if this succeeds.
+    /// Passes all records to `to`, and returns the clock. The records count only if this succeeds.
     ///
     /// # Errors
-    /// A line is wrong, a key stands twice, there are more or fewer records than announced, or an error of who receives.
+    /// A line is invalid, a key occurs twice, the number of records differs from the header, or `to` returns an error.
     pub fn records(mut self, to: &mut dyn Receive) -> Result<Option<(u64, u64)>, StorageError> {
         let secret = RandomState::new();
         let hasher = SipHasher13::new_with_keys(secret.hash_one(1), secret.hash_one(2));
