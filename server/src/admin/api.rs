@@ -1,6 +1,6 @@
-//! Lists of what there is, and a few changes, as JSON.
+//! Lists of connections, sessions, keys and locks, and a few changes, as JSON.
 //!
-//! Every list comes in parts; `next` of one is the `cursor` of the following one.
+//! Every list is paged: `next` of a page is the `cursor` of the following one.
 use super::audit::Details;
 use super::query::{Query, from_hex, hex};
 use super::reply::{self, Reply};
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How often it is looked whether a deletion is durable, or an outcome has come.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// What somebody who changes something says.
+/// Body of a request to delete a key.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Deleting {
@@ -92,7 +92,7 @@ impl Room {
         })
     }
 
-    /// Returns the last refusals.
+    /// Returns the most recent refusals.
     pub(super) async fn refusals(&self) -> Reply {
         let figures = self.ask(Hub::figures).await;
         let items = |figures: crate::hub::Figures| {
@@ -286,7 +286,8 @@ fn bad_cursor() -> Reply {
     failure(StatusCode::BAD_REQUEST, &"this is no cursor")
 }
 
-/// Bytes that people look at: digits, and text if they are UTF-8, up to the character that is cut off at the end.
+/// Returns bytes for display: hexadecimal digits, and text if they are UTF-8. A character that is cut off at the end is
+/// left out of the text.
 fn name(bytes: &[u8]) -> Value {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => Some(text),
@@ -306,7 +307,7 @@ fn described(entry: &Look) -> Value {
         "changed_ms": entry.version.0,
         "expires_in_ms": entry.expires_in_ms,
     });
-    // What is not known is left out.
+    // Unknown fields are left out.
     match &entry.fence {
         Fence::None => described["fence"] = Value::Null,
         Fence::Token(token) => described["fence"] = json!(token),

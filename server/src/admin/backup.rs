@@ -62,7 +62,7 @@ impl Room {
     }
 }
 
-/// Logs the end of a backup, whose beginning the log has as an action.
+/// Logs the end of a backup. Its beginning is logged as an action.
 fn log_end(peer: SocketAddr, bytes: usize, started: Instant, error: Option<&str>) {
     let seconds = started.elapsed().as_secs_f64();
     if let Some(error) = error {

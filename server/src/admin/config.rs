@@ -1,4 +1,4 @@
-//! What the HTTP port is told at start.
+//! Configuration of the HTTP port.
 use super::Token;
 use crate::config::{ConfigError, LogControl};
 use clap::ValueEnum;
@@ -81,7 +81,7 @@ pub struct AdminConfig {
     pub(crate) token: Option<Token>,
     /// Names under which it may be asked, besides its address and `localhost`.
     pub hosts: Vec<String>,
-    /// What metrics are called.
+    /// Naming scheme of the metrics.
     pub names: MetricNames,
     /// The label `namespace` of metrics with the deployed store's names.
     pub namespace: String,

@@ -1,4 +1,4 @@
-//! Connections to the HTTP port: few, and none for long that says nothing or is in the way of others.
+//! Connections to the HTTP port: few, and none that stays silent for long or blocks others.
 use super::body::Content;
 use super::gate::{Gate, Rights};
 use super::places::{self, Answering, Places, Seat};
@@ -64,7 +64,8 @@ pub(super) async fn serve(listeners: Vec<TcpListener>, gate: Rc<Gate>, room: Rc<
                         });
                     }
                     if made == places::Room::Given {
-                        // So that all who are here have a turn before somebody else takes their place, however many come.
+                        // Lets every accepted connection run once before another one takes its place, however many
+                        // arrive.
                         yield_now().await;
                     }
                 }
@@ -140,7 +141,7 @@ fn watched(reply: reply::Reply, answering: Answering) -> Response<Watched> {
     );
     let mut reply = reply.map(|content| Watched { content, answering });
     if is_refused_unread {
-        // What follows may not be what it seems to be.
+        // The bytes that follow may be part of the refused body, so that they cannot be read as a request.
         let close = HeaderValue::from_static("close");
         reply.headers_mut().insert(CONNECTION, close);
     }

@@ -1,4 +1,4 @@
-//! The metrics of an engine elsewhere that has the entries.
+//! The metrics of a shared engine, which stores the entries.
 use super::exposition::Exposition;
 use super::exposition::Kind::{Counter, Gauge};
 use crate::keyspace::remote::{AskKind, AskResult, EngineFigures, Trouble};

@@ -18,7 +18,7 @@ const MOST_BEHIND: usize = 2;
 /// How often there are new ones.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// A viewer whose stream has not ended.
+/// A viewer whose stream is open.
 #[derive(Debug)]
 struct Viewer {
     parts: Sender<io::Result<Bytes>>,

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// How long the thread that serves the clients may take for a question.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What is wrong, as a word for programs and a sentence for people.
+/// A problem, as a code for programs and a sentence for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) struct Reason {
     pub(super) code: &'static str,
@@ -110,7 +110,7 @@ fn are_agreed(clock: &ClockFigures) -> bool {
 }
 
 impl Reason {
-    /// Returns what is wrong although a server is ready for clients.
+    /// Returns the warnings of a server that is ready for clients.
     pub(super) fn warnings(figures: &Figures) -> Vec<Self> {
         let clock = &figures.clock;
         let is_behind = clock.suspected() == Some(Skew::Behind);
@@ -164,7 +164,7 @@ struct Report<'a> {
 }
 
 impl Room {
-    /// Everything that is counted; or why nobody says so.
+    /// Returns all metrics, or the reason why there are none.
     pub(super) async fn figures(&self) -> Result<Figures, Reason> {
         match self.stage() {
             Stage::Loading => return Err(LOADING),

@@ -1,4 +1,4 @@
-//! Looks at what may not answer at all, like a disk: one at a time.
+//! Blocking calls that may never return, such as to a disk: one at a time.
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
@@ -21,7 +21,8 @@ impl Looks {
         }
     }
 
-    /// What a look that may block finds; `None` if it does not end in time, or another one has not.
+    /// Returns the result of a call that may block. Returns `None` if it does not end in time, or an earlier one has
+    /// not ended.
     pub(super) async fn look<T: Send + 'static>(
         &self,
         look: impl FnOnce() -> T + Send + 'static,

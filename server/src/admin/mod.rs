@@ -12,9 +12,9 @@
 //!                                                          the thread that serves the clients
 //! ```
 //!
-//! It has a thread and a runtime of its own, so that nobody who serves clients waits for whoever asks here. What it wants to
-//! know goes through [`Control`], in questions whose answers take a bounded time; figures of the storage are
-//! read where the storage counts them. HTTP is without TLS: a proxy in front may have it.
+//! The port has a thread and a runtime of its own, so that its requests never delay the thread that serves the clients. It
+//! asks that thread through [`Control`], in questions whose answers take a bounded time. Metrics of the storage are read
+//! directly from its counters. HTTP is without TLS: put a proxy in front for that.
 mod api;
 mod attached;
 mod audit;
@@ -67,15 +67,15 @@ const BACKLOG: u32 = 128;
 /// How far the server is.
 #[derive(Debug, Clone)]
 pub(crate) enum Stage {
-    /// It reads what was stored.
+    /// The server loads the stored entries.
     Loading,
-    /// It serves clients, and its storage counts here.
+    /// The server serves clients. The storage has these counters.
     Serving(Arc<StorageFigures>),
-    /// It ends.
+    /// The server stops.
     Stopping,
 }
 
-/// The port is bound, and nobody answers yet.
+/// The bound port, on which no request is answered yet.
 #[derive(Debug)]
 pub(crate) struct Bound {
     listeners: Vec<TcpListener>,
@@ -124,7 +124,7 @@ impl Bound {
         })
     }
 
-    /// Answers from now on, by asking this server, which loads what was stored.
+    /// Starts to answer requests, while the server still loads the stored entries. `control` reaches that server.
     pub(crate) fn start(
         self,
         control: Control,
@@ -147,7 +147,7 @@ impl Bound {
             let guard = runtime.enter();
             drop(local);
             drop(guard);
-            // A look at files may be under way, and take as long as it likes.
+            // A blocking call for a file may be running, for any length of time.
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new()
@@ -178,7 +178,7 @@ impl Admin {
 
 impl Drop for Admin {
     fn drop(&mut self) {
-        // The thread ends when nobody can tell it anything any more.
+        // The thread ends when the sender of the stage is dropped.
         self.stage = None;
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()

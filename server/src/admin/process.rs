@@ -1,7 +1,7 @@
-//! What the operating system knows of this process (`proc(5)`).
+//! Figures of the operating system about this process (`proc(5)`).
 use std::fs;
 
-/// What a process takes. What the system does not tell is missing.
+/// Resources of a process. Values that the system does not provide are `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Process {
     pub(super) cpu_seconds: Option<f64>,
@@ -13,7 +13,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Of this process, now.
+    /// Reads the current figures of this process.
     pub(super) fn read() -> Self {
         let Ok(stat) = fs::read_to_string("/proc/self/stat") else {
             return Self::default();

@@ -1,4 +1,4 @@
-//! What stands behind the `?` of a path.
+//! The query string of a path, behind its `?`.
 use bytes::Bytes;
 
 /// The parameters; of those with one name, the first counts.
@@ -10,7 +10,7 @@ impl<'a> Query<'a> {
         Self(text.unwrap_or_default())
     }
 
-    /// The bytes of a parameter; `None` if it is not there, or not encoded as it should be.
+    /// Returns the bytes of a parameter; `None` if it is missing or badly encoded.
     pub(super) fn bytes(self, name: &str) -> Option<Bytes> {
         let mut pairs = self.0.split('&').filter_map(|pair| pair.split_once('='));
         let (_, value) = pairs.find(|(its, _)| *its == name)?;

@@ -4,10 +4,10 @@ use bytes::Bytes;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 
-/// What is sent back.
+/// A response.
 pub(super) type Reply = Response<Content>;
 
-/// What a browser may do with anything from here: load the page's own parts, and nothing from elsewhere.
+/// Content security policy: a browser loads only the page's own parts, and nothing from other hosts.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     img-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 

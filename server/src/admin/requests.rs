@@ -50,7 +50,7 @@ impl Room {
         }
     }
 
-    /// Keys that match a pattern; nothing if the cursor is none.
+    /// Returns keys that match a pattern; `None` if the cursor is invalid.
     pub(super) async fn shared_keys(
         &self,
         pattern: Bytes,
@@ -68,7 +68,7 @@ impl Room {
         }
     }
 
-    /// Locks among a part of the keys that match a pattern; nothing if the cursor is none.
+    /// Returns the locks among a part of the keys that match a pattern; `None` if the cursor is invalid.
     pub(super) async fn shared_locks(
         &self,
         pattern: Bytes,
@@ -105,7 +105,7 @@ impl Room {
     ) -> Result<(Option<Look>, Vec<Arc<str>>), Reply> {
         let mut entry = look(self.request(get(key.clone()), None).await?, most_bytes)
             .map_err(|failure| *failure)?;
-        // The answer does not name the fencing token, but the server remembers what it has just read.
+        // The response does not contain the fencing token, but the server remembers it from this read.
         let asked = self.ask(move |hub, now| hub.entry(&key, 0, now));
         let (remembered, watchers) = asked.await?;
         if let (Some(entry), Some(remembered)) = (&mut entry, remembered)

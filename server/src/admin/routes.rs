@@ -1,4 +1,4 @@
-//! What can be asked for, and who may.
+//! The paths of the HTTP port, and the rights that they need.
 use super::Stage;
 use super::audit::Trail;
 use super::config::{AdminConfig, MetricNames};
@@ -33,7 +33,7 @@ const BODY_TIME: Duration = Duration::from_secs(10);
 /// How long the file system may take for a question.
 const DISK_TIME: Duration = Duration::from_secs(1);
 
-/// What those who answer know.
+/// State that the handlers of requests share.
 #[derive(Debug)]
 pub(super) struct Room {
     control: Control,
@@ -53,7 +53,7 @@ pub(super) struct Room {
     pub(super) trail: Trail,
 }
 
-/// What metrics are called.
+/// Names of the metrics.
 #[derive(Debug)]
 pub(super) struct Names {
     pub(super) kind: MetricNames,
@@ -118,7 +118,7 @@ impl Room {
     }
 }
 
-/// What there is.
+/// Handler of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Route {
     Page(Part),
@@ -140,7 +140,7 @@ enum Route {
     Log,
 }
 
-/// By path.
+/// Handlers by path.
 const ROUTES: [(&str, Route); 20] = [
     ("/", Route::Page(Part::Document)),
     ("/page.css", Route::Page(Part::Style)),
@@ -187,7 +187,7 @@ impl Route {
         )
     }
 
-    /// What whoever asks needs.
+    /// Returns the rights that a request needs.
     fn needs(self, method: &Method) -> Rights {
         match self {
             Self::Page(_) | Self::Health | Self::Readiness => Rights::Nothing,
@@ -197,7 +197,7 @@ impl Route {
     }
 }
 
-/// Answers one request of somebody who may do this, or may not.
+/// Answers a request, or refuses it, according to `judged`.
 pub(super) async fn answer(
     peer: SocketAddr,
     parts: &Parts,

@@ -1,4 +1,4 @@
-//! The token of those who may change something.
+//! The token that authorizes changes.
 use crate::config::ConfigError;
 use crate::reading;
 use std::fmt;
@@ -28,10 +28,10 @@ impl fmt::Debug for Token {
 }
 
 impl Token {
-    /// A token of at least 16 characters; only those that HTTP lets stand in a header, without spaces.
+    /// Creates a token of at least 16 visible ASCII characters, without spaces.
     ///
     /// # Errors
-    /// It is none. The text is not shown.
+    /// The text has fewer or other characters. The error does not contain the text.
     pub fn new(text: &str) -> Result<Self, ConfigError> {
         let problem = if text.len() < LEAST_CHARS {
             "it has fewer than 16 characters"

@@ -37,7 +37,7 @@ pub struct Check {
     json: bool,
 }
 
-/// What is said of it to a program.
+/// The report in JSON.
 #[derive(Debug, Serialize)]
 struct Report<'a> {
     path: String,
@@ -80,7 +80,7 @@ impl Check {
                 Err(ToolError::Storage(StorageError::Stopped))
             }
             Err(error) => {
-                // Nobody can read more of it than that.
+                // The rest cannot be read.
                 let _ = writeln!(std::io::stderr(), "statestored: {error}");
                 Ok(UNCHECKED.into())
             }
@@ -194,7 +194,7 @@ fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Who only checks.
+/// A receiver that only shows progress.
 struct Reading {
     progress: Progress,
     bytes: u64,

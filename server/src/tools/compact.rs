@@ -1,4 +1,4 @@
-//! `statestored compact`: a data folder without what is not needed any more.
+//! `statestored compact`: removes from a data folder what is no longer needed.
 use super::ToolError;
 use super::progress::Progress;
 use crate::storage::{DurableOptions, DurableStorage, StoppedStore, StorageError};

@@ -1,4 +1,4 @@
-//! `statestored health`: what a container has no other program for.
+//! `statestored health`: the health check for containers that have no other program for it.
 use crate::admin::HttpAddress;
 use clap::Args;
 use std::io::{self, Read, Write};
@@ -21,7 +21,7 @@ pub struct Health {
     ready: bool,
 }
 
-/// It is not, or nobody says so.
+/// Reason why the server is not healthy, or does not answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HealthError {
     #[error("cannot ask {address}: {source}")]

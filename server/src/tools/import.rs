@@ -102,7 +102,7 @@ impl Import {
                 rewrite,
                 count: 0,
             };
-            // What has changed since the first time is found as well: the file is read as strictly again.
+            // A change of the file since the first read is found as well: the second read is as strict.
             self.lines()?.0.records(&mut Watched {
                 to: &mut adding,
                 progress: &mut progress,
@@ -114,10 +114,11 @@ impl Import {
     }
 }
 
-/// The versions of the records that come; a key is told by a hash that no two keys share.
+/// The versions of the records in the file. A key is identified by a keyed hash of 128 bits, so that collisions are not
+/// expected.
 struct Coming {
     hasher: SipHasher13,
-    /// With whether the record is newer than what is there.
+    /// Version of the record of each key, and whether it is newer than the existing one.
     versions: HashMap<u128, (Version, bool), foldhash::fast::RandomState>,
 }
 
@@ -181,7 +182,7 @@ fn has_changed() -> StorageError {
     }
 }
 
-/// Who is told of records and does not want them.
+/// A receiver that ignores all records.
 struct Nobody;
 
 impl Restore for Nobody {

@@ -40,7 +40,7 @@ impl Progress {
         })
     }
 
-    /// So many bytes were read since the last call.
+    /// Adds the number of bytes read since the last call.
     pub(super) fn read(&mut self, bytes: u64) -> Result<(), StorageError> {
         self.done += bytes;
         if self.is_stopped.load(Ordering::Relaxed) {
@@ -50,7 +50,7 @@ impl Progress {
         if self.is_terminal && since >= EVERY {
             self.shown = Some(Instant::now());
             let what = self.what;
-            // Who cannot be told how far it is still wants it done.
+            // The tool continues if progress cannot be shown.
             let _ = match self.total {
                 Some(total) => {
                     let percent = (self.done * 100 / total.max(1)).min(100);
@@ -76,7 +76,7 @@ impl Drop for Progress {
     }
 }
 
-/// Shows how far somebody is who receives records.
+/// A receiver that shows the progress of another one.
 pub(super) struct Watched<'a> {
     pub(super) to: &'a mut dyn Receive,
     pub(super) progress: &'a mut Progress,
@@ -93,7 +93,7 @@ impl Receive for Watched<'_> {
     }
 }
 
-/// Sets the flag at the first signal; a second one ends the process wherever it is.
+/// Sets the flag at the first signal; a second one ends the process immediately.
 fn stop_at_signals(is_stopped: &Arc<AtomicBool>) -> std::io::Result<()> {
     for signal in [SIGINT, SIGTERM] {
         flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(is_stopped))?;

@@ -38,7 +38,7 @@ pub(super) fn open_store(
     Ok(Box::new(store))
 }
 
-/// A backup that is read anew each time.
+/// A backup that is opened again for each read.
 struct BackupFile {
     path: PathBuf,
     header: Header,
