@@ -1,4 +1,4 @@
-//! The options of `statestored`. Each group of them is in a file of its own, with what it means.
+//! The options of `statestored`. Each group of them is in a file of its own, with its conversion.
 use super::access::AccessOptions;
 use super::admin::AdminOptions;
 use super::attach::AttachOptions;
@@ -130,7 +130,7 @@ impl Arguments {
         self.stop_with_stdin
     }
 
-    /// What is logged.
+    /// Returns the filter of the log.
     pub fn log_filter(&self) -> &LogFilter {
         &self.log
     }
@@ -140,7 +140,7 @@ impl Arguments {
         self.log_format
     }
 
-    /// What is to be done instead of serving, if anything.
+    /// Takes the tool to execute instead of serving, if there is one.
     pub fn take_tool(&mut self) -> Option<Tool> {
         self.tool.take()
     }

@@ -9,15 +9,16 @@ use std::path::PathBuf;
 /// How clients come in, beside the addresses.
 #[derive(Debug, Clone)]
 pub struct Doors {
-    /// What `tls://` and `wss://` need.
+    /// Certificates of `tls://` and `wss://`.
     pub tls: Option<Tls>,
     /// Permissions of the sockets of the file system.
     pub unix_mode: u32,
     /// Origins of web pages that may connect, beside those of the server's own host; in lower case, without a `/` at the end.
     pub web_origins: Vec<String>,
-    /// Addresses of proxies that begin each connection with a header of the PROXY protocol, whose address counts as the client's.
+    /// Addresses of proxies that begin each connection with a header of the PROXY protocol. The address in it counts as the
+    /// client's.
     pub trusted_proxies: Vec<Subnet>,
-    /// Serve networks even if nobody has to say who it is.
+    /// Whether networks are served even if no credentials are required.
     pub allows_anonymous: bool,
 }
 
@@ -38,7 +39,7 @@ impl Default for Doors {
 pub struct TlsFiles {
     /// The server's certificate, and those between it and its authority, in PEM.
     pub certificate: PathBuf,
-    /// Its private key, in PEM, without a password.
+    /// Private key of the certificate, in PEM, without a password.
     pub key: PathBuf,
     /// The authorities that sign the certificates of clients, in PEM.
     pub client_ca: Option<PathBuf>,

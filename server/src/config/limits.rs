@@ -123,13 +123,13 @@ impl LimitOptions {
     }
 }
 
-/// Most keys if nothing is said.
+/// Default maximum number of keys.
 const MAX_KEYS: u64 = 10_000_000;
 
-/// Stands for each user who is not named.
+/// Name of all users without limits of their own.
 const EACH: &str = "*";
 
-/// A user and what the user may have.
+/// Parses a user and the user's limits.
 fn user_limit(text: &str) -> Result<(String, UserLimits), String> {
     let (name, limits) = text
         .split_once(char::is_whitespace)
@@ -137,7 +137,7 @@ fn user_limit(text: &str) -> Result<(String, UserLimits), String> {
     Ok((name.into(), UserLimits::parse(limits)?))
 }
 
-/// What follows for the service: answers are remembered for all requests that a client can redeliver.
+/// Derives the limits of the service: responses are remembered for all requests that a client can redeliver.
 pub(super) fn service_config(
     max_keys: u64,
     max_bytes: Option<u64>,

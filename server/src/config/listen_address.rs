@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 const FORM: &str = "expected tcp://HOST:PORT, such as tcp://127.0.0.1:1883, or the same with tls, ws or wss, or unix:///PATH";
 
-/// What a connection of a network begins with, and what its bytes are in.
+/// Protocol of a network address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
     /// MQTT, and nothing else.
@@ -82,7 +82,7 @@ impl ListenAddress {
         })
     }
 
-    /// The socket addresses that it stands for; a name may have several, and a path has none.
+    /// Returns the socket addresses; a name may have several, and a path has none.
     pub(crate) fn resolve(&self) -> std::io::Result<Vec<SocketAddr>> {
         match &self.0 {
             At::Network { host, port, .. } => {
@@ -100,7 +100,7 @@ impl ListenAddress {
         }
     }
 
-    /// What is spoken there, if it is an address of a network.
+    /// Returns the scheme of a network address; `None` for a path.
     pub(crate) fn scheme(&self) -> Option<Scheme> {
         match self.0 {
             At::Network { scheme, .. } => Some(scheme),

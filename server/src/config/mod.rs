@@ -1,4 +1,4 @@
-//! What a server is told at start, and again when it is to change.
+//! The configuration of a server, read at start and again for a reload.
 //!
 //! ```text
 //!   command line ──┐
@@ -7,8 +7,8 @@
 //!                                               └── Source: the same once more, for a reload
 //! ```
 //!
-//! An option is a field of one of the groups (`access`, `limits`, `storage`, ...); with that it is a flag, a variable of the environment
-//! and a key of the file, all of one name.
+//! An option is a field of one of the groups (`access`, `limits`, `storage`, ...). A field is a flag, an environment variable and a key
+//! of the file, all with the same name.
 mod access;
 mod admin;
 mod arguments;
@@ -61,23 +61,23 @@ pub struct Config {
     pub doors: Doors,
     /// Where the state lives.
     pub storage: StorageConfig,
-    /// By how much the wall clock may be ahead of those of other servers of the same storage before changes are refused.
+    /// Maximum time by which the wall clock may be ahead of those of other servers of the same storage. Changes are refused beyond it.
     pub max_clock_ahead: Duration,
-    /// How long the last writes may take to become durable when the server stops; then it stops with an error.
+    /// Time that the last writes have to become durable when the server stops. If it expires, the server stops with an error.
     pub stop_timeout: Duration,
     /// Limits of the store.
     pub service: ServiceConfig,
     /// Limits of connections and sessions.
     pub limits: HubLimits,
-    /// Who may connect.
+    /// Authentication of clients.
     pub authenticator: Authenticator,
-    /// What they may do; without it, everything.
+    /// Rights of clients; without a policy, every client may do everything.
     pub policy: Option<Arc<Policy>>,
-    /// The user property by which a SET asks for its key to be kept, with its value, if it is not `aio-persistence: true`.
+    /// User property by which a SET asks for its key to be kept, with its value. `None` for `aio-persistence: true`.
     pub persist_property: Option<(String, String)>,
     /// The broker that it is attached to, if there is one.
     pub attach: Option<AttachConfig>,
-    /// The HTTP port for those who look after the server, if there is one.
+    /// HTTP port for operators, if there is one.
     pub admin: Option<AdminConfig>,
     /// The options that all of this was made of, as far as it was.
     pub options: Options,
@@ -92,7 +92,7 @@ pub struct Config {
 pub struct Source(Arc<dyn Fn() -> Result<Config, ConfigError> + Send + Sync>);
 
 impl Source {
-    /// What is called for it.
+    /// Creates a source that calls `read`.
     pub fn new(read: impl Fn() -> Result<Config, ConfigError> + Send + Sync + 'static) -> Self {
         Self(Arc::new(read))
     }
@@ -136,7 +136,7 @@ pub enum ConfigError {
     /// A file of TLS is not usable.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// Everybody could come in.
+    /// A network would be served without credentials.
     #[error(transparent)]
     OpenDoor(#[from] OpenDoor),
     /// The configuration file cannot be read.
@@ -147,7 +147,7 @@ pub enum ConfigError {
         /// The reason.
         source: std::io::Error,
     },
-    /// Something in a file is not what is expected there.
+    /// A value in a file is invalid.
     #[error("{}:{line}:{column}: {problem}", path.display())]
     File {
         /// The file.
@@ -156,7 +156,7 @@ pub enum ConfigError {
         line: usize,
         /// Counted from 1, in characters.
         column: usize,
-        /// What is wrong, and what is expected.
+        /// Problem of the value, and the expected values.
         problem: String,
     },
     /// The options contradict each other.
@@ -165,12 +165,12 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// Whether a server would refuse it for what it allows.
+    /// Checks that a server would not refuse the configuration for its exposure.
     pub fn check(&self) -> Result<(), ConfigError> {
         Ok(open_door::check_config(self)?)
     }
 
-    /// A store in memory on a free loopback port, for everybody on this machine.
+    /// Returns the configuration of a store in memory on a free loopback port, open to all users of this machine.
     pub fn in_memory() -> Self {
         let limits = HubLimits {
             max_session_bytes: session_bytes(None),

@@ -38,7 +38,7 @@ const RELOADED: [&str; 30] = [
     "check",
 ];
 
-/// Options whose removal a reload does not apply, only other values.
+/// Options whose removal needs a restart, although a reload applies other values.
 const TLS: [&str; 2] = ["tls-cert", "tls-key"];
 
 /// The values of the options that a process was given, by name.

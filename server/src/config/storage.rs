@@ -12,10 +12,10 @@ use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How far the clock may be ahead if nothing is said: as far as the protocol lets that of a client be.
+/// Default maximum time that the clock may be ahead: as much as the protocol allows the clock of a client.
 pub(super) const MAX_CLOCK_AHEAD: Duration = Duration::from_secs(60);
 
-/// How long the disk has at the end if nothing is said: less than the 90 seconds after which systemd kills.
+/// Default time that the disk has at shutdown: less than the 90 seconds after which systemd kills.
 pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Where the state lives.
@@ -52,7 +52,7 @@ pub(super) struct StorageOptions {
     redis: RedisOptions,
 }
 
-/// What `--storage` says.
+/// Value of `--storage`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum StorageKind {
     Durable,
@@ -73,7 +73,7 @@ fn parse_kind(text: &str) -> Result<StorageKind, String> {
     }
 }
 
-/// `None` if it is no URL of an engine.
+/// Parses the URL of an engine; `None` if the text is no such URL.
 fn elsewhere(text: &str) -> Option<Result<StorageKind, String>> {
     let (scheme, _) = text.split_once("://")?;
     match scheme {

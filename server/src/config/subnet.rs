@@ -11,7 +11,7 @@ pub struct Subnet {
 }
 
 impl Subnet {
-    /// Returns whether the address is one of them. An IPv4 address that is mapped to IPv6 counts as what it is.
+    /// Returns whether the address belongs to the subnet. An IPv4 address that is mapped to IPv6 counts as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {
             (IpAddr::V4(of), IpAddr::V4(address)) => {

@@ -37,7 +37,7 @@ impl Listening {
         }
     }
 
-    /// What is spoken there, if it is one of a network.
+    /// Returns the scheme of a network address; `None` for a socket file.
     pub(super) fn scheme(&self) -> Option<Scheme> {
         match self.0 {
             At::Network(scheme, _) => Some(scheme),
@@ -88,7 +88,7 @@ enum Socket {
     File(socket2::Socket, SocketFile),
 }
 
-/// Addresses that are taken. Nobody can connect before [`listen`](Self::listen).
+/// Bound addresses, to which no client can connect before [`listen`](Self::listen).
 #[derive(Debug)]
 pub(crate) struct Bound {
     sockets: Vec<(ListenAddress, Socket)>,
@@ -150,9 +150,9 @@ fn bind(
     }
 }
 
-/// Fails if a listener of this server accepts connections at one of these addresses already.
+/// Checks that no listener of this server accepts connections at one of these addresses already.
 ///
-/// The system notices only when both listen, and does not say which one is in the way.
+/// The system notices a conflict only when both listen, and does not report with which address.
 pub(crate) fn check_free(wanted: &[SocketAddr], former: &[Listening]) -> io::Result<()> {
     let is_in_the_way = |listening: &&Listening| {
         let address = listening.address();
@@ -218,7 +218,8 @@ impl Listeners {
         Ok(())
     }
 
-    /// Those where a handshake comes first, which is made elsewhere; with proxies, so does their header on all of a network.
+    /// Returns the listeners whose connections begin with a handshake, which another thread makes. With proxies, these are
+    /// all listeners of networks, since their header comes first.
     pub(crate) fn take_with_handshake(
         &mut self,
         has_proxies: bool,

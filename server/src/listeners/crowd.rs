@@ -1,16 +1,16 @@
-//! Who gives way when there are too many handshakes.
+//! A limit of handshakes, and the choice of the handshake to end when it is reached.
 use crate::access::Network;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// Nobody is cut before, so that many who come at once are served one after the other instead of none of them.
+/// Time in which no handshake is ended, so that many simultaneous clients are served in sequence instead of not at all.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The handshakes that are under way, each with what ends it.
+/// The handshakes in progress, each with the handle that ends it.
 ///
-/// When there are too many, the oldest of the network that has most of them goes, but none within its first second. So whoever opens
-/// connections and says nothing takes room from itself only, as soon as others come.
+/// At the limit, the network with the most handshakes loses its oldest one, but none within its first second. A client that opens
+/// connections and stays silent therefore takes room only from itself as soon as others connect.
 #[derive(Debug)]
 pub(super) struct Crowd<T> {
     most: usize,
@@ -27,7 +27,7 @@ struct Member<T> {
     handshake: T,
 }
 
-/// One of them.
+/// Key of a handshake.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ticket {
     network: Network,
@@ -44,7 +44,7 @@ impl<T> Crowd<T> {
         }
     }
 
-    /// Changes how many there may be. Those beyond it give way when the next one comes.
+    /// Changes the limit. Handshakes beyond it are ended when the next ones begin.
     pub(super) fn set_most(&mut self, most: usize) {
         self.most = most.max(1);
     }
@@ -58,7 +58,8 @@ impl<T> Crowd<T> {
         }
     }
 
-    /// Room for one more: whoever gives way for it, if somebody has to; or when it is worth asking again, if nobody may be cut yet.
+    /// Makes room for another handshake. Returns the handshake to end, if the limit is reached, or the time of the next attempt, if
+    /// no handshake may be ended yet.
     pub(super) fn make_room(&mut self, now: Instant) -> Result<Option<T>, Instant> {
         if self.count < self.most {
             return Ok(None);
@@ -72,7 +73,7 @@ impl<T> Crowd<T> {
         Ok(self.take(ticket))
     }
 
-    /// One more.
+    /// Adds a handshake.
     pub(super) fn come(&mut self, ticket: Ticket, handshake: T, now: Instant) {
         let of_network = self.networks.entry(ticket.network).or_default();
         of_network.push_back(Member {
@@ -96,7 +97,7 @@ impl<T> Crowd<T> {
             .map(|(_, ticket, since)| (ticket, since))
     }
 
-    /// One is over. Nothing happens if it had to give way before.
+    /// Removes a handshake. Does nothing if it was ended for another one.
     pub(super) fn go(&mut self, ticket: Ticket) {
         self.take(ticket);
     }
@@ -133,7 +134,7 @@ impl<T> Crowd<T> {
 mod tests {
     use super::*;
 
-    /// Comes a second after everybody before.
+    /// Adds a handshake, a second after all earlier ones.
     fn come(
         crowd: &mut Crowd<&'static str>,
         now: &mut Instant,

@@ -3,14 +3,14 @@ use crate::hub::HubLimits;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// Of all connections that there may be, one of so many may be in a handshake, ...
+/// Divisor of the maximum number of connections that gives the limit of handshakes.
 const PART_OF_PLACES: usize = 4;
-/// ... but no fewer than this, which come and go within a second ...
+/// Smallest limit. So many handshakes come and go within a second.
 const FEWEST: usize = 64;
-/// ... and no more than this, whose computations take less than that.
+/// Largest limit. The computations of so many handshakes take less than a second.
 const MOST: usize = 1024;
 
-/// Memory of a handshake: rustls gathers a message of 64 KiB at most before it looks at it.
+/// Memory of a handshake: rustls buffers up to 64 KiB of a message before it parses it.
 const HANDSHAKE_BYTES: usize = 80 * 1024;
 
 /// Handshakes take this part of the memory of sessions at most.

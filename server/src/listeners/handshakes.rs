@@ -28,12 +28,12 @@ const REPORT_EVERY: Duration = Duration::from_secs(10);
 /// How long a client that is refused gets to read why.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// What all handshakes have in common.
+/// Settings that all handshakes share.
 #[derive(Debug)]
 pub(crate) struct Rules {
     pub(crate) tls: InForce,
     pub(crate) web_origins: Vec<String>,
-    /// Addresses whose connections begin with a header of the PROXY protocol.
+    /// Addresses of proxies, whose connections begin with a header of the PROXY protocol.
     pub(crate) trusted_proxies: Vec<Subnet>,
     /// For a whole handshake.
     pub(crate) deadline: Duration,
@@ -51,7 +51,7 @@ pub(crate) struct Handshakes {
 }
 
 impl Handshakes {
-    /// Accepts connections at these addresses. What comes out of their handshakes comes out of the second value.
+    /// Accepts connections at these addresses. The second value receives the connections whose handshakes have succeeded.
     pub(crate) fn start(
         listeners: Vec<(Scheme, std::net::TcpListener)>,
         rules: Rules,
@@ -74,7 +74,7 @@ impl Handshakes {
                 let guard = runtime.enter();
                 drop(local);
                 drop(guard);
-                // A look at files may be under way, and take as long as it likes.
+                // A blocking call for a file may be running, for any length of time.
                 runtime.shutdown_background();
             })?;
         let this = Self {
@@ -101,7 +101,7 @@ impl Drop for Handshakes {
 pub(crate) struct Moved(mpsc::Receiver<Arrival<Leaving>>);
 
 impl Moved {
-    /// Hands them on, for as long as somebody takes them. To be called on the thread of the engine.
+    /// Passes the connections to `accepted` until its receiver is dropped. Call it on the thread of the engine.
     pub(crate) async fn arrive(mut self, accepted: mpsc::Sender<Accepted<Stream>>) {
         while let Some(arrival) = self.0.recv().await {
             let stream = match arrival.stream.arrive() {
@@ -123,7 +123,7 @@ impl Moved {
     }
 }
 
-/// What the tasks of the thread share.
+/// State that the tasks of the thread share.
 struct Shared {
     rules: Rc<Rules>,
     crowd: RefCell<Crowd<UnderWay>>,
@@ -143,7 +143,7 @@ impl Shared {
     /// Counts and logs a connection that ended before it had a client.
     fn ended(&self, peer: &Peer, reason: EndReason, why: &dyn std::fmt::Display) {
         self.rules.ends.count(reason);
-        // Those who only look whether the port is open do the same.
+        // A port scan also closes the connection before the handshake ends.
         let is_probe = reason == EndReason::ClientClosed;
         let now_ms = self.now_ms();
         let rate = self.rules.limits.audit_rate();
@@ -251,7 +251,7 @@ async fn accept(scheme: Scheme, listener: std::net::TcpListener, shared: Rc<Shar
                     // So that it is gone, and its place free.
                     yield_now().await;
                 }
-                // Those who come later wait with the system, which knows how to do that with many.
+                // Further connections wait in the backlog of the system, which is made for many.
                 Err(when) => tokio::time::sleep_until(when.into()).await,
             }
         }
@@ -273,7 +273,7 @@ async fn accept(scheme: Scheme, listener: std::net::TcpListener, shared: Rc<Shar
     }
 }
 
-/// Leaves the crowd when the handshake is over, however it ended.
+/// A guard that removes the handshake from the limiter when it ends, for any reason.
 struct Leave {
     shared: Rc<Shared>,
     ticket: Ticket,
@@ -326,7 +326,7 @@ async fn handshake(
                     },
                     place,
                 };
-                // The engine takes no more when it stops.
+                // The engine has no receiver when it stops.
                 let _ = shared.moved.send(arrival).await;
                 return;
             }
@@ -345,7 +345,7 @@ async fn handshake(
     shared.ended(&peer, reason, &failure);
 }
 
-/// Returns the address of the client for which a proxy has made the connection, if it was one and says so.
+/// Returns the address of the client, if a trusted proxy has made the connection and states it.
 async fn proxied(
     stream: &mut TcpStream,
     address: SocketAddr,
@@ -415,7 +415,7 @@ async fn encrypt(
     Ok((Transport::Tls(Box::new(stream)), certificate))
 }
 
-/// Says good-bye and throws away what still comes, since closing with unread input would take the last words away from the client.
+/// Shuts the stream down and discards further input, since closing it with unread input would discard the last output.
 async fn linger<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) {
     let until_closed = async {
         stream.shutdown().await?;

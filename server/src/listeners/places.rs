@@ -2,7 +2,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts connections, whichever thread has them.
+/// A counter of connections, shared by all threads.
 #[derive(Debug, Clone)]
 pub(crate) struct Places(Arc<Counter>);
 
@@ -29,11 +29,11 @@ impl Places {
         self.0.most.store(most, Ordering::Relaxed);
     }
 
-    /// `None` if all are taken.
+    /// Takes a place; `None` if all are taken.
     pub(crate) fn take(&self) -> Option<Place> {
         let most = self.0.most.load(Ordering::Relaxed);
         let one_more = |taken: usize| (taken < most).then_some(taken + 1);
-        // It guards nothing but itself.
+        // The value guards no other memory.
         self.0
             .taken
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)

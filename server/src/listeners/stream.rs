@@ -1,4 +1,4 @@
-//! A connection, whatever it comes through.
+//! A connection over any transport.
 use super::websocket::WebSocket;
 use bytes::BytesMut;
 use std::io::{self, IoSlice};
@@ -8,14 +8,14 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
 
-/// So much is read at once below TLS, which by itself asks for 4 KiB at a time.
+/// Number of bytes read at a time below TLS, which reads 4 KiB at a time by itself.
 const READ_AHEAD_BYTES: usize = 16 * 1024;
 
 /// A TCP connection that can leave the runtime it was accepted in, while TLS around it stays as it is.
 #[derive(Debug)]
 pub(crate) struct Socket {
     stream: Option<TcpStream>,
-    /// What was read and nobody has taken yet; `None` if nothing is read ahead.
+    /// Bytes that were read and not consumed yet; `None` if nothing is read ahead.
     ahead: Option<BytesMut>,
 }
 
@@ -27,7 +27,7 @@ impl Socket {
         }
     }
 
-    /// One that is read in large pieces, however small those are that are asked for.
+    /// Creates a socket that reads large pieces, however few bytes the caller asks for.
     pub(super) fn reading_ahead(stream: TcpStream) -> Self {
         Self {
             stream: Some(stream),
@@ -98,7 +98,7 @@ impl AsyncWrite for Socket {
     }
 }
 
-/// What is below MQTT, or below WebSocket.
+/// Transport below MQTT, or below WebSocket.
 #[derive(Debug)]
 pub(crate) enum Transport {
     Tcp(Socket),

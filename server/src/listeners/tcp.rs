@@ -1,4 +1,4 @@
-//! Connections of TCP, whatever is in them.
+//! TCP connections with any content.
 use super::stream::{Socket, Transport};
 use super::{Accepted, Arrival, Places, Stream};
 use crate::access::Peer;
@@ -16,31 +16,33 @@ pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How many connections may wait to be accepted.
 pub(super) const BACKLOG: u32 = 1024;
 
-/// After so much silence the system asks the peer for a sign of life, ...
+/// Idle time after which the system sends keep-alive probes.
 const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(60);
-/// ... so often ...
+/// Interval of the probes.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
-/// ... and so many times. Then the connection is over, whatever keep-alive its client asked for.
+/// Number of probes without a response after which the connection is closed, regardless of the keep-alive of its client.
 const KEEP_ALIVE_PROBES: u32 = 4;
 
-/// How long sent bytes may stay unacknowledged, or the peer's receive window closed, before the connection is over.
+/// Time that sent bytes may stay unacknowledged, or the peer's receive window closed, before the connection is closed.
 const USER_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How much the system takes of a connection before it has sent what it took before. A client counts as alive while bytes move; with
-/// buffers of megabytes none would seem to, for many seconds on a slow link. This is two seconds of a link of 1 Mbit/s.
+/// Maximum number of bytes that the system buffers for a connection without having sent them.
+///
+/// A client counts as alive while bytes move. With buffers of megabytes, a client on a slow link would not seem alive for many
+/// seconds. The value is two seconds of a link of 1 Mbit/s.
 #[cfg(target_os = "linux")]
 const MOST_UNSENT_BYTES: u32 = 256 * 1024;
 
 /// Number of attempts to find a port that is free at all addresses of a name.
 const PORT_ATTEMPTS: usize = 16;
 
-/// Binds all addresses of a name, with one port if they ask for any.
+/// Binds all addresses of a name, to the same port if they ask for any.
 ///
-/// Addresses that this machine does not have are left out if it has another one of them. If there is only one, and it was given as an
-/// address, it is bound in advance: clients can connect once the machine has it.
+/// Addresses that this machine does not have are left out if it has another address of the name. A single address that was given as
+/// such is bound in advance: clients can connect once the machine has it.
 ///
 /// # Errors
-/// One of them is in use, or none of them can be bound.
+/// An address is in use, or none of them can be bound.
 pub(crate) fn bind(addresses: &[SocketAddr], is_name: bool) -> io::Result<Vec<TcpSocket>> {
     let asks_for_any_port = addresses.iter().all(|address| address.port() == 0);
     let attempts = if asks_for_any_port && addresses.len() > 1 {
@@ -139,7 +141,7 @@ pub(super) async fn next(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     }
 }
 
-/// Accepts connections for as long as somebody takes them.
+/// Accepts connections until their receiver is dropped.
 pub(super) async fn accept(
     listener: TcpListener,
     name: Arc<str>,

@@ -41,7 +41,7 @@ fn id(path: &Path) -> io::Result<Id> {
     Ok((metadata.dev(), metadata.ino(), metadata.created().ok()))
 }
 
-/// Makes a socket with these permissions. One of a former process that nobody listens on any more is replaced.
+/// Creates a socket with these permissions. Replaces the socket file of a former process that no longer listens.
 pub(super) fn bind(path: &Path, mode: u32) -> io::Result<(Socket, SocketFile)> {
     let address = SockAddr::unix(path)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
@@ -109,7 +109,7 @@ pub(super) fn listen(socket: &Socket) -> io::Result<UnixListener> {
     UnixListener::from_std(socket.try_clone()?.into())
 }
 
-/// Accepts connections for as long as somebody takes them.
+/// Accepts connections until their receiver is dropped.
 pub(super) async fn accept(
     listener: UnixListener,
     file: SocketFile,

@@ -1,4 +1,4 @@
-//! What is wrong with the files of TLS.
+//! Errors in the files of TLS.
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
@@ -14,12 +14,12 @@ pub enum TlsError {
         /// The reason.
         source: std::io::Error,
     },
-    /// A file is not what it should be.
+    /// The content of a file is invalid.
     #[error("{} {problem}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Problem of the file.
         problem: String,
     },
     /// The cryptography cannot be set up.

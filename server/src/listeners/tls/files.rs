@@ -1,4 +1,4 @@
-//! The files of TLS: certificates, a key, what is revoked.
+//! The files of TLS: certificates, a key, a revocation list.
 use super::TlsError;
 use crate::config::TlsFiles;
 use crate::reading;
@@ -18,8 +18,8 @@ const OTHERS_READ_OR_WRITE: u32 = 0o006;
 /// A longer file is refused.
 const MOST_BYTES: u64 = 64 * 1024 * 1024;
 
-/// What tells one state of a file from another: device, inode, size, and when content and inode were changed, in seconds and
-/// nanoseconds. `None` if there is no file.
+/// State of a file: device, inode, size, and the times when content and inode were changed, in seconds and nanoseconds.
+/// `None` if there is no file.
 pub(super) type Stamp = Option<(u64, u64, u64, [i64; 4])>;
 
 /// The stamps of all files, in an order of their own.
@@ -69,7 +69,7 @@ fn read_open(path: &Path, look: impl FnOnce(&File)) -> Result<Zeroizing<Vec<u8>>
     Ok(bytes)
 }
 
-/// One section at least, all of one kind.
+/// Returns all sections of a kind, at least one.
 fn sections<T: PemObject>(path: &Path, kind: &str) -> Result<Vec<T>, TlsError> {
     let bytes = read(path)?;
     let sections: Result<Vec<T>, _> = T::pem_slice_iter(&bytes).collect();

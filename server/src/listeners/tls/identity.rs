@@ -1,4 +1,4 @@
-//! Who a certificate belongs to.
+//! The identity of a certificate's owner.
 use crate::access::ClientCertificate;
 use rustls::pki_types::CertificateDer;
 use std::fmt::Write;
@@ -22,7 +22,8 @@ const SHORT: [(&str, &str); 10] = [
     ("1.2.840.113549.1.9.1", "emailAddress"),
 ];
 
-/// What a client's certificate says, if it is within its time; one that opened a session before may not be any more.
+/// Returns the identity in a client's certificate, if the certificate is valid now. A resumed session may have one that
+/// has expired.
 pub(in crate::listeners) fn identity(
     der: &CertificateDer<'_>,
 ) -> Result<ClientCertificate, &'static str> {
@@ -104,7 +105,7 @@ fn text<'a>(attribute: &'a AttributeTypeAndValue<'_>) -> Option<&'a str> {
     attribute.as_str().ok()
 }
 
-/// As RFC 4514, section 2.4, says, and all control characters.
+/// Escapes the characters of RFC 4514, section 2.4, and all control characters.
 fn escape(out: &mut String, text: &str) {
     let last = text.chars().count().saturating_sub(1);
     for (index, letter) in text.chars().enumerate() {

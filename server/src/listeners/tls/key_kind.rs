@@ -16,7 +16,7 @@ const NAMES: [(&str, &str); 8] = [
     ("1.3.132.0.10", "ECDSA over secp256k1"),
 ];
 
-/// Returns the kind of a certificate's key, such as `RSA of 8192 bits`; `None` if it is not known.
+/// Returns the kind of a certificate's key, such as `RSA of 8192 bits`; `None` if it is unknown.
 pub(super) fn key_kind(der: &CertificateDer<'_>) -> Option<String> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     let info = certificate.public_key();

@@ -29,21 +29,21 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What rustls says after the handshake (ALPN): plain MQTT, or HTTP for WebSocket.
+/// Protocols negotiated in the handshake (ALPN): plain MQTT, or HTTP for WebSocket.
 const MQTT: &[u8] = b"mqtt";
 const HTTP: &[u8] = b"http/1.1";
 
-/// How long before its end the log tells of a certificate. Those that are renewed by a program never come so close.
+/// Days before the expiry of a certificate from which on the log warns. Automatic renewal is never that late.
 const DAYS_OF_WARNING: i64 = 7;
 
-/// A certificate with its key, and whose certificates are accepted, as files said it.
+/// A certificate with its key, and the authorities of clients, as read from files.
 #[derive(Debug, Clone)]
 pub struct Tls(Arc<Read>);
 
 #[derive(Debug)]
 struct Read {
     files: TlsFiles,
-    /// What the files were when they were read.
+    /// States of the files when they were read.
     stamps: Vec<Stamp>,
     /// The subjects and ends of the server's certificate and of those behind it, in seconds since 1970.
     ends: Vec<(String, i64)>,
@@ -52,10 +52,10 @@ struct Read {
 }
 
 impl Tls {
-    /// Reads the files. Blocks as long as they take.
+    /// Reads the files. Blocks until they are read.
     ///
     /// # Errors
-    /// A file cannot be read, or is not what it should be, or the key is another certificate's.
+    /// A file cannot be read or parsed, or the key belongs to another certificate.
     pub fn read(files: TlsFiles) -> Result<Self, TlsError> {
         // Before they are read, so that a change meanwhile is seen.
         let stamps = files::stamps(&files);
@@ -102,7 +102,7 @@ impl Tls {
         }
     }
 
-    /// Whether nobody comes in without a certificate.
+    /// Returns whether clients need a certificate.
     pub(crate) fn demands_certificates(&self) -> bool {
         let files = &self.0.files;
         files.client_ca.is_some() && files.client_certificates == ClientCertificates::Required
@@ -165,7 +165,8 @@ fn configuration(files: &TlsFiles) -> Result<ServerConfig, TlsError> {
     };
     let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(identity)));
     config.alpn_protocols = vec![MQTT.into()];
-    // Tickets are of one reading of the files: whom other files do not let in any more has to show a certificate again.
+    // The key of tickets is created with each reading of the files: a client that other files exclude has to show its
+    // certificate again.
     config.ticketer = Ticketer::new().map_err(TlsError::setup)?;
     // A client has one connection at a time.
     config.send_tls13_tickets = 1;
@@ -208,7 +209,7 @@ fn own_identity(certificate: &Path, key_file: &Path) -> Result<CertifiedKey, Tls
     }
 }
 
-/// Who looks at the certificates of clients; `None` if they are not asked for one.
+/// Creates the verifier of clients' certificates; `None` if clients are not asked for one.
 fn client_verifier(
     files: &TlsFiles,
     provider: Arc<CryptoProvider>,

@@ -6,11 +6,11 @@ use tokio::task::spawn_blocking;
 /// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// How often the log tells of a certificate that ends.
+/// Interval at which the log warns of a certificate that expires.
 const TELL_EVERY: Duration = Duration::from_secs(12 * 3600);
 
-/// Reads the files again whenever they have changed and then stayed the same from one look to the next, since several are seldom
-/// written at once. What cannot be used changes nothing.
+/// Reads the files again whenever they have changed and then stayed the same for one interval, since several files are seldom
+/// written at the same time. Invalid files change nothing.
 pub(in crate::listeners) async fn renew(in_force: InForce) {
     let mut seen = None;
     let mut refused = None;

@@ -18,7 +18,8 @@ const MOST_HEADERS: usize = 64;
 /// Why a request is refused, with the status of HTTP.
 type Refusal = (&'static str, &'static str);
 
-/// Answers the request of a client; what came behind it belongs to the WebSocket. An error was told to the client.
+/// Answers the upgrade request of a client. Returns the bytes that follow it, which belong to the WebSocket. Before an
+/// error is returned, a response with the reason is sent.
 pub(in crate::listeners) async fn upgrade<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     has_tls: bool,
@@ -57,7 +58,7 @@ pub(in crate::listeners) async fn upgrade<S: AsyncRead + AsyncWrite + Unpin>(
     }
 }
 
-/// How long the request is, and the key of the answer; `None` if there is not all of it yet.
+/// Returns the length of the request, and the key of the response; `None` if the request is incomplete.
 fn answer(
     input: &[u8],
     has_tls: bool,
@@ -135,7 +136,7 @@ fn single<'a>(headers: &'a [Header<'_>], name: &'a str) -> Option<&'a str> {
     std::str::from_utf8(header.value).ok().map(str::trim)
 }
 
-/// What all headers of this name list.
+/// Returns the words in all headers of this name.
 fn words<'a>(headers: &'a [Header<'_>], name: &'a str) -> impl Iterator<Item = &'a str> {
     named(headers, name)
         .filter_map(|header| std::str::from_utf8(header.value).ok())
