@@ -2,7 +2,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What is assumed where the system does not say, in bytes.
+/// Assumed memory where the system does not state it, in bytes.
 const UNKNOWN: u64 = 2 * 1024 * 1024 * 1024;
 
 /// Bytes of memory that this process may use: the machine's, or less if its control groups (version 1 or 2) or its
@@ -41,7 +41,7 @@ impl MemoryLimits {
     }
 }
 
-/// What the files below `root` say.
+/// Returns the memory available according to the files below `root`.
 fn of_system(root: &Path) -> Option<u64> {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let limits = groups.lines().filter_map(|line| {

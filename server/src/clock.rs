@@ -1,4 +1,4 @@
-//! Time, as the rooms of the server are told of it: only the driver reads a clock.
+//! Time. Only the driver reads a clock; all other modules receive the time from it.
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
 
@@ -25,12 +25,13 @@ impl Clock {
         }
     }
 
-    /// What both show.
+    /// Returns the time of both clocks.
     pub(crate) fn now(&self) -> Now {
         self.now_finely().0
     }
 
-    /// The same, and the one that never jumps in microseconds, for one look at each.
+    /// Returns the time of both clocks, and of the monotonic one in microseconds as well, with a single reading of
+    /// each.
     pub(crate) fn now_finely(&self) -> (Now, u64) {
         let wall = SystemTime::now()
             .duration_since(UNIX_EPOCH)

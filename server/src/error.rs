@@ -1,4 +1,4 @@
-//! What can go wrong with a whole server.
+//! Errors that end a whole server.
 use crate::listeners::OpenDoor;
 use crate::storage::StorageError;
 use std::io;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// It cannot listen on an address.
+    /// The server cannot listen on an address.
     #[error("cannot listen on {address}: {source}{}", hint(.source))]
     Listen {
         /// As configured.
@@ -16,7 +16,7 @@ pub enum ServerError {
         /// The reason.
         source: io::Error,
     },
-    /// It would serve everybody.
+    /// The server would serve a network without credentials.
     #[error(transparent)]
     OpenDoor(#[from] OpenDoor),
     /// The storage cannot be used.

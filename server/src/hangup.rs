@@ -24,7 +24,7 @@ impl Hangup {
         Ok(this)
     }
 
-    /// SIGHUP ends the process again, as it does that of a tool whose terminal is gone.
+    /// Restores the default action of SIGHUP, which ends the process: a tool should end with its terminal.
     pub(crate) fn release(&self) {
         self.ends.store(true, Ordering::SeqCst);
     }

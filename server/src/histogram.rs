@@ -1,7 +1,7 @@
 //! How often something took how long, or was how large.
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Upper ends of the ranges that are counted apart; what is above the last one has a range, too.
+/// Upper bounds of the ranges. A further range is for larger values.
 pub(crate) type Bounds = [u64; RANGES - 1];
 
 const RANGES: usize = 18;
@@ -20,7 +20,7 @@ pub(crate) const SIZES: Bounds = [
 /// Counts by range, with the sum of all that was counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Histogram {
-    /// Of each range alone.
+    /// Counts of the ranges, not cumulative.
     pub(crate) counts: [u64; RANGES],
     pub(crate) sum: u64,
 }
@@ -52,7 +52,7 @@ impl SharedHistogram {
         self.sum.fetch_add(value, Ordering::Relaxed);
     }
 
-    /// As it is now. What is counted meanwhile may be in the counts and not yet in the sum.
+    /// Returns a copy. Values recorded meanwhile may be in the counts and not yet in the sum.
     pub(crate) fn read(&self) -> Histogram {
         Histogram {
             counts: std::array::from_fn(|range| self.counts[range].load(Ordering::Relaxed)),

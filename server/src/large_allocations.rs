@@ -56,8 +56,9 @@ impl LargeAllocations {
         bytes <= SMALL_SCARCE_BYTES || self.has_memory(bytes, bytes, 2)
     }
 
-    /// Returns whether the system has memory for `needed` bytes, one allocation of which has `bytes`: without the reserve, or with the
-    /// part of it that is named by its divisor, if not 0.
+    /// Returns whether the system has memory for `needed` bytes, of which one allocation takes `bytes`.
+    ///
+    /// A divisor other than 0 names the part of the reserve that may be used; without it, no part may.
     fn has_memory(&self, bytes: usize, needed: usize, divisor: u64) -> bool {
         let Some(process) = &self.process else {
             return true;

@@ -1,4 +1,4 @@
-//! Filling the embedded keyspace with what the storage holds.
+//! Loading of the stored entries into the embedded keyspace.
 use crate::clock::Now;
 use crate::config::StorageConfig;
 use crate::error::ServerError;
@@ -20,19 +20,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// How often a load that takes long says how far it is.
+/// Interval at which a long load reports its progress.
 const REPORT_EVERY: Duration = Duration::from_secs(5);
 
-/// A storage, and what it held.
+/// A storage, and its content in a keyspace.
 pub(crate) struct Loaded {
     pub(crate) storage: Box<dyn Storage>,
     pub(crate) service: ServiceConfig,
     pub(crate) keyspace: Box<dyn Keyspace>,
-    /// What the storage keeps, and what it is to forget; `None` if it keeps nothing by its nature.
+    /// Keys that the storage keeps, and those that it should forget; `None` if it keeps nothing by its nature.
     pub(crate) kept: Option<(Kept, HashSet<Bytes>)>,
 }
 
-/// Stops the thread when nobody waits for it any more.
+/// A guard that stops the thread when the caller gives up.
 struct Stop(Arc<AtomicBool>);
 
 impl Drop for Stop {
@@ -90,7 +90,7 @@ pub(crate) async fn open_and_load(
                     keyspace: Box::new(keyspace),
                 })
             };
-            // Who waited may have given up.
+            // The caller may have given up.
             let _ = report.send(all());
         })
         .map_err(ServerError::Runtime)?;
@@ -132,12 +132,12 @@ fn open(config: &StorageConfig) -> Result<Box<dyn Storage>, StorageError> {
     })
 }
 
-/// Hands everything that the storage holds over to the keyspace, which is empty. Blocks for seconds if there is much.
+/// Passes the content of the storage to the keyspace, which is empty. Blocks for seconds if there is much.
 ///
-/// Names what the storage has and is not to keep any more; that is not handed over.
+/// Returns the keys that the storage has and should not keep; they are not in the keyspace.
 ///
 /// # Errors
-/// [`StorageError::Stopped`] soon after `is_stopped` has become true. The keyspace is of no use then.
+/// [`StorageError::Stopped`] soon after `is_stopped` has become true. The keyspace is incomplete then.
 fn load(
     storage: &mut dyn Storage,
     keyspace: &mut Embedded,
@@ -184,7 +184,7 @@ fn load(
 struct Loading<'a> {
     keyspace: &'a mut Embedded,
     kept: &'a mut Kept,
-    /// What the storage has and is not to keep.
+    /// Keys that the storage has and should not keep.
     forgotten: HashSet<Bytes>,
     now: Now,
     is_stopped: &'a AtomicBool,

@@ -63,7 +63,7 @@ fn fail(error: &dyn Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Reads everything that the configuration names, and no more.
+/// Checks the configuration and the files that it names, without serving.
 fn check(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
     arguments.into_config()?.check()?;
     writeln!(std::io::stdout(), "the configuration can be used")?;
@@ -145,13 +145,13 @@ fn run(
             never = supervisor::living() => match never {},
         }
     });
-    // A look at files may be under way, and take as long as it likes.
+    // A blocking call for a file may be running, for any length of time.
     runtime.shutdown_background();
     ended.map(|()| ExitCode::SUCCESS)
 }
 
-/// Reloads at each SIGHUP. `caught` alone says whether one came: it is set before `wakeups` gets it, and a wakeup may be of a signal
-/// that an earlier reload has served.
+/// Reloads at each SIGHUP. Only `caught` decides whether a signal came: it is set before `wakeups` receives it. A wakeup may belong
+/// to a signal that an earlier reload has served.
 async fn reload_at(mut wakeups: Signal, caught: &Hangup, control: &Control) -> Infallible {
     loop {
         while !caught.take() {

@@ -5,8 +5,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// runtimes, connections to an engine or a broker, standard streams.
 const OTHERS: u64 = 128;
 
-/// Raises the limit of this process to what the system allows. Returns how many connections fit: at most `connections`, with a warning
-/// if they are fewer. Where the limit is very low, a quarter of it is for connections.
+/// Raises the limit of open files of this process to the maximum that the system allows.
+///
+/// Returns the number of connections that fit: at most `connections`, with a warning if they are fewer. If the limit is very low, a
+/// quarter of it is for connections.
 pub(crate) fn raise_limit(connections: usize) -> usize {
     let needed = u64::try_from(connections)
         .unwrap_or(u64::MAX)

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 /// Number of blocks of the reserve, which are given up one by one.
 const BLOCKS: usize = 8;
 
-/// Number of pieces in which the same is looked for besides the reserve: most of what is allocated next is smaller.
+/// Number of smaller pieces in which the size of the reserve has to be free besides it: most of the next allocations are smaller than
+/// a block.
 const PIECES: usize = 128;
 
 /// Largest reserve in bytes: a few of the largest packets.
@@ -19,8 +20,8 @@ const MOST_RESERVE_BYTES: u64 = 48 << 20;
 
 /// The system's allocator with a reserve.
 ///
-/// When the system refuses an allocation, blocks of the reserve go back to it until the allocation succeeds, and
-/// [`is_exhausted`](statestored::Heap::is_exhausted) reports it: the server then refuses what would take more memory. Only an
+/// When the system refuses an allocation, blocks of the reserve are released until the allocation succeeds.
+/// [`is_exhausted`](statestored::Heap::is_exhausted) reports it, and the server then refuses requests that take more memory. Only an
 /// allocation that fails without any reserve ends the process.
 pub(crate) struct ReservingAllocator {
     blocks: [AtomicPtr<u8>; BLOCKS],
@@ -57,7 +58,7 @@ impl ReservingAllocator {
         Layout::array::<u8>(bytes).ok().filter(|it| it.size() > 0)
     }
 
-    /// Returns whether as much as the reserve is free besides it, in smaller pieces.
+    /// Returns whether as many bytes as the reserve has are free besides it, in smaller pieces.
     fn has_pieces(&self) -> bool {
         let bytes = self.block_bytes.load(Ordering::Acquire) / (PIECES / BLOCKS);
         let Some(layout) = Layout::array::<u8>(bytes).ok().filter(|it| it.size() > 0) else {
@@ -104,8 +105,8 @@ impl fmt::Debug for ReservingAllocator {
     }
 }
 
-// SAFETY: every block of memory comes from `System` and goes back to it with the layout that the caller gives, so that the contract of
-// `System` holds for this allocator as well.
+// SAFETY: every block of memory comes from `System` and goes back to it with the layout of the caller. The contract of `System`
+// therefore holds for this allocator as well.
 unsafe impl GlobalAlloc for ReservingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's contract is the same.
@@ -189,7 +190,7 @@ impl statestored::Heap for ReservingAllocator {
             let put =
                 block.compare_exchange(null_mut(), reserved, Ordering::AcqRel, Ordering::Acquire);
             if put.is_err() {
-                // SAFETY: allocated above with this layout, and nobody else has it.
+                // SAFETY: allocated above with this layout, and not shared.
                 unsafe { System.dealloc(reserved, layout) };
             }
         }
@@ -210,7 +211,8 @@ impl statestored::Heap for ReservingAllocator {
     }
 }
 
-/// One arena for all threads, so that what one of them frees is not kept for it alone, and large blocks outside of it.
+/// Sets the allocator to one arena for all threads, so that memory freed by a thread is not kept for it alone. Large blocks are
+/// allocated outside of it.
 fn set_options() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     for (option, value) in [

@@ -41,7 +41,7 @@ impl RunningServer {
                 let runtime = single_threaded_runtime().map_err(ServerError::Runtime)?;
                 let ended = runtime.block_on(async {
                     let server = Server::start(config).await?;
-                    // Who started it may have given up.
+                    // The caller may have given up.
                     let listening = server.listening().to_vec();
                     let _ = report.send((
                         listening,
@@ -51,7 +51,7 @@ impl RunningServer {
                     drop(report);
                     server.run(async { drop(stopped.await) }).await
                 });
-                // A look at files may be under way, and take as long as it likes.
+                // A blocking call for a file may be running, for any length of time.
                 runtime.shutdown_background();
                 ended
             })
@@ -82,7 +82,7 @@ impl RunningServer {
         &self.listening
     }
 
-    /// Where it is asked over HTTP, if it was told to answer there.
+    /// Returns the first address of the HTTP port, if there is one.
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.http_address
     }
@@ -95,12 +95,12 @@ impl RunningServer {
             .unwrap_or_default()
     }
 
-    /// Asks it something while it runs.
+    /// Returns a handle to query and control the server while it runs.
     pub fn control(&self) -> Control {
         self.control.clone()
     }
 
-    /// Stops it: clients are told, everything is made durable.
+    /// Stops the server: notifies all clients and makes all writes durable.
     pub fn stop(mut self) -> Result<(), ServerError> {
         self.join()
     }

@@ -6,13 +6,13 @@ use tokio::runtime::{Builder, Runtime};
 /// Longer than any process runs.
 const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
 
-/// Creates a runtime that runs on the calling thread, with a thread for blocking work that stays.
+/// Creates a runtime that runs on the calling thread, with a permanent thread for blocking work.
 ///
-/// tokio panics if there is blocking work, no thread for it, and the system refuses one. With a first thread that stays, the work
-/// waits for that one.
+/// tokio panics if there is blocking work, no thread for it, and the system refuses one. With a permanent first thread, the work
+/// waits for that thread.
 ///
 /// # Errors
-/// The system refuses what a runtime needs, or a thread.
+/// The system refuses a resource of the runtime, or a thread.
 pub fn single_threaded_runtime() -> io::Result<Runtime> {
     let runtime = Builder::new_current_thread()
         .enable_all()

@@ -1,4 +1,4 @@
-//! Signals whose default action would end the process where a failed system call is enough.
+//! Signals whose default action would end the process although a failed system call is enough.
 use signal_hook::consts::SIGXFSZ;
 use std::sync::Arc;
 

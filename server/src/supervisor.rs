@@ -1,10 +1,10 @@
-//! What the manager of services learns from the process (`sd_notify(3)`). Without one, nothing happens.
+//! Notifications to the service manager (`sd_notify(3)`). Without one, they have no effect.
 use sd_notify::NotifyState;
 use std::convert::Infallible;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-/// How much longer a start may take, said again and again while data is read, however much of it there is.
+/// Additional time for the start, requested repeatedly while data is read, however much there is.
 const STARTING: Duration = Duration::from_secs(30);
 
 /// Clients can connect.
@@ -12,7 +12,7 @@ pub(crate) fn ready() {
     tell(&[NotifyState::Ready, NotifyState::Status("serving")]);
 }
 
-/// It ends, in order.
+/// Reports that the server stops in order.
 pub(crate) fn stopping() {
     tell(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
 }
@@ -25,7 +25,7 @@ pub(crate) fn reloading() {
     }
 }
 
-/// Asks for more time to start, for as long as it is polled.
+/// Requests more time to start, as long as it is polled.
 pub(crate) async fn starting() -> Infallible {
     let microseconds = u32::try_from(STARTING.as_micros()).unwrap_or(u32::MAX);
     let mut ticks = interval_at(Instant::now(), STARTING / 3);

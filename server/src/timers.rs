@@ -1,4 +1,4 @@
-//! What is to happen when.
+//! Timers, in order of their time.
 use std::collections::BTreeSet;
 
 /// The time for which something is set; kept by its owner, so that it can be removed.
@@ -36,7 +36,7 @@ impl<O: Ord + Copy> Timers<O> {
         self.due.first().map(|(at_ms, _)| *at_ms)
     }
 
-    /// Takes one whose time has come out. Its owner's [`Timer`] may be set again.
+    /// Removes a timer that is due, and returns its owner. The owner's [`Timer`] may be set again.
     pub(crate) fn pop(&mut self, now_ms: u64) -> Option<O> {
         if self.next_ms()? > now_ms {
             return None;

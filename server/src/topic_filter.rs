@@ -10,7 +10,7 @@ pub(crate) fn is_valid_topic(topic: &str) -> bool {
     !topic.is_empty() && !topic.bytes().any(|b| matches!(b, b'+' | b'#' | 0))
 }
 
-/// Whether `filter` may stand in a SUBSCRIBE: wildcards fill a whole level, `#` only the last one.
+/// Returns whether `filter` is valid in a SUBSCRIBE: wildcards fill a whole level, and `#` only the last one.
 pub(crate) fn is_valid_filter(filter: &str) -> bool {
     if filter.is_empty() || filter.contains('\0') {
         return false;
@@ -34,7 +34,7 @@ pub(crate) fn is_shared(filter: &str) -> bool {
     filter == "$share" || filter.starts_with("$share/")
 }
 
-/// Whether a valid filter matches a valid topic name: what the tree of subscriptions is compared with.
+/// Returns whether a valid filter matches a valid topic name. The tree of subscriptions is compared with it.
 #[cfg(test)]
 pub(crate) fn matches(filter: &str, topic: &str) -> bool {
     if topic.starts_with('$') && filter.starts_with(['+', '#']) {
