@@ -60,8 +60,8 @@ fn of_system(root: &Path) -> Option<u64> {
     limits.chain(of_machine(root)).min()
 }
 
-/// The lowest limit of a group and those that it is in. In a container the group may not be visible by its name; its
-/// own limit is then that of the root.
+/// Returns the lowest limit of a group and those that it is in. In a container the group may not be visible by its
+/// name; its own limit is then that of the root.
 fn of_group(mount: &Path, group: &str, file: &str) -> Option<u64> {
     let mut folder: PathBuf = mount.to_path_buf();
     let names = group
@@ -90,7 +90,7 @@ fn of_machine(root: &Path) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// The result for these files.
+    /// Returns the result for these files.
     fn with(files: &[(&str, &str)]) -> Option<u64> {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in files {

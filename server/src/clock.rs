@@ -18,7 +18,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// The monotonic clock begins at zero.
+    /// Returns the monotonic clock begins at zero.
     pub(crate) fn start() -> Self {
         Self {
             start: Instant::now(),
@@ -49,7 +49,7 @@ impl Clock {
         microseconds(self.start.elapsed())
     }
 
-    /// The instant at which the monotonic clock shows this.
+    /// Returns the instant at which the monotonic clock shows this.
     pub(crate) fn instant(&self, mono_ms: u64) -> Instant {
         self.start + Duration::from_millis(mono_ms)
     }

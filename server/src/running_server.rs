@@ -72,7 +72,7 @@ impl RunningServer {
         }
     }
 
-    /// The addresses of networks that it listens on.
+    /// Returns the addresses of networks that it listens on.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
@@ -87,7 +87,7 @@ impl RunningServer {
         self.http_address
     }
 
-    /// The first address as a URL for clients.
+    /// Returns the first address as a URL for clients.
     pub fn url(&self) -> String {
         self.listening
             .first()

@@ -140,7 +140,7 @@ impl Server {
         self.admin.as_ref().map_or(&[], Admin::addresses)
     }
 
-    /// The addresses of networks that it listens on, ports resolved.
+    /// Returns the addresses of networks that it listens on, ports resolved.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
@@ -150,7 +150,7 @@ impl Server {
         &self.listening
     }
 
-    /// The broker that it will be attached to, if there is one.
+    /// Returns the broker that it will be attached to, if there is one.
     pub fn broker(&self) -> Option<&BrokerAddress> {
         self.attach.as_ref().map(|attach| &attach.address)
     }

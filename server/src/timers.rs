@@ -31,7 +31,7 @@ impl<O: Ord + Copy> Timers<O> {
         timer.0 = at_ms;
     }
 
-    /// The next time.
+    /// Returns the next time.
     pub(crate) fn next_ms(&self) -> Option<u64> {
         self.due.first().map(|(at_ms, _)| *at_ms)
     }

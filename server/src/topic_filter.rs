@@ -5,7 +5,7 @@
 /// The tree of subscriptions is walked one call per level, so this bounds the stack.
 pub(crate) const MAX_LEVELS: usize = 128;
 
-/// Whether `topic` may stand in a PUBLISH: not empty, no wildcard, no NUL.
+/// Returns whether `topic` may stand in a PUBLISH: not empty, no wildcard, no NUL.
 pub(crate) fn is_valid_topic(topic: &str) -> bool {
     !topic.is_empty() && !topic.bytes().any(|b| matches!(b, b'+' | b'#' | 0))
 }
@@ -29,7 +29,7 @@ pub(crate) fn is_valid_filter(filter: &str) -> bool {
     true
 }
 
-/// Whether `filter` is a shared subscription.
+/// Returns whether `filter` is a shared subscription.
 pub(crate) fn is_shared(filter: &str) -> bool {
     filter == "$share" || filter.starts_with("$share/")
 }

@@ -15,12 +15,12 @@ pub struct HttpAddress {
 }
 
 impl HttpAddress {
-    /// Whether its host is a name, and no address.
+    /// Returns whether its host is a name, and no address.
     pub(crate) fn is_name(&self) -> bool {
         self.host.parse::<IpAddr>().is_err()
     }
 
-    /// The addresses behind it.
+    /// Returns the addresses behind it.
     pub(crate) fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
         Ok((self.host.as_str(), self.port).to_socket_addrs()?.collect())
     }

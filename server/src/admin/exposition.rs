@@ -108,7 +108,7 @@ impl Exposition {
         self
     }
 
-    /// The text, which nothing follows.
+    /// Returns the text, which nothing follows.
     pub(super) fn end(mut self) -> String {
         if self.form == Form::OpenMetrics {
             self.text.push_str("# EOF\n");

@@ -43,7 +43,7 @@ impl Refusal {
         self.why
     }
 
-    /// The token is needed.
+    /// Returns the token is needed.
     pub(super) fn unauthorized(why: &'static str) -> Self {
         Self {
             status: StatusCode::UNAUTHORIZED,
@@ -164,7 +164,7 @@ impl Gate {
     }
 }
 
-/// Whether a request is the check of a load balancer, in HTTP/1.0 and without `Host`. Browsers always send one.
+/// Returns whether a request is the check of a load balancer, in HTTP/1.0 and without `Host`. Browsers always send one.
 fn is_plain_check(request: &Parts) -> bool {
     let headers = &request.headers;
     request.version == Version::HTTP_10
@@ -178,7 +178,7 @@ fn bearer(authorization: &HeaderValue) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)
 }
 
-/// Whether no page of another site has a browser send this.
+/// Returns whether no page of another site has a browser send this.
 fn is_from_here(request: &Parts, host: &HeaderValue) -> bool {
     let mut sites = request.headers.get_all(FETCH_SITE).iter();
     // A page opened from another site is shown; its own requests come from this site.
@@ -196,7 +196,7 @@ fn is_from_here(request: &Parts, host: &HeaderValue) -> bool {
     is_here && is_own
 }
 
-/// Whether a person follows a link to the page.
+/// Returns whether a person follows a link to the page.
 fn is_visit(request: &Parts) -> bool {
     let mode = request.headers.get("sec-fetch-mode");
     mode.is_some_and(|mode| mode == "navigate") && request.uri.path() == "/"

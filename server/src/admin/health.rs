@@ -180,7 +180,7 @@ impl Room {
         }
     }
 
-    /// Whether it need not be restarted: it answers, or is about to begin or to end.
+    /// Returns whether it need not be restarted: it answers, or is about to begin or to end.
     pub(super) async fn health(&self, rights: Rights, wants_json: bool) -> Reply {
         let ill = self.figures().await.err();
         let ill = ill.filter(|reason| ![LOADING, STOPPING].contains(reason));
@@ -188,7 +188,7 @@ impl Room {
         report(words, ill.as_slice(), &[], rights, wants_json)
     }
 
-    /// Whether clients can do everything.
+    /// Returns whether clients can do everything.
     pub(super) async fn readiness(&self, rights: Rights, wants_json: bool) -> Reply {
         let (reasons, warnings) = match self.figures().await {
             Err(reason) => (vec![reason], Vec::new()),

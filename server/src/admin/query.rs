@@ -50,7 +50,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     digits.collect()
 }
 
-/// The bytes of hexadecimal digits.
+/// Returns the bytes of hexadecimal digits.
 pub(super) fn from_hex(text: &str) -> Option<Bytes> {
     if !text.len().is_multiple_of(2) || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return None;

@@ -12,7 +12,7 @@ use statestore_protocol::{Command, Hlc, Reply as Answer};
 use std::sync::Arc;
 
 impl Room {
-    /// Whether the entries are in an engine that servers share.
+    /// Returns whether the entries are in an engine that servers share.
     pub(super) async fn is_over_an_engine(&self) -> Result<bool, Reply> {
         self.ask(|hub, _| hub.is_over_an_engine()).await
     }
@@ -158,7 +158,7 @@ fn refused(refusal: Refusal) -> Reply {
     failure(StatusCode::SERVICE_UNAVAILABLE, &why)
 }
 
-/// The store has answered something else.
+/// Returns the store has answered something else.
 pub(super) fn unexpected() -> Reply {
     let why = "the store has answered something else: this is a bug, please report it";
     failure(StatusCode::INTERNAL_SERVER_ERROR, &why)

@@ -165,7 +165,7 @@ const ROUTES: [(&str, Route); 20] = [
 ];
 
 impl Route {
-    /// Whether it changes something, or takes much.
+    /// Returns whether it changes something, or takes much.
     fn changes(self, method: &Method) -> bool {
         match self {
             Self::Delete | Self::Disconnect | Self::Reload | Self::Backup => true,
@@ -174,7 +174,7 @@ impl Route {
         }
     }
 
-    /// Whether it shows keys or clients.
+    /// Returns whether it shows keys or clients.
     fn shows_contents(self) -> bool {
         matches!(
             self,
@@ -334,7 +334,7 @@ fn wants_json(parts: &Parts) -> bool {
     accepts(parts, "application/json")
 }
 
-/// Whether a kind of content is asked for by its name.
+/// Returns whether a kind of content is asked for by its name.
 pub(super) fn accepts(parts: &Parts, kind: &str) -> bool {
     let accepted = parts.headers.get_all(ACCEPT).iter();
     let mut accepted = accepted.filter_map(|value| value.to_str().ok());

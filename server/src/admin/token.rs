@@ -45,7 +45,7 @@ impl Token {
         )))
     }
 
-    /// The content of a file, without white space around it.
+    /// Returns the content of a file, without white space around it.
     pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {
         reading::begins(path);
         let read = || {
@@ -69,12 +69,12 @@ impl Token {
             .map_err(|error| ConfigError::Options(format!("{}: {error}", path.display())))
     }
 
-    /// Whether another token is the same.
+    /// Returns whether another token is the same.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.is(other.0.as_bytes())
     }
 
-    /// Whether this is it; takes a time that depends on the lengths only.
+    /// Returns whether this is it; takes a time that depends on the lengths only.
     pub(crate) fn is(&self, given: &[u8]) -> bool {
         self.0.as_bytes().ct_eq(given).into()
     }

@@ -14,7 +14,7 @@ pub struct BrokerAddress {
 }
 
 impl BrokerAddress {
-    /// Whether TLS is spoken there.
+    /// Returns whether TLS is spoken there.
     pub fn has_tls(&self) -> bool {
         self.has_tls
     }

@@ -17,7 +17,8 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The next delay: between half of a bound and the bound, which doubles. `random` is spread evenly over its values.
+    /// Returns the next delay: between half of a bound and the bound, which doubles. `random` is spread evenly over its
+    /// values.
     pub(crate) fn next(&mut self, random: u32) -> Duration {
         let bound = self.bound;
         self.bound = (bound * 2).min(LONGEST);

@@ -155,7 +155,7 @@ impl Transport {
         })
     }
 
-    /// Whether the files can be used.
+    /// Returns whether the files can be used.
     pub(crate) fn check(config: &AttachConfig) -> Result<(), AttachError> {
         Files::read(config).map(drop)
     }

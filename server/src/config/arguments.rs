@@ -115,12 +115,12 @@ impl Arguments {
         Self { options, ..self }
     }
 
-    /// Whether nothing is to be done but to read the configuration.
+    /// Returns whether nothing is to be done but to read the configuration.
     pub fn only_checks(&self) -> bool {
         self.check
     }
 
-    /// Whether core dumps of the process are wanted, with all that is in its memory.
+    /// Returns whether core dumps of the process are wanted, with all that is in its memory.
     pub fn keeps_core_dumps(&self) -> bool {
         self.core_dumps
     }

@@ -75,7 +75,7 @@ impl Layers {
     }
 }
 
-/// The options, each with its name in the environment.
+/// Returns the options, each with its name in the environment.
 fn command() -> Command {
     Arguments::command().mut_args(|arg| {
         let Some(long) = arg.get_long() else {

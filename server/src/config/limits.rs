@@ -151,7 +151,7 @@ pub(super) fn service_config(
     }
 }
 
-/// The bytes asked for, or a quarter of the memory.
+/// Returns the bytes asked for, or a quarter of the memory.
 pub(super) fn session_bytes(asked: Option<u64>) -> usize {
     let bytes = asked.unwrap_or_else(|| available_memory() / 4);
     usize::try_from(bytes).unwrap_or(usize::MAX)

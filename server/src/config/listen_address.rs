@@ -73,7 +73,7 @@ impl ListenAddress {
         })
     }
 
-    /// The usual port of this machine, for those on it.
+    /// Returns the usual port of this machine, for those on it.
     pub(super) fn usual() -> Self {
         Self(At::Network {
             scheme: Scheme::Tcp,
@@ -92,7 +92,7 @@ impl ListenAddress {
         }
     }
 
-    /// Whether its host is a name, and no address.
+    /// Returns whether its host is a name, and no address.
     pub(crate) fn is_name(&self) -> bool {
         match &self.0 {
             At::Network { host, .. } => host.parse::<IpAddr>().is_err(),
@@ -108,7 +108,7 @@ impl ListenAddress {
         }
     }
 
-    /// The path of the socket, if it is one of the file system.
+    /// Returns the path of the socket, if it is one of the file system.
     pub(crate) fn path(&self) -> Option<&Path> {
         match &self.0 {
             At::File(path) => Some(path),

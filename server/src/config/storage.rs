@@ -124,7 +124,7 @@ pub enum StorageConfig {
 }
 
 impl StorageConfig {
-    /// Whether the entries are this server's alone.
+    /// Returns whether the entries are this server's alone.
     pub(super) fn is_own(&self) -> bool {
         matches!(self, Self::Memory | Self::Durable(_))
     }

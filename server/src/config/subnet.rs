@@ -27,7 +27,7 @@ impl Subnet {
     }
 }
 
-/// The first `prefix` of `width` bits.
+/// Returns the first `prefix` of `width` bits.
 fn high_bits(bits: u128, width: u32, prefix: u8) -> u128 {
     bits.checked_shr(width - u32::from(prefix)).unwrap_or(0)
 }

@@ -29,7 +29,7 @@ impl Listening {
         Self(At::Network(scheme, address))
     }
 
-    /// The address with its port, if it is one of a network.
+    /// Returns the address with its port, if it is one of a network.
     pub fn address(&self) -> Option<SocketAddr> {
         match self.0 {
             At::Network(_, address) => Some(address),
@@ -45,7 +45,7 @@ impl Listening {
         }
     }
 
-    /// The path of the socket, if it is one of the file system.
+    /// Returns the path of the socket, if it is one of the file system.
     pub(super) fn path(&self) -> Option<&Path> {
         match &self.0 {
             At::Network(..) => None,
@@ -110,7 +110,7 @@ impl Bound {
         Ok(Self { sockets, addresses })
     }
 
-    /// The addresses, ports resolved.
+    /// Returns the addresses, ports resolved.
     pub(crate) fn addresses(&self) -> &[Listening] {
         &self.addresses
     }
@@ -166,7 +166,7 @@ pub(crate) fn check_free(wanted: &[SocketAddr], former: &[Listening]) -> io::Res
     }
 }
 
-/// Whether connections to some address could be accepted at either.
+/// Returns whether connections to some address could be accepted at either.
 fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
     let covers = |wide: SocketAddr, other: SocketAddr| {
         let is_of_both = wide.is_ipv6() && !is_v6_only();
@@ -175,7 +175,7 @@ fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
     a.port() == b.port() && (a.ip() == b.ip() || covers(a, b) || covers(b, a))
 }
 
-/// Whether this machine accepts no connections of IPv4 at `[::]` (`ipv6(7)`).
+/// Returns whether this machine accepts no connections of IPv4 at `[::]` (`ipv6(7)`).
 fn is_v6_only() -> bool {
     let set = std::fs::read("/proc/sys/net/ipv6/bindv6only");
     set.is_ok_and(|set| set.starts_with(b"1"))

@@ -49,7 +49,7 @@ impl<T> Crowd<T> {
         self.most = most.max(1);
     }
 
-    /// The ticket of the next one to [`come`](Self::come) from this address.
+    /// Returns the ticket of the next one to [`come`](Self::come) from this address.
     pub(super) fn ticket(&mut self, address: IpAddr) -> Ticket {
         self.next += 1;
         Ticket {
@@ -84,7 +84,7 @@ impl<T> Crowd<T> {
         self.count += 1;
     }
 
-    /// The oldest of the network that has most; of several networks, that which has waited for longest.
+    /// Returns the oldest of the network that has most; of several networks, that which has waited for longest.
     fn oldest_of_most(&self) -> Option<(Ticket, Instant)> {
         let oldest = self.networks.iter().filter_map(|(&network, of_network)| {
             let oldest = of_network.front()?;

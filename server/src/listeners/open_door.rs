@@ -110,7 +110,7 @@ pub(crate) fn warn_of_clear_text(addresses: &[Listening], authenticator: &Authen
     }
 }
 
-/// Whether others than this machine can connect there.
+/// Returns whether others than this machine can connect there.
 fn is_reachable(listening: &Listening) -> bool {
     listening
         .address()

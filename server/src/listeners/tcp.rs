@@ -95,7 +95,7 @@ fn bind_all(addresses: &[SocketAddr], is_name: bool) -> io::Result<Vec<TcpSocket
     Ok(sockets)
 }
 
-/// Whether an address cannot be bound since this machine does not have it.
+/// Returns whether an address cannot be bound since this machine does not have it.
 fn is_absent(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::AddrNotAvailable
         || error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
@@ -123,7 +123,7 @@ fn bind_one(address: SocketAddr, in_advance: bool) -> io::Result<TcpSocket> {
     Ok(socket)
 }
 
-/// The next connection, with the options that all of them have.
+/// Returns the next connection, with the options that all of them have.
 pub(super) async fn next(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {

@@ -15,11 +15,11 @@ use tokio::sync::watch;
 /// Time after which the log reports that the shutdown waits for the disk.
 const TELL_AFTER: Duration = Duration::from_secs(5);
 
-/// How much may wait for the disk, and how long the end does.
+/// Limits of the committer.
 #[derive(Debug, Clone, Copy)]
 pub struct CommitterOptions {
-    /// Bytes of keys and values, and a small constant per write, that may wait. One batch more is
-    /// taken, so that any batch fits sometime.
+    /// Maximum number of waiting bytes of keys and values, plus a small constant per write. A batch is accepted below the
+    /// limit even if it exceeds it, so that any batch fits at some time.
     pub max_waiting_bytes: usize,
     /// Time that submitted batches have to become durable when the committer is shut down or dropped.
     pub patience: Duration,
@@ -34,14 +34,14 @@ impl Default for CommitterOptions {
     }
 }
 
-/// Why a batch was not taken.
+/// Reason why a batch was rejected.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubmitError {
     /// Too many bytes wait for the disk. Check [`Committer::has_room`] first to avoid this error.
     #[error("too many writes wait for the disk")]
     Full,
-    /// A commit failed before. Nothing that was not durable then will be; the process should end.
+    /// An earlier commit failed. Batches that were not durable then never become durable; the process should end.
     #[error(transparent)]
     Failed(#[from] Arc<StorageError>),
 }
@@ -62,12 +62,12 @@ struct Queue {
 
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        // The state is whole after each statement that holds the lock.
+        // The state is consistent after each statement that holds the lock.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Makes batches durable in the order in which they are submitted.
+/// A committer, which makes batches durable in the order in which they are submitted.
 #[derive(Debug)]
 pub struct Committer {
     lane: Lane,
@@ -77,20 +77,20 @@ pub struct Committer {
 
 #[derive(Debug)]
 enum Lane {
-    /// The storage keeps nothing durable: a commit takes no time.
+    /// The storage is not durable: a commit takes no time.
     Direct(Box<dyn Storage>),
     Thread {
         queue: Arc<Queue>,
         progress: watch::Receiver<Progress>,
         options: CommitterOptions,
         thread: Option<JoinHandle<()>>,
-        /// Hears of the end of the thread, which may wait for the disk for ever.
+        /// Disconnected when the thread ends, which may wait for the disk forever.
         end: Receiver<()>,
     },
 }
 
 impl Committer {
-    /// Takes a storage that has been [loaded](Storage::load). A durable one gets a thread of its own.
+    /// Starts a committer for a storage that has been [loaded](Storage::load). A durable storage gets a thread of its own.
     pub fn start(
         storage: Box<dyn Storage>,
         options: CommitterOptions,
@@ -181,7 +181,7 @@ impl Committer {
         Ok(self.submitted)
     }
 
-    /// Has an image taken of all that was submitted so far. Does not wait for it.
+    /// Orders an image of all batches submitted so far. Does not wait for it.
     pub fn order_image(&mut self, order: ImageOrder) {
         match &mut self.lane {
             Lane::Direct(storage) => {
@@ -195,8 +195,8 @@ impl Committer {
         }
     }
 
-    /// Whether the next batch will be taken. If not, stop executing requests until
-    /// [`progressed`](Self::progressed) returns.
+    /// Returns whether the next batch will be accepted. If not, stop executing requests until [`progressed`](Self::progressed)
+    /// returns.
     pub fn has_room(&self) -> bool {
         match &self.lane {
             Lane::Direct(_) => true,
@@ -209,7 +209,7 @@ impl Committer {
         self.submitted
     }
 
-    /// Every batch up to this number is durable (or as durable as the storage can make it).
+    /// Returns the number up to which all batches are durable (or as durable as the storage can make them).
     pub fn durable(&self) -> u64 {
         match &self.lane {
             Lane::Direct(_) => self.submitted,
@@ -295,7 +295,7 @@ impl Drop for Committer {
     }
 }
 
-/// Waits for the end of the thread, but not for ever; whether it has come.
+/// Waits until the thread ends, but not longer than `patience`. Returns whether it has ended.
 fn has_ended(end: &Receiver<()>, patience: Duration) -> bool {
     let is_over = |wait| end.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected);
     let first = patience.min(TELL_AFTER);
@@ -337,7 +337,7 @@ struct Worker {
     figures: Arc<StorageFigures>,
     queue: Arc<Queue>,
     report: watch::Sender<Progress>,
-    /// Dropped behind the storage.
+    /// Dropped after the storage.
     _alive: Sender<()>,
 }
 
@@ -357,7 +357,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Waits for something to do and takes all of it; `false` at the end.
+    /// Waits for work and takes all of it; `false` after the last batch.
     fn take(&mut self) -> bool {
         let (changed, waiting) = (&self.queue.changed, self.queue.lock());
         let rests = |waiting: &mut Waiting| self.commits.rests(waiting);

@@ -24,7 +24,7 @@ impl Damage {
         }
     }
 
-    /// The same, with its place in the file.
+    /// Adds the position in the file.
     #[must_use]
     pub(super) fn at(self, offset: u64) -> Self {
         Self {
@@ -33,12 +33,12 @@ impl Damage {
         }
     }
 
-    /// The file or directory.
+    /// Returns the file or directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where in the file, in bytes from its beginning, if that is known.
+    /// Returns the position in bytes from the beginning of the file, if it is known.
     pub fn offset(&self) -> Option<u64> {
         self.offset
     }

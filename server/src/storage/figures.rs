@@ -3,11 +3,11 @@ use crate::histogram::{Histogram, SIZES, SharedHistogram, TIMES};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Memory that a merge needs for each key that was changed.
+/// Bytes of memory that a merge needs for each changed key.
 const MERGE_BYTES_PER_KEY: u64 = 80;
 
-/// Counters and gauges of a storage and of its group commit. One thread counts; others read single figures, which need not
-/// belong to one moment.
+/// Counters and gauges of a storage and of its group commit. One thread counts. Others read single values, which need not
+/// belong to the same moment.
 #[derive(Debug, Default)]
 pub struct StorageFigures {
     batches: SharedHistogram,
@@ -22,12 +22,12 @@ pub struct StorageFigures {
     merge_ms: AtomicU64,
 }
 
-/// The figures of one moment, roughly.
+/// Values of one moment, approximately.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct StorageReading {
-    /// Writes in each commit; their number is that of the commits.
+    /// Numbers of writes in a commit; their count is the number of commits.
     pub(crate) batches: Histogram,
-    /// Microseconds that syncing the log took.
+    /// Durations of syncs of the log, in microseconds.
     pub(crate) syncs: Histogram,
     /// Bytes appended to the log since the start.
     pub(crate) written_bytes: u64,
@@ -37,7 +37,7 @@ pub(crate) struct StorageReading {
     pub(crate) log_bytes: u64,
     /// Bytes of the merged file.
     pub(crate) base_bytes: u64,
-    /// Whether a merge is under way.
+    /// Whether a merge is running.
     pub(crate) is_merging: bool,
     /// Merges that ended since the start.
     pub(crate) merges: u64,

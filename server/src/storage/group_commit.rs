@@ -58,7 +58,7 @@ impl Waiting {
         self.images.push(order);
     }
 
-    /// Whether no batch waits.
+    /// Returns whether no batch waits.
     pub fn is_empty(&self) -> bool {
         self.batches.is_empty()
     }
@@ -103,7 +103,7 @@ enum Next {
 pub struct GroupCommit {
     storage: Box<dyn Storage>,
     figures: Arc<StorageFigures>,
-    /// Taken, not yet committed.
+    /// Batches taken and not yet committed.
     batches: Vec<Batch>,
     /// Bytes of the batches.
     bytes: usize,
@@ -133,17 +133,17 @@ impl GroupCommit {
         }
     }
 
-    /// Whether there is nothing to do yet.
+    /// Returns whether there is nothing to do yet.
     pub fn rests(&self, waiting: &Waiting) -> bool {
         !waiting.is_closing && waiting.images.is_empty() && (self.is_stuck || waiting.is_empty())
     }
 
-    /// How long it rests at most.
+    /// Returns the maximum time to rest.
     pub fn patience(&self) -> Option<Duration> {
         self.is_full.then_some(LOOK_FOR_ROOM)
     }
 
-    /// Takes all that waits; `false` if it was closed and nothing is left.
+    /// Takes all waiting batches and orders; `false` if the queue is closed and no batch is left.
     pub fn take(&mut self, waiting: &mut Waiting) -> bool {
         for Weighed { batch, bytes } in waiting.batches.drain(..) {
             self.bytes += bytes;
@@ -197,7 +197,7 @@ impl GroupCommit {
         Ok(self.achieved(durable, freed))
     }
 
-    /// Takes the images that are wanted.
+    /// Takes the ordered images.
     fn take_images(&mut self) {
         for order in self.images.drain(..) {
             // The receiver may have been dropped.

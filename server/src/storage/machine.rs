@@ -9,25 +9,25 @@ use std::time::{Duration, Instant};
 pub trait Machine: Debug + Send + Sync {
     /// Returns the time of a monotonic clock.
     fn now(&self) -> Duration;
-    /// Waits.
+    /// Sleeps for this time.
     fn sleep(&self, time: Duration);
     /// Returns an unpredictable number.
     fn random(&self) -> u64;
-    /// Begins a job, which goes on by itself.
+    /// Starts a job, which runs by itself.
     fn start(&self, name: &'static str, job: Box<dyn Job>) -> io::Result<Box<dyn Running>>;
 }
 
-/// Work that goes on while commits go on.
+/// Work that runs concurrently with commits.
 pub trait Job: Send {
     /// Executes the next part of the work, which may block. Returns whether another part follows.
     fn step(&mut self) -> bool;
 }
 
-/// A job that was begun.
+/// A running job.
 pub trait Running: Debug + Send {
-    /// Whether [`finish`](Self::finish) would not wait.
+    /// Returns whether [`finish`](Self::finish) returns without waiting.
     fn is_finished(&self) -> bool;
-    /// Waits for its end, be it a panic.
+    /// Waits until the job ends, even by a panic.
     fn finish(self: Box<Self>);
 }
 
@@ -55,7 +55,7 @@ impl Machine for Threads {
     }
 
     fn random(&self) -> u64 {
-        // Without random numbers of the system, the keys of hash tables are the next best.
+        // Without random numbers of the system, the keys of hash tables are the best substitute.
         getrandom::u64().unwrap_or_else(|_| RandomState::new().build_hasher().finish())
     }
 
@@ -67,12 +67,12 @@ impl Machine for Threads {
     }
 }
 
-/// Bytes that a new thread takes for its stacks.
+/// Bytes that a new thread needs for its stacks.
 const THREAD_BYTES: usize = 4 << 20;
 
-/// Makes sure that the system allows the stacks of another thread: without memory for the second one, the program would abort.
+/// Checks that the system allows the stacks of another thread. Without memory for the second stack, the program would abort.
 fn reserve_for_thread() -> io::Result<()> {
-    // An allocator with a reserve gives it up for this, so that the memory is free afterwards.
+    // An allocator with a reserve releases it for this, so that the memory is free afterwards.
     let mut stacks = Vec::<u8>::new();
     stacks.try_reserve_exact(THREAD_BYTES)?;
     drop(std::hint::black_box(stacks));

@@ -35,15 +35,15 @@ use std::sync::Arc;
 /// A key with its value and metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Not empty.
+    /// Key, which is not empty.
     pub key: Bytes,
-    /// Any bytes.
+    /// Value, of any bytes.
     pub value: Bytes,
     /// Wall clock and counter of the version; its node id is always `StateStore`.
     pub version: (u64, u64),
-    /// The fencing token that protects the key.
+    /// Fencing token that protects the key.
     pub fence: Option<Hlc>,
-    /// When it expires.
+    /// Expiry, if there is one.
     pub expiry: Option<Expiry>,
 }
 
@@ -75,49 +75,50 @@ pub struct RecordView<'a> {
     pub expiry: Option<Expiry>,
 }
 
-/// An expiry that survives a restart and a wall clock that jumped meanwhile:
-/// at load, the time left is `at_wall_ms - now`, but never more than `ttl_ms`.
+/// An expiry that survives a restart and a wall clock that jumped meanwhile.
+///
+/// At load, the time left is `at_wall_ms - now`, but never more than `ttl_ms`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expiry {
-    /// The wall clock at which it ends, as seen when it was set.
+    /// Wall clock at which the entry expires, as calculated when it was set.
     pub at_wall_ms: u64,
-    /// The PX of the SET that made it.
+    /// PX of the SET that set it.
     pub ttl_ms: u64,
 }
 
 /// A change of one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Write {
-    /// Insert or replace.
+    /// Insert or replace an entry.
     Put(Record),
-    /// Remove.
+    /// Remove an entry.
     Delete(Bytes),
 }
 
 /// Changes that become durable together, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Batch {
-    /// In the order in which they happened; a key may occur more than once.
+    /// Changes in the order in which they happened; a key may occur more than once.
     pub writes: Vec<Write>,
-    /// The highest version (wall clock, counter) that a deletion was given so far, if the batch has a deletion. Those
-    /// of entries stand in their records.
+    /// Highest version (wall clock, counter) that a deletion was given so far, if the batch has a deletion. The versions of
+    /// entries are in their records.
     pub clock: Option<(u64, u64)>,
 }
 
 impl Batch {
-    /// Adds a deletion, and the highest version that any was given so far.
+    /// Adds a deletion, and the highest version that a deletion was given so far.
     pub fn delete(&mut self, key: &Bytes, floor: (u64, u64)) {
         self.writes.push(Write::Delete(key.clone()));
         self.clock = self.clock.max(Some(floor));
     }
 
-    /// Whether there is nothing to make durable.
+    /// Returns whether the batch has no change.
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty() && self.clock.is_none()
     }
 }
 
-/// Why a storage could not do its work.
+/// An error of a storage.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StorageError {
@@ -126,7 +127,7 @@ pub enum StorageError {
     Io {
         /// The operation that failed, and its path.
         what: String,
-        /// The reason.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// The disk is full, or no file descriptor is left. The operation had no effect, and can be retried later.
@@ -134,7 +135,7 @@ pub enum StorageError {
     Full {
         /// The operation that failed, and its path.
         what: String,
-        /// The reason.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// The files were not written by this storage, or are damaged. Nothing was changed.
@@ -143,7 +144,7 @@ pub enum StorageError {
     /// Another process uses the same data.
     #[error("{0}")]
     InUse(String),
-    /// The engine that servers share does not answer, or holds another store.
+    /// The shared engine does not answer, or holds another store.
     #[error("cannot take a snapshot of the store: {0}")]
     Engine(String),
     /// [`Restore::progressed`] stopped the load, or the caller stopped another long operation.
@@ -173,7 +174,7 @@ impl StorageError {
         }
     }
 
-    /// Makes a [`Full`](Self::Full) as well if there is no file descriptor, for calls that can wait until there is one.
+    /// Makes a [`Full`](Self::Full) if there is no file descriptor either, for calls that can wait until there is one.
     pub(crate) fn io_or_postponed(
         what: impl FnOnce() -> String,
     ) -> impl FnOnce(std::io::Error) -> Self {
@@ -210,7 +211,7 @@ fn is_full(error: &std::io::Error) -> bool {
 /// The changes come in the order in which they happened: the last change of a key counts. A key may be put more than once, or
 /// deleted without having been put.
 pub trait Restore {
-    /// The keys of the records and removals that come next, some dozens, so that they can be looked for at the same time.
+    /// Announces the keys of the next records and removals, some dozens, so that they can be looked up concurrently.
     fn ahead(&mut self, _keys: &mut dyn Iterator<Item = &[u8]>) {}
     /// Insert or replace.
     fn put(&mut self, record: &RecordView<'_>);
@@ -222,18 +223,18 @@ pub trait Restore {
     }
 }
 
-/// How much of a load is done, in bytes of the storage's files.
+/// Progress of a load, in bytes of the storage's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadProgress {
-    /// Handed over.
+    /// Bytes read so far.
     pub done: u64,
-    /// To hand over in all.
+    /// Bytes to read in total.
     pub total: u64,
 }
 
-/// Takes records, each once.
+/// A receiver of records, each once.
 pub trait Receive {
-    /// The next one.
+    /// Takes the next record.
     fn record(&mut self, record: &RecordView<'_>) -> Result<(), StorageError>;
     /// Called every few milliseconds with the number of file bytes read since the last call.
     fn read(&mut self, _bytes: u64) -> Result<(), StorageError> {
@@ -252,11 +253,12 @@ pub trait Records {
 
 /// The content of a [`Storage`] at one moment. Its files are kept until the image is dropped.
 pub trait Image: Records + std::fmt::Debug + Send {
-    /// Copies it to a directory of its own, missing or empty and on the same file system, from which another store can start.
+    /// Copies the content to a directory from which another store can start. The directory must be missing or empty, and on
+    /// the same file system.
     fn copy_to(&self, directory: &Path) -> Result<(), StorageError>;
 }
 
-/// Keeps records. Used by one thread at a time; every call may block.
+/// A storage of records. It is used by one thread at a time; every call may block.
 pub trait Storage: Send + std::fmt::Debug {
     /// Passes all changes that count to `into`, and returns the stored clock. Called once, before the first commit.
     ///
@@ -290,6 +292,6 @@ pub trait Storage: Send + std::fmt::Debug {
     fn figures(&self) -> Arc<StorageFigures> {
         Arc::default()
     }
-    /// Whether a commit takes time, so that it wants a thread of its own.
+    /// Returns whether a commit takes time, so that it needs a thread of its own.
     fn is_durable(&self) -> bool;
 }

@@ -18,12 +18,12 @@ const FOLDERS: [&str; 2] = ["/var/tmp", "/tmp"];
 
 const READ_AHEAD: usize = 256 << 10;
 
-/// A 128-bit hash of a key under a secret, which no two keys share.
+/// A keyed 128-bit hash of a key. Collisions are not expected.
 type KeyHash = [u64; 2];
 
 /// Records of a snapshot, and the changes that were made while it was read.
 ///
-/// Memory is needed for each key that was changed meanwhile, not for each key.
+/// Memory is needed for each changed key, not for each key.
 #[derive(Debug)]
 pub(super) struct Spool {
     file: File,
@@ -64,7 +64,7 @@ impl Spool {
         })
     }
 
-    /// Removes everything.
+    /// Discards all records and changes.
     pub(super) fn clear(&mut self) -> Result<(), StorageError> {
         self.frame.truncate(FRAME_HEADER);
         (self.frames, self.records, self.clock) = (0, 0, (0, 0));
@@ -73,7 +73,7 @@ impl Spool {
         cleared.map_err(self.failed())
     }
 
-    /// Adds a record as the engine has it. Each key is found once; a change of it counts instead, whether it comes before or after.
+    /// Adds a record as the engine has it. Each key is found once. A change of the key takes precedence, before or after.
     pub(super) fn found(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
         if self.changed.contains_key(&self.hash(record.key)) {
             return Ok(());
@@ -118,7 +118,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Hands over each record that counts, and returns the clock.
+    /// Passes each record that counts to `to`, and returns the clock.
     pub(super) fn read(&mut self, to: &mut dyn Receive) -> Result<Option<Version>, StorageError> {
         self.write_frame()?;
         self.file.rewind().map_err(self.failed())?;
@@ -168,7 +168,7 @@ fn split(number: u128) -> (u64, u64) {
     (high, low)
 }
 
-/// Creates an unnamed file that its user alone can read.
+/// Creates an unnamed file that only its user can read.
 fn create_file() -> Result<(File, PathBuf), StorageError> {
     let folders: Vec<PathBuf> = match env::var_os("TMPDIR").filter(|folder| !folder.is_empty()) {
         Some(folder) => vec![folder.into()],
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// A receiver of everything.
+    /// A receiver that keeps all records.
     #[derive(Debug, Default)]
     struct All(BTreeMap<Vec<u8>, Vec<u8>>);
 

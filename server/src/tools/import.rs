@@ -135,7 +135,7 @@ impl Coming {
         self.hasher.hash(key).as_u128()
     }
 
-    /// Whether a newer record comes in the place of this one. If not, the one that comes does not count.
+    /// Returns whether a newer record comes in the place of this one. If not, the one that comes does not count.
     fn replaces(&mut self, there: &RecordView<'_>) -> bool {
         let name = self.name(there.key);
         let Some((version, is_newer)) = self.versions.get_mut(&name) else {

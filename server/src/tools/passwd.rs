@@ -206,7 +206,7 @@ impl Passwd {
     }
 }
 
-/// The first line, without its end.
+/// Returns the first line, without its end.
 fn one_line(input: &mut impl BufRead) -> io::Result<Zeroizing<Vec<u8>>> {
     let mut line = Zeroizing::new(Vec::with_capacity(1024));
     input.read_until(b'\n', &mut line)?;

@@ -62,7 +62,7 @@ impl Progress {
         Ok(())
     }
 
-    /// Whether it shall go on.
+    /// Returns whether it shall go on.
     pub(super) fn is_wanted(&self) -> bool {
         !self.is_stopped.load(Ordering::Relaxed)
     }

@@ -29,7 +29,7 @@ impl Source {
     }
 }
 
-/// The store in a data folder.
+/// Returns the store in a data folder.
 pub(super) fn open_store(
     directory: &Path,
     progress: &mut Progress,

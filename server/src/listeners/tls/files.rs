@@ -22,7 +22,7 @@ const MOST_BYTES: u64 = 64 * 1024 * 1024;
 /// `None` if there is no file.
 pub(super) type Stamp = Option<(u64, u64, u64, [i64; 4])>;
 
-/// The stamps of all files, in an order of their own.
+/// Returns the stamps of all files, in an order of their own.
 pub(super) fn stamps(files: &TlsFiles) -> Vec<Stamp> {
     let named = [Some(&files.certificate), Some(&files.key)];
     let more = [files.client_ca.as_ref(), files.client_crl.as_ref()];

@@ -108,7 +108,7 @@ impl Tls {
         files.client_ca.is_some() && files.client_certificates == ClientCertificates::Required
     }
 
-    /// Whether both are of one reading of the files.
+    /// Returns whether both are of one reading of the files.
     fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -173,7 +173,7 @@ fn configuration(files: &TlsFiles) -> Result<ServerConfig, TlsError> {
     Ok(config)
 }
 
-/// The certificate that this server shows.
+/// Returns the certificate that this server shows.
 fn own_identity(certificate: &Path, key_file: &Path) -> Result<CertifiedKey, TlsError> {
     let chain = certificates(certificate)?;
     let key = private_key(key_file)?;

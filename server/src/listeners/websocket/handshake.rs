@@ -148,7 +148,7 @@ fn words<'a>(headers: &'a [Header<'_>], name: &'a str) -> impl Iterator<Item = &
 mod tests {
     use super::*;
 
-    /// The request of section 1.3, with other lines instead of some.
+    /// Returns the request of section 1.3, with other lines instead of some.
     fn request(replaced: &[(&str, &str)]) -> Vec<u8> {
         let mut lines = vec![
             ("Host", "server.example.com"),

@@ -18,9 +18,9 @@ const TITLE: &str = "statestore backup";
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// When it was begun, in milliseconds since the Unix epoch.
+    /// Time when the backup was begun, in milliseconds since the Unix epoch.
     pub made_ms: u64,
-    /// How many records it holds.
+    /// Number of records.
     pub records: u64,
     /// Highest version (wall clock, counter) in the backup, of a record or a deletion; zeros if there is none.
     pub highest: (u64, u64),
@@ -28,7 +28,7 @@ pub struct Header {
     pub salt: u64,
 }
 
-/// Why bytes are no header.
+/// Reason why bytes are no valid header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unreadable {
     /// The file is no backup.
@@ -40,7 +40,7 @@ pub(super) enum Unreadable {
 }
 
 impl Header {
-    /// No header is longer.
+    /// Maximum length of a header.
     pub(super) const MOST_BYTES: u64 = 512;
     /// Prefix of the last line.
     pub(super) const LAST_LINE: &str = "checksum ";
@@ -61,7 +61,7 @@ impl Header {
         format!("{text}{}{checksum:08x}\n", Self::LAST_LINE)
     }
 
-    /// The time of this moment, as a backup has it.
+    /// Returns the current time in milliseconds since the Unix epoch.
     pub(super) fn now_ms() -> u64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         since.map_or(0, |since| {
@@ -100,10 +100,10 @@ impl Header {
     }
 }
 
-/// The end of the year 9999, after which times have no such text.
+/// End of the year 9999; later times cannot be written in this form.
 const LAST_MS: u64 = 253_402_300_799_999;
 
-/// A time in milliseconds since the Unix epoch, as text.
+/// Formats a time in milliseconds since the Unix epoch.
 fn made(ms: u64) -> String {
     let since = Duration::from_millis(ms.min(LAST_MS));
     humantime::format_rfc3339_millis(UNIX_EPOCH + since).to_string()

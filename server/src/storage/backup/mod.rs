@@ -29,7 +29,7 @@ pub use writer::write;
 
 use super::frame::{u32_at, u64_at};
 
-/// The version of everything inside a backup.
+/// Version of the format of backups.
 pub const FORMAT: u32 = 1;
 
 const TRAILER: usize = 40;

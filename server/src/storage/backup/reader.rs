@@ -1,4 +1,4 @@
-//! Reading a backup, and checking every byte of it.
+//! A reader of backups, which checks every byte.
 use super::header::Unreadable;
 use super::{FORMAT, Header, TRAILER, TRAILER_MAGIC, Trailer};
 use crate::storage::damage::Damage;
@@ -19,16 +19,16 @@ pub struct BackupReader<R> {
     crc: crc32fast::Hasher,
     /// Totals of the frames read so far.
     seen: Trailer,
-    /// The highest version so far.
+    /// Highest version read so far.
     highest: (u64, u64),
     clock: Option<(u64, u64)>,
 }
 
 impl<R: Read> BackupReader<R> {
-    /// Reads the header. The path is for messages.
+    /// Reads the header. `path` is used in messages.
     ///
     /// # Errors
-    /// It cannot be read, is no backup, is damaged, or of a newer format.
+    /// The input cannot be read, is no backup, is damaged, or has a newer format.
     pub fn new(path: &Path, input: R) -> Result<Self, StorageError> {
         let mut input = BufReader::with_capacity(READ_AHEAD, input);
         let mut text = Vec::new();
@@ -76,7 +76,7 @@ impl<R: Read> BackupReader<R> {
         &self.header
     }
 
-    /// Where the next frame, or the trailer, begins.
+    /// Returns the position of the next frame, or of the trailer.
     pub fn offset(&self) -> u64 {
         self.seen.length
     }
@@ -114,7 +114,7 @@ impl<R: Read> BackupReader<R> {
         Ok(self.clock)
     }
 
-    /// Reads the payload of the next frame; `false` after the trailer, if it and all before it are right.
+    /// Reads the payload of the next frame; `false` after the trailer, if it matches everything before it.
     fn next_frame(&mut self, payload: &mut Vec<u8>) -> Result<bool, StorageError> {
         let mut head = [0; TRAILER];
         self.fill(&mut head[..FRAME_HEADER])?;

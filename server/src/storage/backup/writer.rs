@@ -1,4 +1,4 @@
-//! Writing a backup.
+//! A writer of backups.
 use super::{Header, Trailer};
 use crate::storage::frame::{FRAME_BYTES, FRAME_HEADER, seal_frame};
 use crate::storage::record::{encode_clock, encode_record};

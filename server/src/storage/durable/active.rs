@@ -71,7 +71,7 @@ impl Active {
         })
     }
 
-    /// Whether it has no commit yet.
+    /// Returns whether the log has no commit yet.
     pub(super) fn is_empty(&self) -> bool {
         self.length <= FILE_HEADER as u64
     }
@@ -202,7 +202,7 @@ pub(super) struct Spare {
 }
 
 impl Spare {
-    /// Makes one, except that its name is not durable yet. Leaves no file behind if there is no room.
+    /// Creates a spare whose name is not durable yet. Leaves no file behind if there is no room.
     pub(super) fn create(
         disk: &dyn Disk,
         path: PathBuf,
@@ -214,7 +214,7 @@ impl Spare {
             format!("cannot create {}", path.display())
         }))?;
         if let Err(error) = file.reserve(0, bytes) {
-            // If it stays it is a leftover like that of a crash.
+            // A file that remains is a leftover like that of a crash.
             let _ = disk.remove(&path);
             return Err(StorageError::io_or_full(|| {
                 format!("cannot reserve {bytes} bytes for {}", path.display())
@@ -228,7 +228,7 @@ impl Spare {
         })
     }
 
-    /// Writes its header, durable when it returns. May be done again with another first commit.
+    /// Writes the header, durable when it returns. May be repeated with another first commit.
     pub(super) fn write_header(&mut self, salt: u64, first: u64) -> Result<(), StorageError> {
         let header = FileHeader::log(salt, self.id, first);
         self.file
@@ -242,7 +242,7 @@ impl Spare {
         }))
     }
 
-    /// Makes it the log being written; its header is there.
+    /// Makes the spare the log being written; its header must have been written.
     pub(super) fn activate(self, next: u64) -> Active {
         Active {
             file: self.file,
@@ -256,7 +256,7 @@ impl Spare {
     }
 }
 
-/// Writes the bytes from `begin` to `end` again, as they are.
+/// Writes the existing bytes from `begin` to `end` again.
 fn rewrite(file: &mut dyn DiskFile, begin: u64, end: u64) -> io::Result<()> {
     let mut bytes = vec![0; REWRITE_BYTES];
     let mut at = begin;

@@ -16,17 +16,17 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Checked {
-    /// How many records there are; unknown if something is wrong.
+    /// Number of records; `None` if there is damage.
     pub records: Option<u64>,
-    /// How many files belong to it.
+    /// Number of files of the store.
     pub files: u64,
-    /// How many bytes were read.
+    /// Number of bytes read.
     pub bytes: u64,
     /// Damage that was found. Empty if every file is as it was written.
     pub damage: Vec<Damage>,
-    /// Files that do not belong to it, or are not needed any more. They do no harm.
+    /// Files that do not belong to the store, or are no longer needed. They are harmless.
     pub strangers: Vec<PathBuf>,
-    /// Bytes of a commit that was never finished, and which the next start cuts off.
+    /// The log that ends with an unfinished commit, which the next start cuts off.
     pub torn: Option<PathBuf>,
 }
 

@@ -26,12 +26,12 @@ pub(super) struct End {
     pub(super) length: u64,
     /// Number of the last commit.
     pub(super) last: u64,
-    /// A commit follows that was never finished.
+    /// Whether an unfinished commit follows.
     pub(super) is_torn: bool,
 }
 
 impl Contents<'_> {
-    /// The base and the sealed logs, with what must be in them.
+    /// Returns the base and the sealed logs, with their expected contents.
     pub(super) fn files(&self) -> Files {
         let Manifest {
             salt, base, sealed, ..
@@ -45,7 +45,7 @@ impl Contents<'_> {
         }
     }
 
-    /// The same with the current log up to this end.
+    /// Returns the base, the sealed logs, and the current log up to this end.
     pub(super) fn files_up_to(&self, length: u64, last: u64) -> Files {
         let mut files = self.files();
         let current = Sealed {
@@ -58,7 +58,7 @@ impl Contents<'_> {
         files
     }
 
-    /// The log that is being written.
+    /// Returns the path of the log being written.
     pub(super) fn current_log(&self) -> PathBuf {
         log_path(self.directory, self.manifest.active)
     }

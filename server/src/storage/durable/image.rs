@@ -47,7 +47,7 @@ impl Holders {
 #[derive(Debug)]
 pub(super) struct DurableImage {
     manifest: Manifest,
-    /// The last log is the current one.
+    /// Files of the image; the last log is the current one.
     files: Files,
     live: Option<Live>,
     _held: Option<Arc<Held>>,
@@ -66,7 +66,7 @@ impl DurableImage {
 }
 
 impl DurableStorage {
-    /// Takes the image, which only opens its files later.
+    /// Takes the image. Its files are opened when it is read.
     pub(super) fn take_image(&mut self) -> Option<DurableImage> {
         let active = self.active.as_ref()?;
         let contents = self.contents();
@@ -79,7 +79,7 @@ impl DurableStorage {
     }
 }
 
-/// Hands records on.
+/// A visitor that passes records on.
 struct Handing<'a>(&'a mut dyn Receive);
 
 impl Visit for Handing<'_> {

@@ -13,9 +13,9 @@ use std::collections::HashMap;
 pub(super) struct Live {
     files: Files,
     hasher: SipHasher13,
-    /// Counted through all logs.
+    /// Number of the last change of each key, counted through all logs.
     last_change: HashMap<[u64; 2], u64, foldhash::fast::RandomState>,
-    /// The highest clock in the logs.
+    /// Highest clock in the logs.
     clock: Option<Version>,
 }
 
@@ -63,7 +63,7 @@ impl Live {
     }
 }
 
-/// Numbers the changes of the logs.
+/// A visitor that numbers the changes of the logs.
 struct Indexing<'a> {
     live: &'a mut Live,
     number: u64,
@@ -91,7 +91,7 @@ impl Visit for Indexing<'_> {
     }
 }
 
-/// Passes on the records of the base that no log changes.
+/// A visitor that passes on the records of the base that no log changes.
 struct OfBase<'a> {
     live: &'a Live,
     clock: Option<Version>,
@@ -120,7 +120,7 @@ impl Visit for OfBase<'_> {
     }
 }
 
-/// Passes on the records of the logs that nothing changes later.
+/// A visitor that passes on the records of the logs that no later change replaces.
 struct OfLogs<'a> {
     live: &'a Live,
     number: u64,

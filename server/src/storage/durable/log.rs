@@ -28,7 +28,7 @@ const READ_AHEAD: usize = 256 << 10;
 pub(super) enum Kind {
     /// Commits, a frame each.
     Log,
-    /// Each live record once.
+    /// Live records, each once.
     Base,
 }
 
@@ -51,7 +51,7 @@ impl FileHeader {
         }
     }
 
-    /// Frames of a base are counted from 1.
+    /// Returns the header of a base, whose frames are counted from 1.
     pub(super) fn base(salt: u64, id: u64) -> Self {
         Self {
             kind: Kind::Base,
@@ -81,7 +81,7 @@ impl FileHeader {
     }
 }
 
-/// Makes a file that has a header and no frame yet, durable except for its name.
+/// Creates a file with a header and no frame, durable except for its name.
 pub(super) fn create(
     disk: &dyn Disk,
     path: &Path,
@@ -104,11 +104,11 @@ pub(super) enum Step<'a> {
     Frame(&'a [u8]),
     /// The end, right after a frame.
     End,
-    /// No intact frame here.
+    /// Bytes that are no intact frame.
     Broken,
 }
 
-/// Reads the frames of one file in order.
+/// A reader of the frames of a file, in order.
 #[derive(Debug)]
 pub(super) struct Reader {
     path: PathBuf,
@@ -116,14 +116,14 @@ pub(super) struct Reader {
     salt: u64,
     /// Sequence number of the next frame.
     pub(super) next: u64,
-    /// Where the next frame begins.
+    /// Position of the next frame.
     pub(super) offset: u64,
     end: u64,
     payload: Vec<u8>,
 }
 
 impl Reader {
-    /// Opens the file and checks its header; `end` is where its frames end, by default its length.
+    /// Opens the file and checks its header. `end` is the position where its frames end, by default its length.
     pub(super) fn open(
         disk: &dyn Disk,
         path: &Path,
@@ -175,7 +175,7 @@ impl Reader {
         Ok(reader)
     }
 
-    /// The next frame.
+    /// Returns the next frame.
     pub(super) fn step(&mut self) -> Result<Step<'_>, StorageError> {
         let left = self.end.saturating_sub(self.offset);
         if left == 0 {
@@ -212,7 +212,7 @@ impl Reader {
         Ok(Step::Frame(&self.payload))
     }
 
-    /// Whether nothing but zeros follows behind the place where the reader stopped.
+    /// Returns whether only zeros follow the position where the reader stopped.
     pub(super) fn is_followed_by_zeros(&self, disk: &dyn Disk) -> Result<bool, StorageError> {
         let read = || {
             let mut file = disk.open(&self.path, Access::Read)?;
@@ -232,7 +232,7 @@ impl Reader {
         }))
     }
 
-    /// Whether an intact frame header follows anywhere behind the place where the reader stopped.
+    /// Returns whether an intact frame header follows anywhere behind the position where the reader stopped.
     pub(super) fn is_followed_by_frame(&self, disk: &dyn Disk) -> Result<bool, StorageError> {
         let rest = disk.read(&self.path).map_err(StorageError::io(|| {
             format!("cannot read {}", self.path.display())
@@ -257,7 +257,7 @@ impl Reader {
     }
 }
 
-/// The error for a file that is not as it was written.
+/// Returns the error for a file that is not as it was written.
 pub(super) fn damaged(path: &Path, what: impl std::fmt::Display) -> StorageError {
     damage(path, what).into()
 }

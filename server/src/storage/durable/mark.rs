@@ -22,7 +22,7 @@ const SLOT: usize = 512;
 pub(super) struct Acknowledged {
     /// Number of the last acknowledged commit.
     pub(super) sequence: u64,
-    /// The store was closed after it; nothing may follow.
+    /// Whether the store was closed after that commit, so that no commit may follow.
     pub(super) is_closed: bool,
 }
 
@@ -75,7 +75,7 @@ impl Mark {
         Ok((mark, acknowledged))
     }
 
-    /// Reads the mark, and nothing more.
+    /// Reads the mark without opening it for writing.
     pub(super) fn read(
         disk: &dyn Disk,
         directory: &Path,
@@ -85,7 +85,7 @@ impl Mark {
             .map(|(_, _, acknowledged)| acknowledged)
     }
 
-    /// Writes the mark; survives the end of the process, but not yet a power failure.
+    /// Writes the mark. It survives the end of the process, but not yet a power failure.
     pub(super) fn write(&mut self, acknowledged: Acknowledged) -> Result<(), StorageError> {
         let slot = encode(self.turn, acknowledged, self.salt);
         let at = (self.turn % 2) * SLOT as u64;
@@ -98,7 +98,7 @@ impl Mark {
                 format!("cannot write {}", self.path.display())
             }))?;
         if pieces > 1 {
-            // A part of it may be on the disk without the rest, and the other slot must not be written meanwhile.
+            // A part of the write may be on the disk without the rest. The other slot must not be written before that is synced.
             self.sync()?;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Merging a base and the logs after it into a new base, beside the commits.
+//! Merges of a base and the logs after it into a new base, concurrent with commits.
 use super::base::BaseWriter;
 use super::directory::{Directory, sync_directory};
 use super::files::Files;
@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 /// Result of a merge: the new base, durable with its name.
 type Merged = Result<Base, StorageError>;
 
-/// A merge under way.
+/// A merge in progress.
 #[derive(Debug)]
 pub(super) struct Merge {
     running: Box<dyn Running>,
@@ -27,7 +27,7 @@ pub(super) struct Merge {
 }
 
 impl Merge {
-    /// Begins to merge the files into the base `id`.
+    /// Starts to merge the files into the base `id`.
     pub(super) fn start(
         machine: &dyn Machine,
         directory: &Directory,
@@ -63,12 +63,12 @@ impl Merge {
         self.through
     }
 
-    /// Whether [`finish`](Self::finish) would not wait.
+    /// Returns whether [`finish`](Self::finish) returns without waiting.
     pub(super) fn is_finished(&self) -> bool {
         self.running.is_finished()
     }
 
-    /// The new base.
+    /// Waits for the end of the merge, and returns the new base.
     pub(super) fn finish(self) -> Merged {
         self.running.finish();
         self.merged.try_recv().unwrap_or_else(|_| {

@@ -7,10 +7,10 @@ use std::time::Duration;
 /// down.
 const MOST_UNMERGED: u64 = 2;
 
-/// How long a commit waits then for each byte, at first: as if the disk wrote 64 MiB a second.
+/// Initial delay of a commit per byte: as if the disk wrote 64 MiB a second.
 const PACE_NS_PER_BYTE: u64 = 15;
 
-/// The longest such wait.
+/// Maximum delay of a commit.
 const MOST_PACE: Duration = Duration::from_millis(40);
 
 impl DurableStorage {
@@ -30,10 +30,10 @@ impl DurableStorage {
         }
     }
 
-    /// Begins to merge, if it is time. If that is not possible now, the next sealed log tries again.
+    /// Starts a merge, if one is due. If that fails, the next sealed log tries again.
     pub(super) fn start_merge(&mut self) {
         let id = self.manifest.active + 1;
-        // A file with this name is being removed, or cannot be.
+        // A file with this name may be in removal, or may resist it.
         let is_free = || self.directory.is_free(&self.directory.base(id));
         if self.merge.is_none() && self.sealed_bytes(0) >= self.merge_bytes() && is_free() {
             match Merge::start(&*self.machine, &self.directory, self.contents().files(), id) {
@@ -47,7 +47,7 @@ impl DurableStorage {
         }
     }
 
-    /// Length of the sealed logs behind the commit `through`.
+    /// Returns the length of the sealed logs behind the commit `through`.
     pub(super) fn sealed_bytes(&self, through: u64) -> u64 {
         let logs = self.manifest.sealed.iter();
         logs.filter(|log| log.first > through)
@@ -55,7 +55,7 @@ impl DurableStorage {
             .sum()
     }
 
-    /// How much sealed log is worth a merge.
+    /// Returns the length of sealed logs at which a merge is due.
     fn merge_bytes(&self) -> u64 {
         let base = self.manifest.base.map_or(0, |base| base.length);
         self.options.log_bytes.max(base)
@@ -73,7 +73,7 @@ impl DurableStorage {
         let base = match merged {
             Ok(base) => base,
             Err(error @ (StorageError::Io { .. } | StorageError::Full { .. })) => {
-                // The logs still hold everything; the next sealed log tries again.
+                // The logs still have all records; the next sealed log tries again.
                 tracing::warn!("the data files were not merged: {error}");
                 self.remove_leftovers(spare);
                 return Ok(());
@@ -94,7 +94,7 @@ impl DurableStorage {
         Ok(())
     }
 
-    /// Begins to remove the files that do not count; `spare` is the next log. Not to be called while a merge goes on.
+    /// Starts to remove the files that do not count; `spare` is the next log. Do not call it during a merge.
     pub(super) fn remove_leftovers(&mut self, spare: Option<u64>) {
         // Files that are being removed must not be found again.
         self.tidy.finish();

@@ -58,7 +58,7 @@ use tidy::Tidy;
 /// Options of the durable storage.
 #[derive(Debug, Clone, Copy)]
 pub struct DurableOptions {
-    /// The length in bytes at which a log is sealed; also the least amount of log worth a merge.
+    /// Length in bytes at which a log is sealed. It is also the least amount of log worth a merge.
     pub log_bytes: u64,
 }
 
@@ -81,14 +81,14 @@ pub struct DurableStorage {
     acknowledged: Acknowledged,
     /// The log being written. `None` before [`load`](Storage::load).
     active: Option<Active>,
-    /// The frame being put together; kept for its memory.
+    /// Buffer of the frame being built; kept for its memory.
     frame: Vec<u8>,
-    /// The next log; without one, the current log goes on.
+    /// The next log; without one, the current log continues.
     spare: Option<Spare>,
-    /// When there was no spare to be had, and whether because there is no room.
+    /// Time of the last failure to create a spare, and whether the disk was full.
     refused: Option<(Duration, bool)>,
     merge: Option<Merge>,
-    /// When it began.
+    /// Time when the merge began.
     merge_began: Duration,
     figures: Arc<StorageFigures>,
     tidy: Tidy,
@@ -98,27 +98,27 @@ pub struct DurableStorage {
     has_failed: bool,
 }
 
-/// How soon it is tried again to reserve space.
+/// Interval between attempts to reserve space.
 const RESERVE_AGAIN: Duration = Duration::from_millis(500);
 
-/// Buffers above this size are given back after use.
+/// Size in bytes above which a buffer is freed after use.
 const KEPT_BUFFER: usize = 4 << 20;
 
 impl DurableStorage {
-    /// Opens the data directory, and makes one if `path` is missing or empty.
+    /// Opens the data directory, and creates one if `path` is missing or empty.
     ///
     /// # Errors
-    /// [`StorageError::InUse`] if another process has it open, [`StorageError::Damaged`] if it is
-    /// something else or not as it was written.
+    /// [`StorageError::InUse`] if another process has it open, [`StorageError::Damaged`] if it is no data directory or
+    /// not as it was written.
     pub fn open(path: &Path, options: DurableOptions) -> Result<Self, StorageError> {
         let machine = Arc::new(Threads::default());
         Self::open_on(machine, Arc::new(FileSystem), path, options)
     }
 
-    /// The same on another machine and disk than those of this process.
+    /// Opens the data directory on a given machine and disk.
     ///
     /// # Errors
-    /// As of [`open`](Self::open).
+    /// As with [`open`](Self::open).
     pub fn open_on(
         machine: Arc<dyn Machine>,
         disk: Arc<dyn Disk>,
@@ -206,7 +206,7 @@ impl DurableStorage {
         };
         seal_frame(&mut self.frame, self.manifest.salt, next);
         match self.append() {
-            // The next log has its space already.
+            // The next log has reserved its space already.
             Err(StorageError::Full { .. }) if self.can_roll() => {
                 self.try_roll()?;
                 self.append()?;
@@ -268,7 +268,7 @@ impl DurableStorage {
         }
     }
 
-    /// Makes the spare durable as the log after `active`.
+    /// Makes the spare the durable log after `active`.
     fn begin_log(
         &mut self,
         active: &mut Active,
@@ -290,7 +290,7 @@ impl DurableStorage {
         Ok(manifest)
     }
 
-    /// Makes the next log ahead of time, and reserves the rest of this one.
+    /// Creates the next log ahead of time, and reserves the rest of the current one.
     fn reserve(&mut self) -> Result<(), StorageError> {
         let bytes = self.options.log_bytes;
         if let Some(active) = &mut self.active {
@@ -331,7 +331,7 @@ impl DurableStorage {
                 if is_full {
                     return Err(error);
                 }
-                // The current log goes on meanwhile.
+                // The current log continues meanwhile.
                 tracing::warn!("{error}");
                 Ok(())
             }
@@ -362,7 +362,7 @@ impl DurableStorage {
         })
     }
 
-    /// Remembers that nothing may follow, if it is so.
+    /// Stores whether the result forbids further commits.
     fn judge(&mut self, result: Result<(), StorageError>) -> Result<(), StorageError> {
         self.has_failed = !matches!(result, Ok(()) | Err(StorageError::Full { .. }));
         result

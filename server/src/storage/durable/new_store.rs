@@ -19,12 +19,12 @@ use std::sync::Arc;
 
 const NOTE: &[u8] = b"This directory was being filled by `statestored restore` or `statestored import`, which did not finish.\n\
 It is no store. Begin again with the same directory, or remove it.\n";
-/// The records are as if one commit had made them.
+/// Sequence number of the single commit that the records seem to come from.
 const THROUGH: u64 = 1;
 const BASE: u64 = 2;
 const LOG: u64 = 3;
 
-/// A store in the making. Everything is removed if it is dropped before it is [finished](Self::finish).
+/// A store being created. All its files are removed if it is dropped before it is [finished](Self::finish).
 #[derive(Debug)]
 pub struct NewStore {
     disk: Arc<dyn Disk>,
@@ -46,10 +46,10 @@ impl NewStore {
         Self::create_on(Arc::new(FileSystem), path, salt)
     }
 
-    /// The same on another disk than that of this machine.
+    /// Begins a store on a given disk.
     ///
     /// # Errors
-    /// As of [`create`](Self::create).
+    /// As with [`create`](Self::create).
     pub fn create_on(disk: Arc<dyn Disk>, path: &Path, salt: u64) -> Result<Self, StorageError> {
         let made = missing(&*disk, path).into_iter().map(PathBuf::from);
         let made = made.collect();
@@ -89,10 +89,10 @@ impl NewStore {
         Ok(())
     }
 
-    /// Makes it a store, durable, with this clock.
+    /// Completes the store, durably, with this clock.
     ///
     /// # Errors
-    /// It cannot be written; nothing is left of it.
+    /// The store cannot be written. All its files are removed.
     pub fn finish(mut self, clock: Option<Version>) -> Result<(), StorageError> {
         let Some(mut base) = self.base.take() else {
             return Ok(());
@@ -117,7 +117,7 @@ impl NewStore {
         sync_directory(disk, &self.path)?;
         write_manifest(disk, &self.path, &manifest)?;
         self.is_finished = true;
-        // Where it stays, or comes back when the power fails, the next start removes it.
+        // If the file remains, or reappears after a power failure, the next start removes it.
         let _ = disk.remove(&self.path.join(UNFINISHED));
         Ok(())
     }
@@ -147,7 +147,7 @@ impl Drop for NewStore {
         }
         self.clear(&[]);
         for directory in &self.made {
-            // One that comes back when the power fails is empty.
+            // A directory that reappears after a power failure is empty.
             if self.disk.remove_directory(directory).is_err() {
                 return;
             }
@@ -155,7 +155,7 @@ impl Drop for NewStore {
     }
 }
 
-/// Whether an unfinished store is there; an error if anything else is.
+/// Returns whether the directory contains an unfinished store; an error if it contains other files.
 fn is_left(disk: &dyn Disk, path: &Path) -> Result<bool, StorageError> {
     let names = disk.names(path).map_err(StorageError::io(|| {
         format!("cannot read the directory {}", path.display())

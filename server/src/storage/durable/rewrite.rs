@@ -6,7 +6,7 @@ use crate::storage::record::{Change, Version};
 use crate::storage::{RecordView, Storage, StorageError};
 use std::io;
 
-/// The records of a store, and where those go that shall be in it.
+/// A rewrite of a store: its records, and the base for those that are kept.
 #[derive(Debug)]
 pub struct Rewrite<'a> {
     live: Live,
@@ -69,7 +69,7 @@ impl DurableStorage {
             });
         }
         let replaced = self.replace_base(content);
-        // Of the new files if that failed, and of the old ones otherwise.
+        // Removes the new files if that failed, and the old ones otherwise.
         self.remove_leftovers(self.spare.as_ref().map(|spare| spare.id));
         replaced
     }
@@ -81,7 +81,7 @@ impl DurableStorage {
         let disk = &**self.directory.disk();
         let salt = self.manifest.salt;
         let live = Live::new(&self.contents().files(), &mut |_| Ok(()))?;
-        // The base of before may have been made with the same log.
+        // The former base may have been created with the same log.
         let mut id = self.manifest.active + 1;
         while !self.directory.is_free(&self.directory.base(id)) {
             id += 2;

@@ -1,4 +1,4 @@
-//! A store that no process runs on, to be read by a tool. Nothing in its directory is changed.
+//! A store that no process uses, to be read by a tool. Its directory is not changed.
 use super::contents::{Contents, End};
 use super::directory::{lock_if_any, read_manifest};
 use super::files::Visit;
@@ -12,7 +12,7 @@ use crate::storage::{Receive, Records, StorageError};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The content of a data directory, which no server can use meanwhile.
+/// The content of a data directory, which is locked meanwhile.
 #[derive(Debug)]
 pub struct StoppedStore {
     image: DurableImage,
@@ -70,12 +70,12 @@ impl Records for StoppedStore {
     }
 }
 
-/// Whether the directory has the files of a store, sound or not.
+/// Returns whether the directory contains the files of a store, intact or not.
 pub fn is_store(path: &Path) -> bool {
     path.join(manifest::NAME).exists()
 }
 
-/// The error for a directory without a manifest.
+/// Returns the error for a directory without a manifest.
 pub(super) fn no_store(path: &Path) -> StorageError {
     damaged(
         path,

@@ -7,7 +7,7 @@ use statestore_protocol::Hlc;
 use statestore_protocol::hlc::STORE_NODE_ID;
 use std::borrow::Cow;
 
-/// The first line.
+/// The header, which is the first line.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HeaderLine {
@@ -24,7 +24,7 @@ pub(super) struct AnyHeaderLine {
     pub(super) statestore_export: u32,
 }
 
-/// Any other line.
+/// A record, which is any other line.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RecordLine<'a> {

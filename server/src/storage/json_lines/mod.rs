@@ -16,5 +16,5 @@ mod writer;
 pub use reader::JsonLinesReader;
 pub use writer::write;
 
-/// The version of these lines.
+/// Version of the format of lines.
 pub const FORMAT: u32 = 1;

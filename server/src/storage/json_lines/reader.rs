@@ -1,4 +1,4 @@
-//! Reading lines.
+//! A reader of lines.
 use super::FORMAT;
 use super::line::{AnyHeaderLine, HeaderLine, RecordLine, version};
 use crate::storage::{Damage, Receive, StorageError};
@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-/// Lines whose header has been read.
+/// An export whose header has been read.
 #[derive(Debug)]
 pub struct JsonLinesReader<R> {
     input: BufReader<R>,
@@ -18,7 +18,7 @@ pub struct JsonLinesReader<R> {
     line: Vec<u8>,
 }
 
-/// Where a line is.
+/// Position of a line.
 #[derive(Debug)]
 struct Place {
     path: PathBuf,
@@ -46,10 +46,10 @@ impl Place {
 }
 
 impl<R: Read> JsonLinesReader<R> {
-    /// Reads the header. The path is for messages.
+    /// Reads the header. `path` is used in messages.
     ///
     /// # Errors
-    /// It cannot be read, or the first line is not the one of an export that this program knows.
+    /// The input cannot be read, or its first line is not the header of a supported export.
     pub fn new(path: &Path, input: R) -> Result<Self, StorageError> {
         let mut input = BufReader::with_capacity(256 << 10, input);
         let mut place = Place {
@@ -83,7 +83,7 @@ impl<R: Read> JsonLinesReader<R> {
         })
     }
 
-    /// How many records it announces.
+    /// Returns the number of records according to the header.
     pub fn announced(&self) -> u64 {
         self.header.records
     }

@@ -1,4 +1,4 @@
-//! Writing lines.
+//! A writer of lines.
 use super::FORMAT;
 use super::line::{HeaderLine, RecordLine};
 use crate::storage::backup::made_now;
