@@ -1,4 +1,4 @@
-//! A backup of a running server on its way to somewhere.
+//! Backups of a running server, as a stream.
 use crate::storage::{Image, StorageError, backup};
 use bytes::Bytes;
 use std::io;
@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 /// Number of pieces produced in advance: about a megabyte.
 const AHEAD: usize = 4;
 
-/// A backup under way, on a thread of its own. It ends when this is dropped.
+/// A backup in progress, on a thread of its own. It is cancelled when this is dropped.
 #[derive(Debug)]
 pub struct Backup {
     pieces: mpsc::Receiver<Piece>,
@@ -73,7 +73,7 @@ impl Backup {
     }
 }
 
-/// Puts each write into a piece of its own.
+/// A writer that makes a piece of each write.
 struct Pieces<'a>(&'a mpsc::Sender<Piece>);
 
 impl io::Write for Pieces<'_> {

@@ -12,7 +12,7 @@ impl Gauge {
     }
 }
 
-/// Bytes that something holds; taken off its gauge with it.
+/// Bytes that an owner holds. They are subtracted from the gauge when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Charge {
     gauge: Gauge,
@@ -29,7 +29,7 @@ impl Charge {
         charge
     }
 
-    /// Another charge of the same gauge.
+    /// Creates another charge of the same gauge.
     pub(crate) fn beside(&self, bytes: usize) -> Self {
         Self::new(&self.gauge, bytes)
     }

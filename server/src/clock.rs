@@ -2,23 +2,23 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
 
-/// The two clocks that one instant has.
+/// The time of both clocks at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
-    /// Milliseconds since the Unix epoch; may jump. Versions and skew limits come from it.
+    /// Milliseconds since the Unix epoch; may jump. Versions and skew limits are based on it.
     pub wall_ms: u64,
-    /// Milliseconds on a clock that never jumps; expiry is counted on it.
+    /// Milliseconds of a monotonic clock. Expiry is based on it.
     pub mono_ms: u64,
 }
 
-/// Reads the two clocks of an instant. The one that never jumps is that of the timers, which tests may stop.
+/// A reader of both clocks. The monotonic one is that of the timers, which tests may stop.
 #[derive(Debug)]
 pub(crate) struct Clock {
     start: Instant,
 }
 
 impl Clock {
-    /// Returns the monotonic clock begins at zero.
+    /// Creates a reader whose monotonic clock begins at zero.
     pub(crate) fn start() -> Self {
         Self {
             start: Instant::now(),
@@ -44,12 +44,12 @@ impl Clock {
         (now, microseconds(mono))
     }
 
-    /// Microseconds on the clock that never jumps.
+    /// Returns the microseconds of the monotonic clock.
     pub(crate) fn micros(&self) -> u64 {
         microseconds(self.start.elapsed())
     }
 
-    /// Returns the instant at which the monotonic clock shows this.
+    /// Returns the instant at which the monotonic clock shows `mono_ms`.
     pub(crate) fn instant(&self, mono_ms: u64) -> Instant {
         self.start + Duration::from_millis(mono_ms)
     }

@@ -41,7 +41,7 @@ const MOST_HANGING: usize = 4;
 /// A command to the server, with the sender of its answer.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Counters and gauges.
+    /// Returns counters and gauges.
     Statistics(oneshot::Sender<Statistics>),
     /// Takes an image of the store.
     Image(ImageOrder),
@@ -77,14 +77,14 @@ pub(crate) struct Change {
     pub(crate) needs_restart: Vec<String>,
 }
 
-/// Where that comes from.
+/// Source of the settings of a reload.
 #[derive(Debug)]
 pub(crate) enum Origin {
-    /// Nowhere: it does not change.
+    /// None: the settings do not change.
     Nowhere,
     /// Authentication alone changes; the policy does not.
     Access(Box<Authenticator>, Option<Arc<Policy>>),
-    /// The whole configuration is read again. The server runs with these options and this token of its HTTP port.
+    /// The whole configuration is read again. The server was started with these options and this token of its HTTP port.
     Config(Source, Box<(Options, Option<Token>)>),
 }
 
@@ -126,7 +126,7 @@ impl Origin {
     }
 }
 
-/// The server has stopped, or is about to: nothing is answered any more.
+/// The server has stopped, or is stopping, and answers no more commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the server has stopped and does not answer any more")]
 pub struct Stopped;
@@ -137,10 +137,10 @@ pub struct Stopped;
 pub struct Reloaded {
     /// Number of users; `None` if there are none, or they come from no file.
     pub users: Option<usize>,
-    /// Number of disconnected clients: their user was removed or has another password, or the policy no longer allows their
-    /// subscriptions.
+    /// Number of disconnected clients. Their user was removed or has another password, the key of their token was removed, or the
+    /// policy no longer allows their subscriptions or watches.
     pub disconnected: usize,
-    /// Names of options that were changed since the start and take effect at the next start only.
+    /// Names of options that were changed since the start, and take effect at the next start only.
     pub needs_restart: Vec<String>,
 }
 
@@ -158,7 +158,7 @@ pub enum ReloadError {
     /// arrives later.
     #[error("{0} does not come to its end; what was in force before stays so")]
     Hangs(String),
-    /// There is no thread for it, or former reloads have several of them that still wait for files.
+    /// No thread is available, or several former reloads still wait for files.
     #[error("cannot read files: {0}; what was in force before stays so")]
     Thread(io::Error),
     /// The server has stopped.
@@ -166,14 +166,14 @@ pub enum ReloadError {
     Stopped(#[from] Stopped),
 }
 
-/// Why no copy was made.
+/// Reason why no copy was made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnapshotError {
-    /// The storage could not do it; the directory is no store.
+    /// The storage failed; the directory is no store.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    /// The server has stopped before.
+    /// The server has stopped.
     #[error(transparent)]
     Stopped(#[from] Stopped),
 }
@@ -182,7 +182,7 @@ pub enum SnapshotError {
 #[derive(Debug, Clone)]
 pub struct Control {
     commands: mpsc::Sender<Command>,
-    /// Where changes come from.
+    /// Source of changes.
     origin: Arc<Origin>,
     /// Lock of a reload, so that an earlier reading does not undo a later one.
     turn: Arc<Mutex<()>>,
@@ -203,7 +203,7 @@ pub(crate) fn channel(origin: Origin) -> (Control, mpsc::Receiver<Command>) {
 }
 
 impl Control {
-    /// Counters since the start, and gauges of now.
+    /// Returns counters since the start, and current gauges.
     ///
     /// # Errors
     /// The server has stopped.
@@ -212,7 +212,7 @@ impl Control {
         self.tell(Command::Statistics(reply), answer).await
     }
 
-    /// The same for a thread that has no runtime; it blocks until the answer is there.
+    /// Returns counters and gauges to a thread that has no runtime; blocks until they arrive.
     ///
     /// # Errors
     /// The server has stopped.
@@ -226,9 +226,12 @@ impl Control {
 
     /// Reads the configuration again, on a thread that may block.
     ///
-    /// This includes all files that the configuration names. If the configuration came from no file, only the file of the users is
-    /// read. The call takes 20 seconds at most. The new configuration applies to all later connections; clients are disconnected if
-    /// their user was removed or has another password.
+    /// This includes all files that the configuration names. If the configuration came from no file, only the files of users and of
+    /// the keys of tokens are read. The call takes 20 seconds at most.
+    ///
+    /// The new configuration applies to all later connections. Clients are disconnected if their user was removed or has another
+    /// password, or if the key of their token was removed. They are also disconnected if the policy no longer allows their
+    /// subscriptions or watches.
     ///
     /// # Errors
     /// A file cannot be read or used, or the server has stopped. The former configuration stays in force.
@@ -336,11 +339,11 @@ impl Control {
         let image = self.image().await?;
         let to = to.to_path_buf();
         let copied = tokio::task::spawn_blocking(move || image.copy_to(&to));
-        // It is only cancelled with the runtime.
+        // The task is cancelled only with the runtime.
         Ok(copied.await.map_err(|_| Stopped)??)
     }
 
-    /// The same for a thread that has no runtime; it blocks until the copy is made.
+    /// Copies the store from a thread that has no runtime; blocks until the copy is complete.
     ///
     /// # Errors
     /// As with [`snapshot`](Self::snapshot).
@@ -377,10 +380,10 @@ impl Control {
         Ok(backup::write(&mut *image, to, &|| true)?)
     }
 
-    /// Writes a backup to a file, which is there as a whole or not at all; blocks until it is durable.
+    /// Writes a backup to a file, which is created as a whole or not at all; blocks until it is durable.
     ///
     /// # Errors
-    /// As with [`backup_blocking`](Self::backup_blocking), or the file is there already and not to be replaced.
+    /// As with [`backup_blocking`](Self::backup_blocking), or the file exists already and should not be replaced.
     ///
     /// # Panics
     /// In a task of a tokio runtime, which must not block.
@@ -451,7 +454,7 @@ fn warn_of_restart(options: &[String]) {
 }
 
 impl Change {
-    /// How many users there are, if any are known.
+    /// Returns the number of users, if any are known.
     fn users(&self) -> Option<usize> {
         self.authenticator.users().map(Users::len)
     }

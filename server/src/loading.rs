@@ -41,7 +41,7 @@ impl Drop for Stop {
     }
 }
 
-/// Opens the storage and reads all that it holds, on a thread of its own.
+/// Opens the storage and reads all its records, on a thread of its own.
 pub(crate) async fn open_and_load(
     config: StorageConfig,
     max_clock_ahead: Duration,
@@ -98,7 +98,7 @@ pub(crate) async fn open_and_load(
     result.map_err(|error: StorageError| ServerError::Storage(Arc::new(error)))
 }
 
-/// A keyspace over an engine that has the entries.
+/// Returns a keyspace over a shared engine.
 #[cfg(feature = "elsewhere")]
 fn elsewhere(
     link: ThreadLink,
@@ -180,7 +180,7 @@ fn load(
     Ok(forgotten)
 }
 
-/// A load under way.
+/// A load in progress.
 struct Loading<'a> {
     keyspace: &'a mut Embedded,
     kept: &'a mut Kept,
@@ -200,7 +200,7 @@ impl Restore for Loading<'_> {
         if self.kept.found(record.key) {
             self.keyspace.restore(record, self.now);
         } else {
-            // Versions of the key go on from there.
+            // Later versions of the key are higher.
             let (wall_ms, counter) = record.version;
             self.keyspace.restore_clock(wall_ms, counter);
             if !self.forgotten.contains(record.key) {

@@ -65,11 +65,12 @@ impl FilterHandle {
 }
 
 fn targets(filter: &LogFilter) -> Targets {
-    // Every filter is one of targets.
+    // Every filter is also one of `Targets`.
     filter.to_string().parse().unwrap_or_default()
 }
 
-/// Adds the actions of administrators, which no filter hides: otherwise an administrator could switch off their own trail.
+/// Adds the actions of administrators, which no filter hides. An administrator could otherwise disable the trail of their
+/// own actions.
 fn with_actions(filter: Targets) -> Targets {
     if filter.would_enable(audit::ADMIN, &Level::INFO) {
         filter
@@ -78,7 +79,8 @@ fn with_actions(filter: Targets) -> Targets {
     }
 }
 
-/// Lines that begin with their priority, as the journal of systemd reads it from standard error (sd-daemon(3)).
+/// A format of lines that begin with their priority, as the journal of systemd reads it from standard error
+/// (sd-daemon(3)).
 struct Journal(Format<Full, ()>);
 
 impl<S, N> FormatEvent<S, N> for Journal

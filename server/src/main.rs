@@ -26,7 +26,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 static ALLOCATOR: ReservingAllocator = ReservingAllocator::new();
 
 fn main() -> ExitCode {
-    // First: files are read before the runtime takes over, and can take long.
+    // Done first: reading files before the runtime starts can take long.
     let hangup = match Hangup::catch() {
         Ok(hangup) => hangup,
         Err(error) => return fail(&error),
@@ -79,7 +79,7 @@ fn run(
     if !arguments.keeps_core_dumps() {
         core_dumps::disable();
     }
-    // Before there is another thread, or much in the heap.
+    // Done before another thread exists, or much is allocated.
     ALLOCATOR.set_up(statestored::available_memory());
     let stops_with_stdin = arguments.stops_with_stdin();
     let mut config = arguments.into_config()?;

@@ -1,8 +1,8 @@
-//! The limit of open files of the process: each connection is one.
+//! The limit of open files of the process. Each connection takes one.
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors for everything but connections of clients: 64 connections of HTTP, listeners, the storage's files and its reserve, the
-/// runtimes, connections to an engine or a broker, standard streams.
+/// Number of descriptors for everything but connections of clients: 64 connections of HTTP, listeners, the storage's files and its
+/// reserve, the runtimes, connections to an engine or a broker, standard streams.
 const OTHERS: u64 = 128;
 
 /// Raises the limit of open files of this process to the maximum that the system allows.
@@ -14,7 +14,7 @@ pub(crate) fn raise_limit(connections: usize) -> usize {
         .unwrap_or(u64::MAX)
         .saturating_add(OTHERS);
     let mut limit = getrlimit(Resource::Nofile);
-    // A system that names no highest limit may refuse one that is higher than it can serve.
+    // A system without a maximum may refuse a limit that is higher than it can serve.
     let highest = limit.maximum.unwrap_or(needed);
     if let Some(before) = limit.current
         && before < highest

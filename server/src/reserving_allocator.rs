@@ -1,4 +1,4 @@
-//! The allocator of the process: the system's, with a reserve for the time when the system refuses.
+//! The allocator of the process: the system's, with a reserve for refused allocations.
 #![allow(
     unsafe_code,
     reason = "an allocator and the C library's settings of it have no safe interface"
@@ -8,7 +8,7 @@ use std::fmt;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
-/// Number of blocks of the reserve, which are given up one by one.
+/// Number of blocks of the reserve, which are released one by one.
 const BLOCKS: usize = 8;
 
 /// Number of smaller pieces in which the size of the reserve has to be free besides it: most of the next allocations are smaller than
@@ -39,7 +39,7 @@ impl ReservingAllocator {
         }
     }
 
-    /// Sets the system's allocator up, and takes a reserve, for a process that may use so many bytes of memory.
+    /// Sets the system's allocator up, and allocates a reserve, for a process that may use `available_bytes` of memory.
     pub(crate) fn set_up(&self, available_bytes: u64) {
         set_options();
         let reserve_bytes = (available_bytes / 4).min(MOST_RESERVE_BYTES);
@@ -73,7 +73,7 @@ impl ReservingAllocator {
         pieces.iter().all(|piece| !piece.is_null())
     }
 
-    /// Repeats an allocation that the system has refused, with ever less of a reserve.
+    /// Repeats an allocation that the system has refused, and releases a block of the reserve before each attempt.
     #[cold]
     fn allocate_again(&self, allocate: impl Fn() -> *mut u8) -> *mut u8 {
         let Some(layout) = self.layout() else {
@@ -194,7 +194,7 @@ impl statestored::Heap for ReservingAllocator {
                 unsafe { System.dealloc(reserved, layout) };
             }
         }
-        // Without room beside the reserve, the next request would exhaust it again.
+        // Without free memory besides the reserve, the next request would exhaust it again.
         if self.is_exhausted.load(Ordering::Acquire) && !self.has_pieces() {
             return false;
         }

@@ -1,13 +1,13 @@
-//! The memory of the process that is resident, as the system counts it.
+//! The resident memory of the process, as counted by the system.
 #[cfg(target_os = "linux")]
 use std::fs::File;
 
-/// Bytes of memory of the process.
+/// Memory of the process, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Resident {
-    /// All that is resident.
+    /// All resident memory.
     pub(crate) bytes: u64,
-    /// The part that no file backs: heap and stacks.
+    /// Resident memory that no file backs: heap and stacks.
     pub(crate) anonymous_bytes: u64,
     /// Private memory, resident or not; `ulimit -d` limits it.
     pub(crate) data_bytes: u64,

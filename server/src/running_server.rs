@@ -1,4 +1,4 @@
-//! A whole server inside of another program.
+//! A whole server inside another program.
 use crate::config::Config;
 use crate::control::Control;
 use crate::error::ServerError;
@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use tokio::sync::oneshot;
 
-/// A server on a thread of its own, for tests and for programs that bring their own store.
+/// A server on a thread of its own, for tests and for programs that include a store.
 ///
 /// ```
 /// use statestored::{RunningServer, config::Config};
@@ -31,7 +31,7 @@ pub struct RunningServer {
 }
 
 impl RunningServer {
-    /// Starts it; returns when it listens and its state is loaded.
+    /// Starts a server. Returns when its state is loaded and it listens.
     pub fn start(config: Config) -> Result<Self, ServerError> {
         let (report, started) = mpsc::channel();
         let (shutdown, stopped) = oneshot::channel();
@@ -72,12 +72,12 @@ impl RunningServer {
         }
     }
 
-    /// Returns the addresses of networks that it listens on.
+    /// Returns the network addresses of the listeners.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// Everything that it listens on.
+    /// Returns all listeners.
     pub fn listening(&self) -> &[Listening] {
         &self.listening
     }

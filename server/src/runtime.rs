@@ -1,9 +1,9 @@
-//! Runtimes of single threads.
+//! Single-threaded runtimes.
 use std::io;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
-/// Longer than any process runs.
+/// Time longer than any process runs.
 const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// Creates a runtime that runs on the calling thread, with a permanent thread for blocking work.
@@ -18,7 +18,7 @@ pub fn single_threaded_runtime() -> io::Result<Runtime> {
         .enable_all()
         .thread_keep_alive(NEVER)
         .build()?;
-    // An error here, where tokio would panic.
+    // Returns an error where tokio would panic.
     std::thread::Builder::new().spawn(|| {})?;
     drop(runtime.spawn_blocking(|| {}));
     Ok(runtime)

@@ -140,17 +140,17 @@ impl Server {
         self.admin.as_ref().map_or(&[], Admin::addresses)
     }
 
-    /// Returns the addresses of networks that it listens on, ports resolved.
+    /// Returns the network addresses of the listeners, with ports resolved.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// Everything that it listens on.
+    /// Returns all listeners.
     pub fn listening(&self) -> &[Listening] {
         &self.listening
     }
 
-    /// Returns the broker that it will be attached to, if there is one.
+    /// Returns the address of the broker to attach to, if there is one.
     pub fn broker(&self) -> Option<&BrokerAddress> {
         self.attach.as_ref().map(|attach| &attach.address)
     }
@@ -214,7 +214,7 @@ impl Server {
 /// Input of a server from outside.
 struct Arrivals<S> {
     streams: tokio_mpsc::Receiver<Accepted<S>>,
-    /// Which end when something is wrong.
+    /// Tasks that accept connections. They end only after a panic.
     acceptors: JoinSet<()>,
     commands: tokio_mpsc::Receiver<Command>,
     handshakes: Option<Handshakes>,
@@ -226,7 +226,7 @@ struct Arrivals<S> {
     attach: Option<AttachConfig>,
 }
 
-/// Serves the connections that come in, up to the end. To be called within a [`LocalSet`].
+/// Serves the connections until the shutdown is complete. Call it within a [`LocalSet`].
 async fn serve_all<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     driver: Driver,
     mut committer: Committer,

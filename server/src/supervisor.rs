@@ -7,7 +7,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 /// Additional time for the start, requested repeatedly while data is read, however much there is.
 const STARTING: Duration = Duration::from_secs(30);
 
-/// Clients can connect.
+/// Reports that clients can connect.
 pub(crate) fn ready() {
     tell(&[NotifyState::Ready, NotifyState::Status("serving")]);
 }
@@ -17,7 +17,7 @@ pub(crate) fn stopping() {
     tell(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
 }
 
-/// The configuration is read again; [`ready`] follows.
+/// Reports a reload of the configuration; [`ready`] follows.
 pub(crate) fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => tell(&[NotifyState::Reloading, now]),
@@ -35,8 +35,8 @@ pub(crate) async fn starting() -> Infallible {
     }
 }
 
-/// Gives signs of life, twice as often as they are asked for. To be polled on the thread that serves the clients: when that is stuck,
-/// they stay away.
+/// Sends watchdog notifications, twice as often as required. Poll it on the thread that serves the clients, so that the notifications
+/// stop when that thread is stuck.
 pub(crate) async fn living() -> Infallible {
     let Some(asked) = sd_notify::watchdog_enabled().filter(|asked| !asked.is_zero()) else {
         return std::future::pending().await;

@@ -1,11 +1,11 @@
 //! Topic names and topic filters (MQTT 5, section 4.7).
 
-/// The most levels that a filter may have; deeper ones are refused as an implementation limit.
+/// Maximum number of levels of a filter; deeper ones are rejected as an implementation limit.
 ///
-/// The tree of subscriptions is walked one call per level, so this bounds the stack.
+/// The search in the tree of subscriptions makes a call per level, so this bounds the stack.
 pub(crate) const MAX_LEVELS: usize = 128;
 
-/// Returns whether `topic` may stand in a PUBLISH: not empty, no wildcard, no NUL.
+/// Returns whether `topic` is valid in a PUBLISH: not empty, no wildcard, no NUL.
 pub(crate) fn is_valid_topic(topic: &str) -> bool {
     !topic.is_empty() && !topic.bytes().any(|b| matches!(b, b'+' | b'#' | 0))
 }

@@ -6,10 +6,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::sync::mpsc;
 
-/// The body of an answer.
+/// Body of a response.
 #[derive(Debug)]
 pub(super) enum Content {
-    /// The rest of it.
+    /// The remaining bytes.
     Whole(Bytes),
     /// Parts that arrive until their sender is dropped. After an error the connection is cut, so that the client notices the
     /// incomplete body.

@@ -3,7 +3,7 @@ use super::exposition::Exposition;
 use super::exposition::Kind::{Counter, Gauge};
 use crate::keyspace::remote::{AskKind, AskResult, EngineFigures, Trouble};
 
-/// Appends them.
+/// Appends the metrics.
 pub(super) fn engine(text: &mut Exposition, engine: &EngineFigures) {
     text.family(
         "statestored_engine_requests_total",

@@ -7,13 +7,13 @@ use std::fmt::{Display, Write};
 pub(super) enum Kind {
     /// A value that only increases; its name ends with `_total`.
     Counter,
-    /// Rises and falls.
+    /// A value that rises and falls.
     Gauge,
-    /// Counts by range.
+    /// Counts by range of values.
     Histogram,
 }
 
-/// Which of the two forms.
+/// Format of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Prometheus,
@@ -29,7 +29,7 @@ impl Form {
     }
 }
 
-/// A text that grows. A family is begun, then its samples follow.
+/// A text being written. A family begins, and its samples follow.
 #[derive(Debug)]
 pub(super) struct Exposition {
     text: String,
@@ -37,7 +37,7 @@ pub(super) struct Exposition {
     name: &'static str,
 }
 
-/// The labels of a sample: names that need no escapes, and any values.
+/// Labels of a sample: names that need no escapes, and any values.
 pub(super) type Labels<'a> = &'a [(&'a str, &'a str)];
 
 impl Exposition {
@@ -108,7 +108,7 @@ impl Exposition {
         self
     }
 
-    /// Returns the text, which nothing follows.
+    /// Completes the text and returns it.
     pub(super) fn end(mut self) -> String {
         if self.form == Form::OpenMetrics {
             self.text.push_str("# EOF\n");
@@ -133,7 +133,7 @@ impl Exposition {
     }
 
     fn write(&mut self, arguments: std::fmt::Arguments<'_>) {
-        // A string takes everything.
+        // Writing to a `String` cannot fail.
         let _ = self.text.write_fmt(arguments);
     }
 }

@@ -16,21 +16,21 @@ use hyper::http::uri::Authority;
 use hyper::{Method, StatusCode, Version};
 use std::net::{IpAddr, SocketAddr};
 
-/// Which site a browser sends a request from.
+/// Header with the site from which a browser sends a request.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Rights of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rights {
-    /// Know whether the server is alive.
+    /// Learn whether the server is alive.
     Nothing,
     /// See metrics, and, where anonymous clients may read everything, keys and values.
     Look,
-    /// See everything and change something: the token was there.
+    /// See everything and change something. The request had the token.
     Everything,
 }
 
-/// Why nothing is done.
+/// A refusal of a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Refusal {
     status: StatusCode,
@@ -43,7 +43,7 @@ impl Refusal {
         self.why
     }
 
-    /// Returns the token is needed.
+    /// Creates the refusal of a request that needs the token.
     pub(super) fn unauthorized(why: &'static str) -> Self {
         Self {
             status: StatusCode::UNAUTHORIZED,
@@ -63,7 +63,7 @@ impl From<Refusal> for Reply {
     }
 }
 
-/// The checks.
+/// The checks of requests.
 #[derive(Debug)]
 pub(super) struct Gate {
     addresses: Vec<IpAddr>,
@@ -127,7 +127,7 @@ impl Gate {
             .strip_prefix('[')
             .and_then(|host| host.strip_suffix(']'));
         match bare.unwrap_or(host).parse::<IpAddr>() {
-            // No name leads here, so no other page gets hold of it by that.
+            // DNS rebinding needs a name, and this is an IP address.
             Ok(address) => {
                 let mut own = self.addresses.iter();
                 own.any(|own| own.is_unspecified() || *own == address)
@@ -164,7 +164,7 @@ impl Gate {
     }
 }
 
-/// Returns whether a request is the check of a load balancer, in HTTP/1.0 and without `Host`. Browsers always send one.
+/// Returns whether a request is the check of a load balancer, in HTTP/1.0 and without `Host`. Browsers always send `Host`.
 fn is_plain_check(request: &Parts) -> bool {
     let headers = &request.headers;
     request.version == Version::HTTP_10
@@ -178,7 +178,7 @@ fn bearer(authorization: &HeaderValue) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)
 }
 
-/// Returns whether no page of another site has a browser send this.
+/// Returns whether the request does not come from a page of another site.
 fn is_from_here(request: &Parts, host: &HeaderValue) -> bool {
     let mut sites = request.headers.get_all(FETCH_SITE).iter();
     // A page opened from another site is shown; its own requests come from this site.
@@ -196,7 +196,7 @@ fn is_from_here(request: &Parts, host: &HeaderValue) -> bool {
     is_here && is_own
 }
 
-/// Returns whether a person follows a link to the page.
+/// Returns whether a user opens the page by a link.
 fn is_visit(request: &Parts) -> bool {
     let mode = request.headers.get("sec-fetch-mode");
     mode.is_some_and(|mode| mode == "navigate") && request.uri.path() == "/"

@@ -1,4 +1,4 @@
-//! Whether the server is alive, and whether it is ready for clients.
+//! Health of the server: whether it is alive, and whether it is ready for clients.
 use super::Stage;
 use super::gate::Rights;
 use super::reply::{self, Reply};
@@ -10,7 +10,7 @@ use hyper::StatusCode;
 use serde::Serialize;
 use std::time::Duration;
 
-/// How long the thread that serves the clients may take for a question.
+/// Time limit for an answer of the thread that serves the clients.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A problem, as a code for programs and a sentence for people.
@@ -124,7 +124,7 @@ impl Reason {
         warnings.map(|(_, warning)| warning).collect()
     }
 
-    /// Why a server that answers is not ready for clients.
+    /// Returns the reasons why a server that answers is not ready for clients.
     pub(super) fn of(figures: &Figures) -> Vec<Self> {
         let is_behind = figures.clock.suspected() == Some(Skew::Behind);
         let reasons = [
@@ -180,7 +180,7 @@ impl Room {
         }
     }
 
-    /// Returns whether it need not be restarted: it answers, or is about to begin or to end.
+    /// Reports whether the server is alive: it answers, or is starting or stopping. Otherwise it should be restarted.
     pub(super) async fn health(&self, rights: Rights, wants_json: bool) -> Reply {
         let ill = self.figures().await.err();
         let ill = ill.filter(|reason| ![LOADING, STOPPING].contains(reason));
@@ -188,7 +188,7 @@ impl Room {
         report(words, ill.as_slice(), &[], rights, wants_json)
     }
 
-    /// Returns whether clients can do everything.
+    /// Reports whether clients can do everything.
     pub(super) async fn readiness(&self, rights: Rights, wants_json: bool) -> Reply {
         let (reasons, warnings) = match self.figures().await {
             Err(reason) => (vec![reason], Vec::new()),

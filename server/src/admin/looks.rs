@@ -5,7 +5,7 @@ use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-/// A look that never ends takes a thread for ever: so the next one waits for the one before.
+/// A guard of blocking calls. A call that never ends occupies a thread forever, so the next call waits for it.
 #[derive(Debug)]
 pub(super) struct Looks {
     turn: Arc<Mutex<()>>,
@@ -13,7 +13,7 @@ pub(super) struct Looks {
 }
 
 impl Looks {
-    /// Each may take so long, its turn included.
+    /// Creates the guard. `patience` limits the time of each call, including its wait.
     pub(super) fn within(patience: Duration) -> Self {
         Self {
             turn: Arc::default(),
@@ -56,7 +56,7 @@ mod tests {
             let (begun, hangs) = (Arc::clone(&begun), Arc::clone(&hangs));
             let look = move || {
                 begun.fetch_add(1, Ordering::SeqCst);
-                // Ends with the test.
+                // The call ends with the test.
                 let _ = hangs.lock().unwrap().recv();
             };
             assert_eq!(looks.look(look).await, None);

@@ -266,7 +266,7 @@ fn counters(text: &mut Exposition, statistics: &Statistics) {
 }
 
 fn gauges(text: &mut Exposition, statistics: &Statistics) {
-    // Over an engine that servers share these are not known.
+    // Unknown over a shared engine.
     let known: [(&'static str, Option<u64>, &str); 2] = [
         (
             "statestored_keys",
@@ -390,7 +390,7 @@ fn disk(text: &mut Exposition, space: Space) {
     .sample(&[], space.size);
 }
 
-/// The counters of the deployed state store, of all requests, refused ones included.
+/// Appends the counters of the deployed state store, of all requests, refused ones included.
 fn deployed(text: &mut Exposition, figures: &Figures, names: &Names) {
     let requests = |verb: Verb| figures.requests.counts[verb as usize].iter().sum::<u64>();
     let RequestFigures {

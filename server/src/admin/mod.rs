@@ -64,7 +64,7 @@ use tokio::task::LocalSet;
 /// Number of connections that may wait to be accepted.
 const BACKLOG: u32 = 128;
 
-/// How far the server is.
+/// Stage of the server.
 #[derive(Debug, Clone)]
 pub(crate) enum Stage {
     /// The server loads the stored entries.
@@ -83,7 +83,7 @@ pub(crate) struct Bound {
     config: AdminConfig,
 }
 
-/// The thread behind the port; it ends when this is dropped.
+/// The thread that serves the port; it ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Admin {
     addresses: Vec<SocketAddr>,
@@ -92,11 +92,11 @@ pub(crate) struct Admin {
 }
 
 impl Bound {
-    /// Binds the addresses of the port; those of `former` are taken by clients.
+    /// Binds the addresses of the port. `former` are the listeners of clients.
     pub(crate) fn new(config: AdminConfig, former: &[Listening]) -> Result<Self, ServerError> {
         let bind = || {
             let addresses = config.address.resolve()?;
-            // A name may have got another address meanwhile.
+            // The name may resolve to another address than before.
             if config.token.is_none() && !addresses.iter().all(|it| it.ip().is_loopback()) {
                 let why = "others can reach it, and there is no token";
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
@@ -143,7 +143,7 @@ impl Bound {
             let serving = doors::serve(self.listeners, Rc::new(gate), Rc::new(room));
             let local = LocalSet::new();
             local.block_on(&runtime, serving);
-            // In its runtime.
+            // Dropped within the runtime.
             let guard = runtime.enter();
             drop(local);
             drop(guard);
@@ -168,7 +168,7 @@ impl Admin {
         &self.addresses
     }
 
-    /// The server has got so far.
+    /// Sets the stage of the server.
     pub(crate) fn tell(&self, stage: Stage) {
         if let Some(sender) = &self.stage {
             sender.send_replace(stage);

@@ -55,7 +55,7 @@ impl Seat {
         self.moved.get()
     }
 
-    /// Something moves.
+    /// Marks the connection as active now.
     pub(super) fn touch(&self) {
         self.moved.set(Instant::now());
     }
@@ -76,12 +76,12 @@ impl Seat {
     }
 }
 
-/// The time in which a request is answered.
+/// A guard that exists while a request is answered.
 #[derive(Debug)]
 pub(super) struct Answering(Rc<Seat>);
 
 impl Answering {
-    /// A part of the answer was taken.
+    /// Marks the connection as active, since a part of the response was taken.
     pub(super) fn moves(&self) {
         self.0.touch();
     }
@@ -116,7 +116,7 @@ impl Places {
         if places.len() < MOST_CONNECTIONS {
             return Room::Free;
         }
-        // All of them are there.
+        // All upgrades succeed after `retain`.
         let seats: Vec<_> = places
             .iter()
             .filter_map(|(seat, _)| seat.upgrade())
@@ -129,7 +129,7 @@ impl Places {
         Room::Given
     }
 
-    /// Has a connection from there take a place; `begin` begins it.
+    /// Adds a connection from `address`; `begin` starts it.
     pub(super) fn take(&self, address: IpAddr, begin: impl FnOnce(Rc<Seat>) -> AbortHandle) {
         let seat = Rc::new(Seat::new(address));
         let place = Rc::downgrade(&seat);
@@ -153,7 +153,7 @@ fn gives_way(seats: &[Rc<Seat>]) -> Option<usize> {
         .enumerate()
         .filter(|(_, seat)| is_least(seat))
         .map(|(at, seat)| ((of_network(seat.network), Reverse(seat.moved())), at));
-    // Of two that are the same the one that came first.
+    // Among equal ones, the oldest.
     let first = ranked.rev().max_by_key(|(rank, _)| *rank);
     first.map(|(_, at)| at)
 }

@@ -18,7 +18,7 @@ impl Process {
         let Ok(stat) = fs::read_to_string("/proc/self/stat") else {
             return Self::default();
         };
-        // The name before it may hold anything.
+        // The name before it may contain any character.
         let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
         let fields: Vec<u64> = fields
             .split_whitespace()
@@ -26,7 +26,7 @@ impl Process {
             .collect();
         #[expect(clippy::cast_precision_loss, reason = "these are times of a process")]
         let seconds = |ticks: u64| ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
-        // Counted from the third of proc_pid_stat(5), which is the first one here.
+        // Fields are counted as in proc_pid_stat(5), whose third one is the first one here.
         let field = |number: usize| fields.get(number - 3).copied();
         let cpu = field(14).zip(field(15)).map(|(user, system)| user + system);
         let resident = field(24).map(|pages| pages * rustix::param::page_size() as u64);
@@ -52,7 +52,7 @@ fn max_fds() -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// When the machine was started, in seconds since the Unix epoch.
+/// Returns the time when the machine was started, in seconds since the Unix epoch.
 fn booted() -> Option<f64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     let line = stat.lines().find_map(|line| line.strip_prefix("btime "))?;

@@ -1,4 +1,4 @@
-//! The figures of a moment as one JSON document, for the page and for `statestore top`.
+//! The status as a JSON document, for the page and for `statestore top`.
 use super::health::Reason;
 use super::process::Process;
 use super::routes::Room;

@@ -21,32 +21,32 @@ pub struct AttachConfig {
     pub address: BrokerAddress,
     /// Terms that the broker's operator agreed on.
     pub terms: BrokerTerms,
-    /// The user name there, and the file with its password.
+    /// User name at the broker, and the file with its password.
     pub user: Option<(String, PathBuf)>,
-    /// The authorities that sign the broker's certificate, in PEM; needed for `mqtts`.
+    /// Authorities that sign the broker's certificate, in PEM; needed for `mqtts`.
     pub ca: Option<PathBuf>,
-    /// The certificate that this server shows, and its private key, in PEM.
+    /// Certificate that this server shows, and its private key, in PEM.
     pub identity: Option<(PathBuf, PathBuf)>,
     /// File with the key by which the broker signs the sender of a request, if it does.
     pub identity_key: Option<PathBuf>,
 }
 
-/// Why there is no connection to the broker.
+/// Reason why there is no connection to the broker.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AttachError {
-    /// The network, or TLS.
+    /// An error of the network, or of TLS.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// The files of TLS.
+    /// An error of the files of TLS.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The file of the password.
+    /// An error of the file with the password.
     #[error(transparent)]
     Password(#[from] UsersError),
     /// A file that can be read but never ends: a pipe, or a file on a network that does not respond.
     #[error("{0} does not come to its end")]
     File(String),
-    /// The file of the key.
+    /// The file of the identity key has no valid key.
     #[error(
         "{} has to hold the key of the broker's plugin, at least 32 bytes: openssl rand -hex 32",
         .0.display()
@@ -55,7 +55,7 @@ pub(crate) enum AttachError {
     /// A violation of the protocol by the broker, or a refusal.
     #[error(transparent)]
     Session(#[from] BrokerError),
-    /// The end of the stream.
+    /// The broker closed the connection.
     #[error("the broker closed the connection")]
     Ended,
     /// No response within the time limit.

@@ -16,7 +16,7 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio_rustls::TlsConnector;
 
-/// Bytes in both directions.
+/// A byte stream in both directions.
 pub(crate) trait Duplex: AsyncRead + AsyncWrite + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Duplex for S {}
@@ -31,14 +31,14 @@ pub(crate) struct Transport {
 
 /// A connector to the broker.
 pub(crate) trait Connector {
-    /// Which broker it is.
+    /// Returns the broker's address for messages.
     fn broker(&self) -> impl Display;
     async fn connect(&mut self) -> Result<Transport, AttachError>;
     /// Returns the reason why connecting takes long, if it is known.
     fn hangs(&self) -> Option<AttachError>;
 }
 
-/// Connects as it is configured.
+/// A connector with the configured address, files and credentials.
 pub(crate) struct Dialer {
     config: AttachConfig,
     files: FileReader,
@@ -78,7 +78,7 @@ struct Files {
 }
 
 impl Files {
-    /// Blocks as long as the files take.
+    /// Reads the files. Blocks until they are read.
     fn read(config: &AttachConfig) -> Result<Self, AttachError> {
         let tls = match &config.ca {
             Some(ca) if config.address.has_tls => {
@@ -155,7 +155,7 @@ impl Transport {
         })
     }
 
-    /// Returns whether the files can be used.
+    /// Checks that the files can be used.
     pub(crate) fn check(config: &AttachConfig) -> Result<(), AttachError> {
         Files::read(config).map(drop)
     }

@@ -4,7 +4,7 @@ use crate::admin::{AdminConfig, HttpAddress, MetricNames, Token};
 use clap::Args;
 use std::path::PathBuf;
 
-/// The address when `--http` stands alone.
+/// Default address of `--http` without a value.
 const DEFAULT: &str = "http://127.0.0.1:9883";
 
 /// The HTTP port for those who look after the server.

@@ -115,12 +115,12 @@ impl Arguments {
         Self { options, ..self }
     }
 
-    /// Returns whether nothing is to be done but to read the configuration.
+    /// Returns whether the configuration should only be read and checked.
     pub fn only_checks(&self) -> bool {
         self.check
     }
 
-    /// Returns whether core dumps of the process are wanted, with all that is in its memory.
+    /// Returns whether core dumps of the process are wanted, with the contents of its memory.
     pub fn keeps_core_dumps(&self) -> bool {
         self.core_dumps
     }
@@ -135,7 +135,7 @@ impl Arguments {
         &self.log
     }
 
-    /// In which form.
+    /// Returns the format of the log.
     pub fn log_format(&self) -> LogFormat {
         self.log_format
     }
@@ -145,7 +145,7 @@ impl Arguments {
         self.tool.take()
     }
 
-    /// Reads the files that the options name.
+    /// Converts the options to a configuration. Reads the files that they name.
     pub fn into_config(self) -> Result<Config, ConfigError> {
         let limits = self.limits.of_clients();
         let attach = self.attach.into_config(self.access.has_policy())?;

@@ -1,4 +1,4 @@
-//! Options: the broker behind which the server is.
+//! Options of the broker to which the server attaches.
 use super::ConfigError;
 use crate::attached::{AttachConfig, BrokerAddress, Transport};
 use crate::hub::BrokerTerms;

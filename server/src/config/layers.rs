@@ -23,7 +23,7 @@ pub struct Layers {
     command_line: Vec<OsString>,
 }
 
-/// Why the options are not usable.
+/// Reason why the options are not usable.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayersError {
@@ -52,7 +52,7 @@ impl Layers {
         }
     }
 
-    /// Reads all of them, as they are now.
+    /// Reads all sources in their current state.
     pub fn read(&self) -> Result<Arguments, LayersError> {
         let command = command();
         let matches = command
@@ -75,7 +75,7 @@ impl Layers {
     }
 }
 
-/// Returns the options, each with its name in the environment.
+/// Returns the command with all options, each with its name in the environment.
 fn command() -> Command {
     Arguments::command().mut_args(|arg| {
         let Some(long) = arg.get_long() else {

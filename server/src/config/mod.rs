@@ -52,14 +52,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// All that a server needs to know.
+/// The configuration of a server.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where it listens; at least one, unless it is attached to a broker.
+    /// Addresses to listen on; at least one, unless the server attaches to a broker.
     pub listeners: Vec<ListenAddress>,
-    /// How clients come in there.
+    /// Settings of the listeners.
     pub doors: Doors,
-    /// Where the state lives.
+    /// Storage of the entries.
     pub storage: StorageConfig,
     /// Maximum time by which the wall clock may be ahead of those of other servers of the same storage. Changes are refused beyond it.
     pub max_clock_ahead: Duration,
@@ -75,19 +75,19 @@ pub struct Config {
     pub policy: Option<Arc<Policy>>,
     /// User property by which a SET asks for its key to be kept, with its value. `None` for `aio-persistence: true`.
     pub persist_property: Option<(String, String)>,
-    /// The broker that it is attached to, if there is one.
+    /// Broker to attach to, if there is one.
     pub attach: Option<AttachConfig>,
     /// HTTP port for operators, if there is one.
     pub admin: Option<AdminConfig>,
-    /// The options that all of this was made of, as far as it was.
+    /// Options from which the configuration was made, if it was.
     pub options: Options,
-    /// The allocator, if the process consists of this server alone.
+    /// Allocator, if the process consists of this server alone.
     pub heap: Option<&'static dyn Heap>,
-    /// How all of this is read again. Without it, only the users are, from the file that they came from.
+    /// Source for a reload of the configuration. Without it, a reload reads only the users, from their file.
     pub source: Option<Source>,
 }
 
-/// Reads a configuration again. Called on a thread that may block.
+/// A function that reads a configuration again. It is called on a thread that may block.
 #[derive(Clone)]
 pub struct Source(Arc<dyn Fn() -> Result<Config, ConfigError> + Send + Sync>);
 
@@ -108,19 +108,19 @@ impl fmt::Debug for Source {
     }
 }
 
-/// Why a configuration is not usable.
+/// Reason why a configuration is not usable.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// No place for the data is known.
+    /// No folder for the data is known.
     #[error(
         "no home folder is known for the data: give one with --data-dir DIR, or use --storage memory"
     )]
     NoDataFolder,
-    /// Contradiction.
+    /// A folder was given for a storage in memory.
     #[error("--storage memory keeps nothing on disk: leave out --data-dir, or --storage memory")]
     MemoryWithFolder,
-    /// Contradiction.
+    /// A folder was given for a shared storage.
     #[cfg(feature = "elsewhere")]
     #[error("a storage elsewhere keeps nothing on this disk: leave out --data-dir")]
     ElsewhereWithFolder,
@@ -142,19 +142,19 @@ pub enum ConfigError {
     /// The configuration file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The reason.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// A value in a file is invalid.
     #[error("{}:{line}:{column}: {problem}", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Counted from 1.
+        /// Line, counted from 1.
         line: usize,
-        /// Counted from 1, in characters.
+        /// Column, counted from 1, in characters.
         column: usize,
         /// Problem of the value, and the expected values.
         problem: String,
@@ -195,7 +195,7 @@ impl Config {
         }
     }
 
-    /// The same, but durable in the folder `data_dir`.
+    /// Returns the configuration of a durable store in the folder `data_dir`, otherwise like [`in_memory`](Self::in_memory).
     pub fn durable(data_dir: impl Into<PathBuf>) -> Self {
         Self {
             storage: StorageConfig::Durable(data_dir.into()),

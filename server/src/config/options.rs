@@ -62,7 +62,7 @@ impl Options {
             .filter(|name| self.0.get(*name) != now.0.get(*name))
             .cloned()
             .collect();
-        // Certificates are replaced, but listeners do not lose theirs.
+        // A reload replaces certificates, but removes none from a listener.
         changed.extend(
             TLS.iter()
                 .filter(|name| {
@@ -128,7 +128,7 @@ mod tests {
         );
     }
 
-    /// An option added later is either reloaded or named: there is no third kind.
+    /// Every option is either reloaded or named, even one added later.
     #[test]
     fn every_option_is_reloaded_or_named() {
         let command = Arguments::command();

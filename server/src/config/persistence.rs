@@ -1,4 +1,4 @@
-//! Options: which keys a durable storage keeps.
+//! Options of the keys that a durable storage keeps.
 use super::{ConfigError, StorageConfig};
 use crate::access::policy::{KeyPatterns, KeyType};
 use crate::service::Retention;

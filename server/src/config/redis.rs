@@ -1,4 +1,4 @@
-//! Options: a Redis that has the entries.
+//! Options of a Redis that stores the entries.
 use super::ConfigError;
 use crate::keyspace::remote::EngineTls;
 use crate::keyspace::remote::redis::RedisConfig;
@@ -74,7 +74,7 @@ fn parse_place(place: &str, has_tls: bool, has_sentinels: bool) -> Option<RedisU
         "" => PREFIX,
         query => query.strip_prefix("prefix=")?,
     };
-    // Braces around it decide where a cluster has the keys.
+    // Braces around the prefix determine the slot of the keys in a cluster.
     if prefix.is_empty() || prefix.contains(['{', '}', '&']) {
         return None;
     }
@@ -82,7 +82,7 @@ fn parse_place(place: &str, has_tls: bool, has_sentinels: bool) -> Option<RedisU
     let addresses = parts.next()?.split(',').map(|address| {
         let (host, port) = address.rsplit_once(':')?;
         let port = port.parse().ok().filter(|port| *port > 0)?;
-        // A user belongs into an option, where no list of processes shows the password.
+        // A user belongs in an option, so that no list of processes shows the password.
         (!host.is_empty() && !host.contains('@')).then(|| (host.to_owned(), port))
     });
     let addresses = addresses.collect::<Option<_>>()?;

@@ -1,9 +1,9 @@
-//! A network of addresses.
+//! A subnet of IP addresses.
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// An address, or all addresses that begin with the same bits: `10.0.0.7`, `10.0.0.0/24`, `2001:db8::/32`.
+/// An address, or all addresses with a common prefix: `10.0.0.7`, `10.0.0.0/24`, `2001:db8::/32`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Subnet {
     address: IpAddr,
@@ -27,7 +27,7 @@ impl Subnet {
     }
 }
 
-/// Returns the first `prefix` of `width` bits.
+/// Returns the first `prefix` bits of a number with `width` bits.
 fn high_bits(bits: u128, width: u32, prefix: u8) -> u128 {
     bits.checked_shr(width - u32::from(prefix)).unwrap_or(0)
 }

@@ -16,7 +16,7 @@ pub(super) struct Crowd<T> {
     most: usize,
     count: usize,
     next: u64,
-    /// The oldest first.
+    /// Handshakes by network, oldest first.
     networks: HashMap<Network, VecDeque<Member<T>>>,
 }
 
@@ -49,7 +49,7 @@ impl<T> Crowd<T> {
         self.most = most.max(1);
     }
 
-    /// Returns the ticket of the next one to [`come`](Self::come) from this address.
+    /// Returns the key of the next handshake to [`come`](Self::come) from this address.
     pub(super) fn ticket(&mut self, address: IpAddr) -> Ticket {
         self.next += 1;
         Ticket {
@@ -84,7 +84,7 @@ impl<T> Crowd<T> {
         self.count += 1;
     }
 
-    /// Returns the oldest of the network that has most; of several networks, that which has waited for longest.
+    /// Returns the oldest handshake of the network with the most. Of several such networks, it is the oldest one of all.
     fn oldest_of_most(&self) -> Option<(Ticket, Instant)> {
         let oldest = self.networks.iter().filter_map(|(&network, of_network)| {
             let oldest = of_network.front()?;
@@ -102,7 +102,7 @@ impl<T> Crowd<T> {
         self.take(ticket);
     }
 
-    /// Counts one as of another address than before, since when it has been there. Returns its new ticket.
+    /// Moves a handshake to another address, with its former start time. Returns its new key.
     pub(super) fn change(&mut self, ticket: Ticket, address: IpAddr) -> Ticket {
         let new = self.ticket(address);
         if let Some(member) = self.take_member(ticket) {
@@ -117,7 +117,7 @@ impl<T> Crowd<T> {
 
     fn take_member(&mut self, ticket: Ticket) -> Option<Member<T>> {
         let of_network = self.networks.get_mut(&ticket.network)?;
-        // They are in the order of their numbers.
+        // The handshakes are in the order of their numbers.
         let at = of_network
             .binary_search_by_key(&ticket.number, |member| member.number)
             .ok()?;
@@ -158,7 +158,7 @@ mod tests {
             ("192.0.2.2", "b3", None),
             ("192.0.2.2", "b4", Some("b1")),
             ("192.0.2.1", "a2", Some("b2")),
-            // Two each.
+            // Each network has two.
             ("192.0.2.3", "c1", Some("a1")),
         ] {
             assert_eq!(come(&mut crowd, &mut now, address, name).1, gone, "{name}");

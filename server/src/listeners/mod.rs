@@ -43,7 +43,7 @@ use crate::access::Peer;
 /// connections is reached.
 pub(crate) type Accepted<S> = Result<Arrival<S>, Peer>;
 
-/// A connection that the engine may have.
+/// A connection that is ready for the engine.
 #[derive(Debug)]
 pub(crate) struct Arrival<S> {
     pub(crate) stream: S,

@@ -17,8 +17,8 @@ pub struct OpenDoor {
     address: String,
 }
 
-/// The clients that can reach a listener and are served there without credentials if the [authenticator](Authenticator::is_anonymous)
-/// asks for none.
+/// Clients that can reach a listener and are served without credentials if the [authenticator](Authenticator::is_anonymous) requires
+/// none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum AnonymousAudience {
     /// No client, or only those that file permissions let in.
@@ -49,8 +49,8 @@ impl AnonymousAudience {
     }
 }
 
-/// Returns whether all local users may connect to a socket with these permissions: they may write to it, and search all folders that
-/// lead to it. A folder whose permissions cannot be read counts as closed.
+/// Returns whether all local users may connect to a socket with these permissions: they may write to it, and search all its parent
+/// folders. A folder whose permissions cannot be read counts as closed.
 fn is_open_to_local_users(socket: &Path, mode: u32) -> bool {
     let is_searchable = |folder: &Path| {
         fs::metadata(folder).is_ok_and(|metadata| metadata.permissions().mode() & 0o001 != 0)
@@ -110,7 +110,7 @@ pub(crate) fn warn_of_clear_text(addresses: &[Listening], authenticator: &Authen
     }
 }
 
-/// Returns whether others than this machine can connect there.
+/// Returns whether other machines can connect.
 fn is_reachable(listening: &Listening) -> bool {
     listening
         .address()

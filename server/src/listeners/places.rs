@@ -1,4 +1,4 @@
-//! How many connections there may be, those that are still in a handshake among them.
+//! A limit of connections, including those in a handshake.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,7 +12,7 @@ struct Counter {
     most: AtomicUsize,
 }
 
-/// The place of one connection; free again when this is dropped.
+/// The place of a connection; free again when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Place(Arc<Counter>);
 
@@ -24,7 +24,7 @@ impl Places {
         }))
     }
 
-    /// Changes their number. Connections beyond it stay.
+    /// Changes the limit. Existing connections beyond it stay.
     pub(crate) fn set_most(&self, most: usize) {
         self.0.most.store(most, Ordering::Relaxed);
     }

@@ -10,10 +10,10 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 
-/// How long accepting pauses after a failure, such as too many open files.
+/// Pause of accepting after a failure, such as too many open files.
 pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How many connections may wait to be accepted.
+/// Number of connections that may wait to be accepted.
 pub(super) const BACKLOG: u32 = 1024;
 
 /// Idle time after which the system sends keep-alive probes.
@@ -95,19 +95,19 @@ fn bind_all(addresses: &[SocketAddr], is_name: bool) -> io::Result<Vec<TcpSocket
     Ok(sockets)
 }
 
-/// Returns whether an address cannot be bound since this machine does not have it.
+/// Returns whether an address cannot be bound because this machine does not have it.
 fn is_absent(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::AddrNotAvailable
         || error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
 }
 
-/// Binds one address, `in_advance` also if this machine does not have it.
+/// Binds an address. `in_advance` allows an address that this machine does not have.
 fn bind_one(address: SocketAddr, in_advance: bool) -> io::Result<TcpSocket> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4(),
         SocketAddr::V6(_) => TcpSocket::new_v6(),
     }?;
-    // Connections of a former process that are still ending do not keep this one from its port.
+    // Lets this process use the port although connections of a former process are still closing.
     socket.set_reuseaddr(true)?;
     #[cfg(target_os = "linux")]
     if in_advance {
@@ -123,7 +123,7 @@ fn bind_one(address: SocketAddr, in_advance: bool) -> io::Result<TcpSocket> {
     Ok(socket)
 }
 
-/// Returns the next connection, with the options that all of them have.
+/// Accepts the next connection, and sets the options of all connections.
 pub(super) async fn next(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {
@@ -154,7 +154,7 @@ pub(super) async fn accept(
             listener: Arc::clone(&name),
             ..address.into()
         };
-        // Without a place it is closed here, so that no queue holds its descriptor.
+        // A connection without a place is closed here, so that no queue holds its descriptor.
         let arrival = places.take().map(|place| Arrival {
             stream: Stream::Plain(Transport::Tcp(Socket::new(stream))),
             peer: peer.clone(),
@@ -168,7 +168,7 @@ pub(super) async fn accept(
 }
 
 fn prepare(stream: &TcpStream) -> io::Result<()> {
-    // Without it, small answers wait for the acknowledgement of the ones before.
+    // Otherwise, small responses would wait for the acknowledgement of earlier ones.
     stream.set_nodelay(true)?;
     let socket = SockRef::from(stream);
     let keep_alive = TcpKeepalive::new()
@@ -191,7 +191,7 @@ mod tests {
 
     #[tokio::test]
     async fn all_addresses_of_a_name_are_bound_with_one_port_or_none() {
-        // All of them are addresses of this machine, as those of a name with several.
+        // Several loopback addresses stand for a name with several addresses.
         let [one, other] = [[127, 0, 0, 1], [127, 0, 0, 2]];
         let both = |port| [one, other].map(|ip| SocketAddr::from((ip, port)));
         let sockets = bind(&both(0), true).unwrap();

@@ -213,9 +213,9 @@ fn is_full(error: &std::io::Error) -> bool {
 pub trait Restore {
     /// Announces the keys of the next records and removals, some dozens, so that they can be looked up concurrently.
     fn ahead(&mut self, _keys: &mut dyn Iterator<Item = &[u8]>) {}
-    /// Insert or replace.
+    /// Inserts or replaces a record.
     fn put(&mut self, record: &RecordView<'_>);
-    /// Remove, if it is there.
+    /// Removes a key, if it exists.
     fn delete(&mut self, key: &[u8]);
     /// Called every few milliseconds. [`Break`](ControlFlow::Break) ends the load with [`StorageError::Stopped`].
     fn progressed(&mut self, _progress: LoadProgress) -> ControlFlow<()> {

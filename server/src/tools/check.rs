@@ -1,4 +1,4 @@
-//! `statestored check`: whether everything is as it was written.
+//! `statestored check`: checks that all files are as they were written.
 use super::ToolError;
 use super::progress::Progress;
 use super::source::open_backup;
@@ -48,9 +48,9 @@ struct Report<'a> {
     files: u64,
     bytes: u64,
     damage: Vec<DamageReport<'a>>,
-    /// Files that do not belong to it.
+    /// Files that do not belong to the store.
     strangers: Vec<String>,
-    /// The log that ends with a commit that was never finished.
+    /// Log that ends with an unfinished commit.
     #[serde(skip_serializing_if = "Option::is_none")]
     torn: Option<String>,
 }

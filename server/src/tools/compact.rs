@@ -25,7 +25,7 @@ pub struct Compact {
 impl Compact {
     pub(super) fn run(&self) -> Result<(), ToolError> {
         let mut progress = Progress::begin("compacting", None)?;
-        // It must be a store: opening the storage would make one.
+        // The directory must be a store: opening the storage would create one.
         drop(StoppedStore::open(&self.directory, &mut |bytes| {
             progress.read(bytes)
         })?);
@@ -42,7 +42,7 @@ impl Compact {
     }
 }
 
-/// How long all files of a folder are.
+/// Returns the total length of all files of a folder.
 fn bytes(directory: &Path) -> Result<u64, StorageError> {
     let sum = || {
         let mut sum = 0;

@@ -1,4 +1,4 @@
-//! `statestored export`: records as text.
+//! `statestored export`: writes the records as text.
 use super::ToolError;
 use super::progress::Progress;
 use super::source::Source;

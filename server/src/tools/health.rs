@@ -5,9 +5,9 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// How long anything may take.
+/// Time limit of each operation.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// More is no answer to this.
+/// Maximum length of a response.
 const MOST_BYTES: u64 = 64 * 1024;
 
 /// Whether a server is alive.

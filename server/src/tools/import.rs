@@ -1,4 +1,4 @@
-//! `statestored import`: a data folder of lines of text.
+//! `statestored import`: creates a data folder from lines of text, or adds them to it.
 use super::ToolError;
 use super::progress::{Progress, Watched};
 use super::source::open_file;
@@ -60,7 +60,7 @@ impl Import {
         Ok((JsonLinesReader::new(&self.file, file)?, length))
     }
 
-    /// Makes a store of the lines.
+    /// Creates a store from the lines. Returns the number of records.
     fn fill(&self) -> Result<u64, ToolError> {
         let (lines, length) = self.lines()?;
         let records = lines.announced();
@@ -75,10 +75,10 @@ impl Import {
         Ok(records)
     }
 
-    /// Puts the lines into a store, those that are newer.
+    /// Adds the lines that are newer to an existing store. Returns the number of records that the store has then.
     fn merge(&self) -> Result<u64, ToolError> {
         let (lines, length) = self.lines()?;
-        // Read once for the versions and once for the records.
+        // The file is read once for the versions and once for the records.
         let mut progress = Progress::begin("importing", length.map(|length| 2 * length))?;
         let mut coming = Coming::new();
         let floor = lines.records(&mut Watched {
@@ -135,7 +135,7 @@ impl Coming {
         self.hasher.hash(key).as_u128()
     }
 
-    /// Returns whether a newer record comes in the place of this one. If not, the one that comes does not count.
+    /// Returns whether the file has a newer record than the existing one. Otherwise, the record in the file is ignored.
     fn replaces(&mut self, there: &RecordView<'_>) -> bool {
         let name = self.name(there.key);
         let Some((version, is_newer)) = self.versions.get_mut(&name) else {
@@ -154,7 +154,7 @@ impl Receive for Coming {
     }
 }
 
-/// Adds the records that count.
+/// A receiver that adds the records that count.
 struct Adding<'a, 'b> {
     coming: &'a Coming,
     rewrite: &'a mut Rewrite<'b>,

@@ -1,4 +1,4 @@
-//! `statestored passwd`: the lines of a user in a file of users.
+//! `statestored passwd`: edits the lines of a user in a file of users.
 use crate::access::{PasswordHash, ScramKeys, salt_key};
 use clap::Args;
 use rustix::fs::{FlockOperation, flock};
@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 const OF_OWNER: u32 = 0o600;
 const OF_GROUP: u32 = 0o040;
 
-/// MQTT has no longer passwords, in bytes.
+/// Maximum length of a password in MQTT, in bytes.
 const MAX_PASSWORD_BYTES: usize = 65_535;
 
 const EXAMPLES: &str = "\
@@ -52,7 +52,7 @@ pub struct Passwd {
     scram: bool,
 }
 
-/// Why a file of users stayed as it was.
+/// Reason why a file of users was not changed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PasswdError {
     #[error("cannot {what} {path}: {source}")]
@@ -106,7 +106,7 @@ impl Passwd {
             let hash = PasswordHash::of(&password).map_err(|_| PasswdError::NoMemory)?;
             let mut secrets = vec![hash.to_string()];
             if self.scram {
-                // Others would have to be normalised, by both sides alike.
+                // Other characters would need the same normalisation on both sides.
                 if !password.iter().all(|byte| matches!(byte, b' '..=b'~')) {
                     return Err(PasswdError::NotAscii);
                 }
@@ -144,7 +144,7 @@ impl Passwd {
         }
     }
 
-    /// Puts these lines in the place of those of the user.
+    /// Replaces the lines of the user with these lines.
     fn edit(&self, lines: &[String]) -> Result<(), PasswdError> {
         let failed = |what| {
             let path = self.file.clone();
@@ -172,7 +172,7 @@ impl Passwd {
             Err(error) if error.kind() == io::ErrorKind::NotFound => (Zeroizing::default(), None),
             Err(error) => return Err(failed("read")(error)),
         };
-        // Some editors begin UTF-8 text with a byte order mark, which is not a part of the first name.
+        // Some editors begin UTF-8 text with a byte order mark, which is no part of the first name.
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         let text = replaced(text, &self.name, lines).ok_or_else(|| PasswdError::NoUser {
             name: self.name.clone(),
@@ -206,7 +206,7 @@ impl Passwd {
     }
 }
 
-/// Returns the first line, without its end.
+/// Reads the first line, without its end.
 fn one_line(input: &mut impl BufRead) -> io::Result<Zeroizing<Vec<u8>>> {
     let mut line = Zeroizing::new(Vec::with_capacity(1024));
     input.read_until(b'\n', &mut line)?;

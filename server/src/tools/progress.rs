@@ -1,4 +1,4 @@
-//! How far something is that takes long, and whether it shall go on.
+//! Progress of a long operation, and its interruption.
 use super::INTERRUPTED;
 use crate::storage::{Receive, RecordView, StorageError};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often a line is written.
+/// Interval at which the line is written.
 const EVERY: Duration = Duration::from_millis(200);
 
 /// A line on standard error, if that is a terminal.
 #[derive(Debug)]
 pub(super) struct Progress {
     what: &'static str,
-    /// How many bytes are to be read, if that is known.
+    /// Number of bytes to read, if it is known.
     total: Option<u64>,
     done: u64,
     shown: Option<Instant>,
@@ -25,7 +25,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Begins. SIGINT and SIGTERM end it from now on, with [`StorageError::Stopped`].
+    /// Starts to show progress. From now on, SIGINT and SIGTERM stop the operation with [`StorageError::Stopped`].
     pub(super) fn begin(what: &'static str, total: Option<u64>) -> std::io::Result<Self> {
         let is_stopped = Arc::new(AtomicBool::new(false));
         stop_at_signals(&is_stopped)?;
@@ -62,7 +62,7 @@ impl Progress {
         Ok(())
     }
 
-    /// Returns whether it shall go on.
+    /// Returns whether the operation should continue.
     pub(super) fn is_wanted(&self) -> bool {
         !self.is_stopped.load(Ordering::Relaxed)
     }

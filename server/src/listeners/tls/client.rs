@@ -27,7 +27,7 @@ pub(crate) fn client_tls(
         }
         None => builder.with_no_client_auth(),
     };
-    // A certificate that was renewed counts from the next connection on.
+    // A renewed certificate takes effect with the next connection.
     config.resumption = Resumption::disabled();
     Ok(config)
 }

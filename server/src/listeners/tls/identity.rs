@@ -8,7 +8,7 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
 use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
-/// Parts of a name that have a short word in RFC 4514, and that of e-mail, which many certificates have.
+/// Attributes with a short name in RFC 4514, and the e-mail address, which many certificates have.
 const SHORT: [(&str, &str); 10] = [
     ("2.5.4.3", "CN"),
     ("2.5.4.6", "C"),
@@ -69,7 +69,7 @@ pub(super) fn end(der: &CertificateDer<'_>) -> Option<(String, i64)> {
     Some((name(certificate.subject()), end_s))
 }
 
-/// A distinguished name as in RFC 4514.
+/// Formats a distinguished name according to RFC 4514.
 fn name(name: &X509Name<'_>) -> String {
     let mut out = String::new();
     let parts: Vec<_> = name.iter_rdn().collect();
@@ -122,7 +122,7 @@ fn escape(out: &mut String, text: &str) {
             letter if letter.is_control() => {
                 let mut bytes = [0; 4];
                 for byte in letter.encode_utf8(&mut bytes).bytes() {
-                    // A string takes everything.
+                    // Writing to a `String` cannot fail.
                     let _ = write!(out, "\\{byte:02X}");
                 }
             }

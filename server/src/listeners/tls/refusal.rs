@@ -2,7 +2,7 @@
 use rustls::{CertificateError, Error, OtherError};
 use std::io;
 
-/// Puts advice in the place of an error that only names a detail of the implementation.
+/// Replaces an error that only names a detail of the implementation with advice.
 pub(in crate::listeners) fn explained(error: io::Error) -> io::Error {
     let cause = error
         .get_ref()

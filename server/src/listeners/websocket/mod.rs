@@ -13,9 +13,9 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
-/// Room for one read.
+/// Size of the buffer of a read.
 const READ: usize = 16 * 1024;
-/// The longest frame that is written: it is copied behind its header.
+/// Maximum payload of a written frame, which is copied behind its header.
 const MOST_WRITTEN: usize = 64 * 1024;
 
 /// Close codes (section 7.4.1) for a violation of the protocol, and for a normal end.
@@ -29,7 +29,7 @@ pub(crate) struct WebSocket<T> {
     /// Bytes that were read and not passed on yet.
     input: BytesMut,
     incoming: Incoming,
-    /// Whole frames, on their way.
+    /// Complete frames to be written.
     output: BytesMut,
     is_closed: bool,
 }
@@ -155,7 +155,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WebSocket<T> {
         ready!(this.poll_drain(context))?;
         let length = bytes.len().min(MOST_WRITTEN);
         put(&mut this.output, Kind::Binary, &bytes[..length], None);
-        // The rest is written when more comes, or at the flush that follows.
+        // The rest is written by later writes or the flush.
         match this.poll_drain(context) {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             _ => Poll::Ready(Ok(length)),

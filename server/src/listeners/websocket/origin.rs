@@ -7,7 +7,7 @@
 //! if the host is an IP address or `localhost`, or if the connection has TLS with a certificate for that name.
 use std::net::IpAddr;
 
-/// Returns whether a request may come from there. `allowed` is in lower case.
+/// Returns whether a page of this origin may connect. `allowed` is in lower case.
 pub(super) fn is_allowed(origin: &str, host: &str, has_tls: bool, allowed: &[String]) -> bool {
     let origin = origin.to_ascii_lowercase();
     if allowed.contains(&origin) {
