@@ -80,7 +80,7 @@ pub(crate) struct Change {
 /// Source of the settings of a reload.
 #[derive(Debug)]
 pub(crate) enum Origin {
-    /// None: the settings do not change.
+    /// No source: the settings do not change.
     Nowhere,
     /// Authentication alone changes; the policy does not.
     Access(Box<Authenticator>, Option<Arc<Policy>>),

@@ -12,7 +12,7 @@ pub trait Heap: Debug + Send + Sync {
     /// Returns the bytes of the complete reserve, which is not resident.
     fn reserve_bytes(&self) -> u64;
 
-    /// Returns whether the system would allow an allocation of so many bytes now, without the reserve.
+    /// Returns whether the system would allow an allocation of `bytes` bytes now, without the reserve.
     fn has_room(&self, bytes: u64) -> bool;
 
     /// Returns the bytes of the reserve that have not been given up.

@@ -1,4 +1,4 @@
-//! Permission for single allocations whose size a client decides.
+//! Permission for single allocations of a size that a client determines.
 use crate::available_memory::available_memory;
 use crate::heap::Heap;
 use crate::resident_memory::ResidentMemory;
@@ -41,7 +41,7 @@ impl LargeAllocations {
         }
     }
 
-    /// Returns whether so many bytes can be allocated and kept, without the reserve.
+    /// Returns whether `bytes` bytes can be allocated and kept, without the reserve.
     pub(crate) fn allows(&self, bytes: usize) -> bool {
         bytes <= SMALL_SCARCE_BYTES || self.has_memory(bytes, bytes, 0)
     }
@@ -51,7 +51,7 @@ impl LargeAllocations {
         bytes <= SMALL_SCARCE_BYTES || self.has_memory(bytes, 2 * bytes, 0)
     }
 
-    /// Returns whether so many bytes can be allocated until they are sent. Half of the reserve may be used.
+    /// Returns whether `bytes` bytes can be allocated until they are sent. Half of the reserve may be used.
     pub(crate) fn allows_output(&self, bytes: usize) -> bool {
         bytes <= SMALL_SCARCE_BYTES || self.has_memory(bytes, bytes, 2)
     }

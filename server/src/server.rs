@@ -214,7 +214,7 @@ impl Server {
 /// Input of a server from outside.
 struct Arrivals<S> {
     streams: tokio_mpsc::Receiver<Accepted<S>>,
-    /// Tasks that accept connections. They end only after a panic.
+    /// Tasks that accept connections. The end of one is a bug.
     acceptors: JoinSet<()>,
     commands: tokio_mpsc::Receiver<Command>,
     handshakes: Option<Handshakes>,

@@ -1,4 +1,4 @@
-//! The HTTP port for those who look after the server: metrics, health, a page, and a few changes.
+//! The HTTP port for operators: metrics, health, a page, and a few changes.
 //!
 //! ```text
 //!   Prometheus, probes,          gate: Host, Origin, token

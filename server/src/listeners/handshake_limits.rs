@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// Divisor of the maximum number of connections that gives the limit of handshakes.
 const PART_OF_PLACES: usize = 4;
-/// Smallest limit. So many handshakes come and go within a second.
+/// Minimum of the limit. This number of handshakes completes within a second.
 const FEWEST: usize = 64;
-/// Largest limit. The computations of so many handshakes take less than a second.
+/// Maximum of the limit. The computations of this number of handshakes take less than a second.
 const MOST: usize = 1024;
 
 /// Memory of a handshake: rustls buffers up to 64 KiB of a message before it parses it.

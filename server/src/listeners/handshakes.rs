@@ -193,7 +193,7 @@ async fn report_lines_left_out(shared: Rc<Shared>) {
     }
 }
 
-/// Accepts connections until the thread ends.
+/// Accepts connections until a task panics.
 async fn serve(
     listeners: Vec<(Scheme, std::net::TcpListener)>,
     rules: Rc<Rules>,

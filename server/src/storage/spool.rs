@@ -1,7 +1,7 @@
 //! A temporary file that holds a snapshot of a store until a backup of it is written.
 //!
 //! A backup begins with the number of its records, which is known once all of them were read. The file keeps them until then, and until
-//! a slow reader has taken them, so that the engine is read once and at its own pace. The file has no name, and disappears with the
+//! a slow reader has taken them. The engine is therefore read once, and at its own pace. The file has no name, and disappears with the
 //! process.
 use super::frame::{FRAME_BYTES, FRAME_HEADER, FrameHeader, seal_frame};
 use super::record::{Change, Changes, Version, encode_record};

@@ -165,7 +165,7 @@ fn configuration(files: &TlsFiles) -> Result<ServerConfig, TlsError> {
     };
     let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(identity)));
     config.alpn_protocols = vec![MQTT.into()];
-    // The key of tickets is created with each reading of the files: a client that other files exclude has to show its
+    // The key of tickets is new with each reading of the files. A client that other files exclude has to show its
     // certificate again.
     config.ticketer = Ticketer::new().map_err(TlsError::setup)?;
     // A client has one connection at a time.

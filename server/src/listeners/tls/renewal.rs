@@ -9,8 +9,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Interval at which the log warns of a certificate that expires.
 const TELL_EVERY: Duration = Duration::from_secs(12 * 3600);
 
-/// Reads the files again whenever they have changed and then stayed the same for one interval, since several files are seldom
-/// written at the same time. Invalid files change nothing.
+/// Reads the files again whenever they have changed.
+///
+/// A change counts once the files have stayed the same for one interval, since several files are seldom written at the same
+/// time. Invalid files change nothing.
 pub(in crate::listeners) async fn renew(in_force: InForce) {
     let mut seen = None;
     let mut refused = None;

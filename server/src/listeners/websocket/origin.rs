@@ -1,6 +1,6 @@
 //! Origins of web pages that may connect.
 //!
-//! A browser lets every page open a WebSocket to every host in the network of its user, and sends the origin of the page in `Origin`. A
+//! A browser lets every page open a WebSocket to every host in the network of its user. It sends the origin of the page in `Origin`. A
 //! page is therefore rejected unless its origin is configured, or is the host that it connects to.
 //!
 //! Even the latter can be forged: the owner of a name can make it resolve to this machine after the page was loaded. That is impossible

@@ -1,9 +1,9 @@
 //! The log being written, and the one after it.
 //!
-//! Space is reserved behind the end of a file (its length stays what was written), so that a full disk is known before a byte of a
+//! Space is reserved behind the end of a file, whose length stays what was written. A full disk is therefore known before a byte of a
 //! commit is written. Where the file system cannot reserve space, a write that finds no room is taken back.
 //!
-//! A commit that extends the file makes the file system update its length and its block map, which takes as long again as the write.
+//! A commit that extends the file makes the file system update its length and its block map. That takes as long again as the write.
 //! Such a commit is therefore followed by [zeros](Active::write_ahead), and the next commits overwrite them.
 use super::log::{FILE_HEADER, FileHeader};
 use crate::storage::disk::{Access, Disk, DiskFile};

@@ -1,15 +1,17 @@
 //! Records on disk: an append-only log, group commits, and merging in the background.
 //!
-//! The engine holds every record in memory, so this storage is only ever written, and read once at
-//! start. A commit appends one frame to the current log and waits for `fdatasync`. A log that has
-//! grown to [`DurableOptions::log_bytes`] is sealed and the next one begun. When the sealed logs have
-//! grown to the size of the base (and to at least one log), a thread merges both into a new base.
+//! The engine holds every record in memory, so this storage is read only once, at start. A commit appends one frame to
+//! the current log and waits for `fdatasync`. A log that has reached [`DurableOptions::log_bytes`] is sealed, and the
+//! next one begins. When the sealed logs have reached the size of the base (and of at least one log), a thread merges
+//! both into a new base.
 //!
 //! # What is on disk after a crash
-//! Every acknowledged commit. The one commit under way may be there as a whole or not at all. If it is
-//! torn, the log ends with bytes that are not an intact frame, nothing intact follows them, and the
-//! acknowledgement mark does not name them: they are cut off at the next start. Everything else that is
-//! not as it was written is damage: [`StorageError::Damaged`], and no file is touched.
+//! Every acknowledged commit is on disk. A commit in progress may be there as a whole or not at all.
+//!
+//! A torn commit leaves bytes at the end of the log that are not an intact frame. No intact frame follows them, and the
+//! acknowledgement mark does not name them: they are cut off at the next start.
+//!
+//! Any other difference from what was written is damage: [`StorageError::Damaged`], and no file is changed.
 //! `docs/storage.md` describes the rules, the costs and the limits.
 mod active;
 mod base;
