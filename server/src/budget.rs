@@ -48,8 +48,8 @@ impl Charge {
         self.bytes = bytes;
     }
 
-    /// Sets the bytes of the charge, unless they differ by `slack` at most: sizes that change all the time need not be
-    /// counted at every step.
+    /// Sets the bytes of the charge if they have changed by more than `slack`. Sizes that change all the time need not
+    /// be counted at every step.
     pub(crate) fn set_roughly(&mut self, bytes: usize, slack: usize) {
         if self.bytes.abs_diff(bytes) > slack {
             self.set(bytes);

@@ -6,7 +6,7 @@ use crate::resident_memory::ResidentMemory;
 /// Largest allocation that needs no permission while at least half of the heap's reserve is left, in bytes.
 const SMALL_BYTES: usize = 2 << 20;
 
-/// Largest allocation that needs no permission while less than that is left, in bytes.
+/// Largest allocation that needs no permission while less than half of the reserve is left, in bytes.
 const SMALL_SCARCE_BYTES: usize = 64 << 10;
 
 /// Bytes that stay free for everything else, such as the stack of a thread, which the reserve cannot serve.
@@ -58,7 +58,7 @@ impl LargeAllocations {
 
     /// Returns whether the system has memory for `needed` bytes, of which one allocation takes `bytes`.
     ///
-    /// A divisor other than 0 names the part of the reserve that may be used; without it, no part may.
+    /// The reserve divided by `divisor` may be used as well; with 0, no part of it.
     fn has_memory(&self, bytes: usize, needed: usize, divisor: u64) -> bool {
         let Some(process) = &self.process else {
             return true;

@@ -1,6 +1,6 @@
-//! Lists of connections, sessions, keys and locks, and a few changes, as JSON.
+//! Lists of connections, sessions, refusals, keys and locks, and a few changes, as JSON.
 //!
-//! Every list is paged: `next` of a page is the `cursor` of the following one.
+//! Lists are paged, except that of refusals: `next` of a page is the `cursor` of the following one.
 use super::audit::Details;
 use super::query::{Query, from_hex, hex};
 use super::reply::{self, Reply};

@@ -24,7 +24,7 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 pub(super) enum Rights {
     /// Learn whether the server is alive.
     Nothing,
-    /// See metrics, and, where anonymous clients may read everything, keys and values.
+    /// See metrics, and, where any local user may read all keys over MQTT, keys, values and clients.
     Look,
     /// See everything and change something. The request had the token.
     Everything,

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 pub struct AttachConfig {
     /// Address of the broker.
     pub address: BrokerAddress,
-    /// Terms that the broker's operator agreed on.
+    /// Terms agreed on with the operators of the broker.
     pub terms: BrokerTerms,
     /// User name at the broker, and the file with its password.
     pub user: Option<(String, PathBuf)>,
@@ -52,7 +52,7 @@ pub(crate) enum AttachError {
         .0.display()
     )]
     Key(PathBuf),
-    /// A violation of the protocol by the broker, or a refusal.
+    /// A refusal or a violation of the protocol by the broker, a lost probe, or too many waiting messages of the group.
     #[error(transparent)]
     Session(#[from] BrokerError),
     /// The broker closed the connection.

@@ -14,7 +14,7 @@ use toml::de::{DeTable, DeValue};
 /// Prefix of environment variables.
 const PREFIX: &str = "STATESTORED_";
 
-/// Options of a single start rather than of the server, which a file cannot contain.
+/// Options that apply to a single start, not to the server. A file cannot contain them.
 const NOT_IN_A_FILE: [&str; 4] = ["config", "check", "help", "version"];
 
 /// Sources of the options of a process. They may be read more than once, since the file can change.

@@ -83,7 +83,7 @@ pub struct Config {
     pub options: Options,
     /// Allocator, if the process consists of this server alone.
     pub heap: Option<&'static dyn Heap>,
-    /// Source for a reload of the configuration. Without it, a reload reads only the users, from their file.
+    /// Source for a reload of the configuration. Without it, a reload reads only the files of users and of the keys of tokens.
     pub source: Option<Source>,
 }
 

@@ -58,8 +58,8 @@ impl<T> Crowd<T> {
         }
     }
 
-    /// Makes room for another handshake. Returns the handshake to end, if the limit is reached, or the time of the next attempt, if
-    /// no handshake may be ended yet.
+    /// Makes room for another handshake. At the limit, returns the handshake to end, or the time of the next attempt if none may be
+    /// ended yet.
     pub(super) fn make_room(&mut self, now: Instant) -> Result<Option<T>, Instant> {
         if self.count < self.most {
             return Ok(None);

@@ -174,7 +174,8 @@ impl StorageError {
         }
     }
 
-    /// Makes a [`Full`](Self::Full) if there is no file descriptor either, for calls that can wait until there is one.
+    /// Makes a [`Full`](Self::Full) if there is no room or no file descriptor, else an [`Io`](Self::Io): for calls that can
+    /// wait.
     pub(crate) fn io_or_postponed(
         what: impl FnOnce() -> String,
     ) -> impl FnOnce(std::io::Error) -> Self {

@@ -240,7 +240,7 @@ pub(super) fn write_manifest(
     sync_directory(disk, directory)
 }
 
-/// Removes the files of a store that was not completed: first the manifest, which makes it a store, then its files, and last the note
+/// Removes the files of a store that was not completed. First the manifest, which makes it a store, then its files, and last the note
 /// that it is incomplete.
 ///
 /// Each step is durable before the next, so that the power can fail at any time.

@@ -262,7 +262,7 @@ pub(super) fn damaged(path: &Path, what: impl std::fmt::Display) -> StorageError
     damage(path, what).into()
 }
 
-/// Returns the same damage for the caller to extend.
+/// Returns the damage of a file, for the caller to extend.
 pub(super) fn damage(path: &Path, what: impl std::fmt::Display) -> Damage {
     Damage::new(
         path,

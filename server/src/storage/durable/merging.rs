@@ -3,8 +3,7 @@ use super::merge::Merge;
 use super::{DurableStorage, StorageError};
 use std::time::Duration;
 
-/// Ratio of the logs sealed since a merge began to the amount that starts a merge, from which on commits are slowed
-/// down.
+/// Ratio at which commits are slowed down: the logs sealed since a merge began, to the amount that starts a merge.
 const MOST_UNMERGED: u64 = 2;
 
 /// Initial delay of a commit per byte: as if the disk wrote 64 MiB a second.
@@ -33,7 +32,7 @@ impl DurableStorage {
     /// Starts a merge, if one is due. If that fails, the next sealed log tries again.
     pub(super) fn start_merge(&mut self) {
         let id = self.manifest.active + 1;
-        // A file with this name may be in removal, or may resist it.
+        // A file with this name may be waiting for its removal, which may have failed.
         let is_free = || self.directory.is_free(&self.directory.base(id));
         if self.merge.is_none() && self.sealed_bytes(0) >= self.merge_bytes() && is_free() {
             match Merge::start(&*self.machine, &self.directory, self.contents().files(), id) {

@@ -1,9 +1,9 @@
 //! Records on disk: an append-only log, group commits, and merging in the background.
 //!
-//! The engine holds every record in memory, so this storage is read only once, at start. A commit appends one frame to
-//! the current log and waits for `fdatasync`. A log that has reached [`DurableOptions::log_bytes`] is sealed, and the
-//! next one begins. When the sealed logs have reached the size of the base (and of at least one log), a thread merges
-//! both into a new base.
+//! The engine holds every record in memory. The server therefore only writes to this storage, and reads it once, at
+//! start. A commit appends one frame to the current log and waits for `fdatasync`. A log that has reached
+//! [`DurableOptions::log_bytes`] is sealed, and the next one begins. When the sealed logs have reached the size of the
+//! base (and of at least one log), a thread merges both into a new base.
 //!
 //! # What is on disk after a crash
 //! Every acknowledged commit is on disk. A commit in progress may be there as a whole or not at all.
