@@ -46,7 +46,7 @@ pub(super) struct Room {
     pub(super) has_token: bool,
     pub(super) viewers: Viewers,
     pub(super) disk_looks: Looks,
-    /// Number of connections closed since the limit was reached, whether new or existing ones.
+    /// Number of connections closed because of their limit, whether new or existing ones.
     pub(super) refused_connections: Cell<u64>,
     /// Filter of the log.
     pub(super) log: Option<LogControl>,

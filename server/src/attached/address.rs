@@ -42,7 +42,7 @@ impl FromStr for BrokerAddress {
             _ => return Err(FORM),
         };
         let place = place.strip_suffix('/').unwrap_or(place);
-        // A user belongs in an option, so that no list of processes shows the password.
+        // User names and passwords have options of their own, so that no list of processes shows a password.
         if place.contains(['@', '/', '?', '#', ' ']) {
             return Err(FORM);
         }

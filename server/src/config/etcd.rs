@@ -64,7 +64,7 @@ pub(super) fn parse(text: &str) -> Option<Result<EtcdUrl, String>> {
     let members = members.split(',').map(|member| {
         let (host, port) = member.rsplit_once(':')?;
         let is_port = port.parse::<u16>().is_ok_and(|port| port > 0);
-        // A user belongs in an option, so that no list of processes shows the password.
+        // User names and passwords have options of their own, so that no list of processes shows a password.
         (!host.is_empty() && !host.contains('@') && is_port).then(|| member.to_owned())
     });
     let Some(members) = members.collect() else {

@@ -82,7 +82,7 @@ fn parse_place(place: &str, has_tls: bool, has_sentinels: bool) -> Option<RedisU
     let addresses = parts.next()?.split(',').map(|address| {
         let (host, port) = address.rsplit_once(':')?;
         let port = port.parse().ok().filter(|port| *port > 0)?;
-        // A user belongs in an option, so that no list of processes shows the password.
+        // User names and passwords have options of their own, so that no list of processes shows a password.
         (!host.is_empty() && !host.contains('@')).then(|| (host.to_owned(), port))
     });
     let addresses = addresses.collect::<Option<_>>()?;
