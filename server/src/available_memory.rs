@@ -1,12 +1,12 @@
-//! How much memory the process may use.
+//! The memory that the process may use.
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What is assumed where the system does not say, in bytes.
+/// Assumed memory where the system does not state it, in bytes.
 const UNKNOWN: u64 = 2 * 1024 * 1024 * 1024;
 
-/// Bytes of memory that this process may use: the machine's, or less if its control groups (version 1 or 2) or its
-/// resource limits allow less.
+/// Returns the bytes of memory that this process may use: the machine's, or less if its control groups (version 1 or 2)
+/// or its resource limits allow less.
 pub fn available_memory() -> u64 {
     let system = of_system(Path::new("/"));
     let process = [
@@ -18,14 +18,14 @@ pub fn available_memory() -> u64 {
     system.into_iter().chain(process).min().unwrap_or(UNKNOWN)
 }
 
-/// Limits of the memory of this process, in bytes.
+/// Limits of memory of this process, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MemoryLimits {
-    /// Memory in use.
+    /// Limit of memory in use.
     pub(crate) available: u64,
-    /// Private memory, in use or not (`ulimit -d`).
+    /// Limit of private memory, in use or not (`ulimit -d`).
     pub(crate) data: Option<u64>,
-    /// Address space (`ulimit -v`).
+    /// Limit of the address space (`ulimit -v`).
     pub(crate) address_space: Option<u64>,
 }
 
@@ -41,7 +41,7 @@ impl MemoryLimits {
     }
 }
 
-/// What the files below `root` say.
+/// Returns the memory available according to the files below `root`.
 fn of_system(root: &Path) -> Option<u64> {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let limits = groups.lines().filter_map(|line| {
@@ -60,7 +60,7 @@ fn of_system(root: &Path) -> Option<u64> {
     limits.chain(of_machine(root)).min()
 }
 
-/// The lowest limit of a group and those that it is in. In a container the group may not be visible by its name; its
+/// Returns the lowest limit of a group and its parents. In a container the group may not be visible by its name; its
 /// own limit is then that of the root.
 fn of_group(mount: &Path, group: &str, file: &str) -> Option<u64> {
     let mut folder: PathBuf = mount.to_path_buf();
@@ -90,7 +90,7 @@ fn of_machine(root: &Path) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// The result for these files.
+    /// Returns the result for these files.
     fn with(files: &[(&str, &str)]) -> Option<u64> {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in files {

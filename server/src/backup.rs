@@ -1,4 +1,4 @@
-//! A backup of a running server on its way to somewhere.
+//! Backups of a running server, as a stream.
 use crate::storage::{Image, StorageError, backup};
 use bytes::Bytes;
 use std::io;
@@ -6,19 +6,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc;
 
-/// How many pieces are there before whoever takes them comes: about a megabyte.
+/// Number of pieces produced in advance: about a megabyte.
 const AHEAD: usize = 4;
 
-/// A backup under way, on a thread of its own. It ends when this is dropped.
+/// A backup in progress, on a thread of its own. It is cancelled when this is dropped.
 #[derive(Debug)]
 pub struct Backup {
     pieces: mpsc::Receiver<Piece>,
     is_over: bool,
-    /// Counts what is read before there is a piece of it.
+    /// Number of steps of reading, including those before the first piece.
     steps: Arc<AtomicU64>,
 }
 
-/// What comes next; none after the last bytes.
+/// The next piece; `None` after the last one.
 type Piece = Result<Option<Bytes>, StorageError>;
 
 impl Backup {
@@ -33,7 +33,7 @@ impl Backup {
                 !to.is_closed()
             };
             let written = backup::write(&mut *image, &mut pieces, &is_wanted);
-            // Nobody hears it who does not want the backup any more.
+            // A dropped backup has no receiver.
             let _ = to.blocking_send(written.map(|_| None));
         };
         std::thread::Builder::new()
@@ -52,8 +52,10 @@ impl Backup {
         self.steps.load(Ordering::Relaxed)
     }
 
-    /// The next piece, of some hundred kilobytes mostly, or more if a single value is larger. `None` at the end, after which the
-    /// backup is whole. After an error there is nothing more, and what was handed out is no backup.
+    /// Returns the next piece. Most have some hundred kilobytes, more if a single value is larger.
+    ///
+    /// Returns `None` at the end, after which the backup is complete. After an error no piece follows, and the pieces so far are
+    /// no backup.
     ///
     /// Cancel safe.
     pub async fn next(&mut self) -> Option<Result<Bytes, StorageError>> {
@@ -71,7 +73,7 @@ impl Backup {
     }
 }
 
-/// Puts each write into a piece of its own.
+/// A writer that makes a piece of each write.
 struct Pieces<'a>(&'a mpsc::Sender<Piece>);
 
 impl io::Write for Pieces<'_> {

@@ -1,8 +1,8 @@
-//! What peers make the server hold, counted where it lies and only once.
+//! A memory budget: the bytes that the server holds for its peers, each counted once by its owner.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes that all charges together stand for.
+/// The total bytes of all charges.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Gauge(Arc<AtomicUsize>);
 
@@ -12,7 +12,7 @@ impl Gauge {
     }
 }
 
-/// Bytes that something holds; taken off its gauge with it.
+/// Bytes that an owner holds. They are subtracted from the gauge when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Charge {
     gauge: Gauge,
@@ -29,12 +29,12 @@ impl Charge {
         charge
     }
 
-    /// Another charge of the same gauge.
+    /// Creates another charge of the same gauge.
     pub(crate) fn beside(&self, bytes: usize) -> Self {
         Self::new(&self.gauge, bytes)
     }
 
-    /// It holds this much now.
+    /// Sets the bytes of the charge.
     pub(crate) fn set(&mut self, bytes: usize) {
         if bytes > self.bytes {
             self.gauge
@@ -48,8 +48,8 @@ impl Charge {
         self.bytes = bytes;
     }
 
-    /// It holds this much now, or up to `slack` bytes less or more: what changes all the time is not counted at
-    /// every step.
+    /// Sets the bytes of the charge if they have changed by more than `slack`. Sizes that change all the time need not
+    /// be counted at every step.
     pub(crate) fn set_roughly(&mut self, bytes: usize, slack: usize) {
         if self.bytes.abs_diff(bytes) > slack {
             self.set(bytes);
@@ -60,7 +60,7 @@ impl Charge {
         self.bytes
     }
 
-    /// What all charges of its gauge stand for.
+    /// Returns the total bytes of all charges of the gauge.
     pub(crate) fn gauge_bytes(&self) -> usize {
         self.gauge.bytes()
     }

@@ -1,36 +1,37 @@
-//! Time, as the rooms of the server are told of it: only the driver reads a clock.
+//! Time. Only the driver reads a clock; all other modules receive the time from it.
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
 
-/// The two clocks that one instant has.
+/// The time of both clocks at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
-    /// Milliseconds since the Unix epoch; may jump. Versions and skew limits come from it.
+    /// Milliseconds since the Unix epoch; may jump. Versions and skew limits are based on it.
     pub wall_ms: u64,
-    /// Milliseconds on a clock that never jumps; expiry is counted on it.
+    /// Milliseconds of a monotonic clock. Expiry is based on it.
     pub mono_ms: u64,
 }
 
-/// Reads the two clocks of an instant. The one that never jumps is that of the timers, which tests may stop.
+/// A reader of both clocks. The monotonic one is that of the timers, which tests may stop.
 #[derive(Debug)]
 pub(crate) struct Clock {
     start: Instant,
 }
 
 impl Clock {
-    /// The monotonic clock begins at zero.
+    /// Creates a reader whose monotonic clock begins at zero.
     pub(crate) fn start() -> Self {
         Self {
             start: Instant::now(),
         }
     }
 
-    /// What both show.
+    /// Returns the time of both clocks.
     pub(crate) fn now(&self) -> Now {
         self.now_finely().0
     }
 
-    /// The same, and the one that never jumps in microseconds, for one look at each.
+    /// Returns the time of both clocks, and of the monotonic one in microseconds as well, with a single reading of
+    /// each.
     pub(crate) fn now_finely(&self) -> (Now, u64) {
         let wall = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -43,12 +44,12 @@ impl Clock {
         (now, microseconds(mono))
     }
 
-    /// Microseconds on the clock that never jumps.
+    /// Returns the microseconds of the monotonic clock.
     pub(crate) fn micros(&self) -> u64 {
         microseconds(self.start.elapsed())
     }
 
-    /// The instant at which the monotonic clock shows this.
+    /// Returns the instant at which the monotonic clock shows `mono_ms`.
     pub(crate) fn instant(&self, mono_ms: u64) -> Instant {
         self.start + Duration::from_millis(mono_ms)
     }

@@ -1,8 +1,7 @@
-//! Asking a running server something, and telling it, from wherever.
+//! Queries and commands to a running server, from any thread.
 //!
-//! A command goes through a channel to the thread that serves the clients, and is answered there between two turns. So
-//! nothing on the way of a request takes a lock for the sake of those who ask. What may block, like reading a file, is done
-//! by those who ask.
+//! A command goes through a channel to the thread that serves the clients, and is answered there between two turns. No lock is
+//! therefore needed on the path of a request. Blocking work, like reading a file, is done by the caller.
 //!
 //! ```text
 //!   Control (any thread) ──Command──▶ serve_all ──▶ Driver::obey ──▶ hub, service
@@ -29,30 +28,30 @@ use std::time::Duration;
 use tokio::sync::{Mutex, Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 
-/// How many commands wait before whoever comes with the next one waits, too.
+/// Capacity of the queue of commands. Callers wait while it is full.
 const WAITING: usize = 16;
 
-/// After so long the log says which file a reload waits for.
+/// Time after which the log names the file that a reload waits for.
 const TELL_AFTER: Duration = Duration::from_secs(5);
-/// So much longer a reload waits then. Whoever asks over HTTP is answered before the connection is given up.
+/// Time that a reload waits after that message. A caller over HTTP is answered before its connection is closed.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// So many reloads may wait for files that never come, each with a thread. More are refused.
+/// Maximum number of reloads that wait for files that never end, each with a thread. Further reloads are rejected.
 const MOST_HANGING: usize = 4;
 
-/// What can be asked, with the way back.
+/// A command to the server, with the sender of its answer.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Counters and gauges.
+    /// Returns counters and gauges.
     Statistics(oneshot::Sender<Statistics>),
-    /// An image of the store is to be taken.
+    /// Takes an image of the store.
     Image(ImageOrder),
-    /// This holds from now on. The answer is how many clients were disconnected.
+    /// Applies a change. The answer is the number of disconnected clients.
     Change(Box<Change>, oneshot::Sender<usize>),
-    /// This is to be looked up or done.
+    /// Runs an inspection.
     Inspect(Inspection),
 }
 
-/// A question about the clients and entries, or something small to be done with them. Everybody waits meanwhile.
+/// A query of clients and entries, or a small operation on them. All clients wait meanwhile.
 pub(crate) struct Inspection(pub(crate) Ask);
 
 type Ask = Box<dyn FnOnce(&mut Hub, Now) + Send>;
@@ -63,34 +62,34 @@ impl fmt::Debug for Inspection {
     }
 }
 
-/// What can change while the server runs.
+/// Settings that can change while the server runs.
 #[derive(Debug)]
 pub(crate) struct Change {
-    /// Who may connect.
+    /// Authentication of clients.
     pub(crate) authenticator: Authenticator,
-    /// What they may do; `None` is everything.
+    /// Rights of clients; `None` allows everything.
     pub(crate) policy: Option<Arc<Policy>>,
-    /// With which certificates TLS is spoken; `None` if nothing changes.
+    /// Certificates of TLS; `None` if they do not change.
     pub(crate) tls: Option<Tls>,
-    /// How much there may be; `None` if nothing changes.
+    /// Limits; `None` if they do not change.
     pub(crate) limits: Option<(HubLimits, ServiceConfig)>,
     /// Names of options that were changed and need a restart.
     pub(crate) needs_restart: Vec<String>,
 }
 
-/// Where that comes from.
+/// Source of the settings of a reload.
 #[derive(Debug)]
 pub(crate) enum Origin {
-    /// Nowhere: it does not change.
+    /// No source: the settings do not change.
     Nowhere,
-    /// Only who may connect changes, what they may do does not.
+    /// Authentication alone changes; the policy does not.
     Access(Box<Authenticator>, Option<Arc<Policy>>),
-    /// The whole configuration is read again. The server runs with these options and this token of its HTTP port.
+    /// The whole configuration is read again. The server was started with these options and this token of its HTTP port.
     Config(Source, Box<(Options, Option<Token>)>),
 }
 
 impl Origin {
-    /// Reads it as it is now; `None` if there is nothing to read. Blocks as long as the files take.
+    /// Reads the settings as they are now; `None` if there is nothing to read. Blocks until the files are read.
     fn read(&self) -> Result<Option<Change>, ReloadError> {
         Ok(match self {
             Self::Nowhere => None,
@@ -127,25 +126,25 @@ impl Origin {
     }
 }
 
-/// The server has stopped, or is about to: nothing is answered any more.
+/// The server has stopped, or is stopping, and answers no more commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the server has stopped and does not answer any more")]
 pub struct Stopped;
 
-/// What was read again.
+/// Result of a reload.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reloaded {
-    /// How many users there are now; `None` if there are none, or they come from no file.
+    /// Number of users; `None` if there are none, or they come from no file.
     pub users: Option<usize>,
-    /// How many clients were disconnected, since their user is gone or has another password, or the policy does not allow what they
-    /// have any more.
+    /// Number of disconnected clients. Their user was removed or has another password, the key of their token was removed, or the
+    /// policy no longer allows their subscriptions or watches.
     pub disconnected: usize,
-    /// Names of options that were changed since the start and take effect at the next start only.
+    /// Names of options that were changed since the start, and take effect at the next start only.
     pub needs_restart: Vec<String>,
 }
 
-/// Why nothing was read again. What was in force before still is.
+/// Reason why a reload failed. The former configuration stays in force.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReloadError {
@@ -155,11 +154,11 @@ pub enum ReloadError {
     /// The configuration, or a file that it names, cannot be read.
     #[error("{0}; what was in force before stays so")]
     Config(#[from] ConfigError),
-    /// A file can be read, but does not come to its end: it is a pipe, or lies where nobody answers. What it may give later does
-    /// not count.
+    /// A file can be opened but never ends: it is a pipe, or a file on a network that does not respond. Its content is ignored if it
+    /// arrives later.
     #[error("{0} does not come to its end; what was in force before stays so")]
     Hangs(String),
-    /// There is no thread for it, or former reloads have several of them that still wait for files.
+    /// No thread is available, or several former reloads still wait for files.
     #[error("cannot read files: {0}; what was in force before stays so")]
     Thread(io::Error),
     /// The server has stopped.
@@ -167,31 +166,31 @@ pub enum ReloadError {
     Stopped(#[from] Stopped),
 }
 
-/// Why no copy was made.
+/// Reason why no copy was made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnapshotError {
-    /// The storage could not do it; the directory is no store.
+    /// The storage failed; the directory is no store.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    /// The server has stopped before.
+    /// The server has stopped.
     #[error(transparent)]
     Stopped(#[from] Stopped),
 }
 
-/// Asks a running server; may be cloned and sent to other threads, and outlives the server.
+/// A handle to a running server. It can be cloned and sent to other threads, and outlives the server.
 #[derive(Debug, Clone)]
 pub struct Control {
     commands: mpsc::Sender<Command>,
-    /// Where changes come from.
+    /// Source of changes.
     origin: Arc<Origin>,
-    /// Held by whoever reads them, so that nobody undoes what somebody has read later.
+    /// Lock of a reload, so that an earlier reading does not undo a later one.
     turn: Arc<Mutex<()>>,
-    /// Reloads whose files may never come.
+    /// Permits of reloads whose files may never end.
     hanging: Arc<Semaphore>,
 }
 
-/// The two ends of the way on which a server is asked whose changes come from there.
+/// Creates a handle that reloads from `origin`, and the receiver of its commands.
 pub(crate) fn channel(origin: Origin) -> (Control, mpsc::Receiver<Command>) {
     let (commands, receiver) = mpsc::channel(WAITING);
     let control = Control {
@@ -204,7 +203,7 @@ pub(crate) fn channel(origin: Origin) -> (Control, mpsc::Receiver<Command>) {
 }
 
 impl Control {
-    /// Counters since the start, and gauges of now.
+    /// Returns counters since the start, and current gauges.
     ///
     /// # Errors
     /// The server has stopped.
@@ -213,7 +212,7 @@ impl Control {
         self.tell(Command::Statistics(reply), answer).await
     }
 
-    /// The same for a thread that has no runtime; it blocks until the answer is there.
+    /// Returns counters and gauges to a thread that has no runtime; blocks until they arrive.
     ///
     /// # Errors
     /// The server has stopped.
@@ -225,12 +224,17 @@ impl Control {
         self.tell_blocking(Command::Statistics(reply), answer)
     }
 
-    /// Reads the configuration again with all files that it names, or where it came from no file, the file of the users, on a
-    /// thread that may block, for 20 seconds at most. What is read counts for everybody who connects from then on; clients whose
-    /// user is gone, or has another password, are disconnected.
+    /// Reads the configuration again, on a thread that may block.
+    ///
+    /// This includes all files that the configuration names. If the configuration came from no file, only the files of users and of
+    /// the keys of tokens are read. The call takes 20 seconds at most.
+    ///
+    /// The new configuration applies to all later connections. Clients are disconnected if their user was removed or has another
+    /// password, or if the key of their token was removed. They are also disconnected if the policy no longer allows their
+    /// subscriptions or watches.
     ///
     /// # Errors
-    /// Something cannot be read or used, or the server has stopped: what was in force before stays so.
+    /// A file cannot be read or used, or the server has stopped. The former configuration stays in force.
     pub async fn reload(&self) -> Result<Reloaded, ReloadError> {
         // Held until the change is in force.
         let _turn = self.turn.lock().await;
@@ -258,7 +262,7 @@ impl Control {
         })
     }
 
-    /// The same for a thread that has no runtime; it blocks until what was read is in force.
+    /// Reloads on a thread that has no runtime; blocks until the new configuration is in force.
     ///
     /// # Errors
     /// As with [`reload`](Self::reload).
@@ -296,7 +300,7 @@ impl Control {
         })
     }
 
-    /// Reads on a thread of its own, which goes on if nobody waits for it any more.
+    /// Reads on a thread of its own, which continues if the caller gives up.
     fn read(
         &self,
         report: impl FnOnce(Result<Option<Change>, ReloadError>) + Send + 'static,
@@ -320,23 +324,26 @@ impl Control {
         Ok(reading)
     }
 
-    /// Copies the store to the directory `to`, which is missing or empty, on the file system of the data: a data directory from
-    /// which another server can start, with everything that was acknowledged before. Nobody waits for it meanwhile. The
-    /// copy shares files with the store until these are replaced, so that it takes
-    /// little space; it is safe from what happens to the store later, but not from what happens to its disk.
+    /// Copies the store to the directory `to`, without delaying any client.
+    ///
+    /// The directory must be missing or empty, and on the file system of the data. It becomes a data directory from which another
+    /// server can start, with everything that was acknowledged before the call.
+    ///
+    /// The copy shares files with the store until the store replaces them, so that it takes little space. Later changes of the store
+    /// do not affect it, but a failure of the disk affects both.
     ///
     /// # Errors
-    /// The directory cannot be written, is not empty or on another file system, the store is in memory, or the server has stopped:
-    /// the directory is no store.
+    /// The directory cannot be written, is not empty or on another file system, the store is in memory, or the server has stopped.
+    /// The directory is no store then.
     pub async fn snapshot(&self, to: &Path) -> Result<(), SnapshotError> {
         let image = self.image().await?;
         let to = to.to_path_buf();
         let copied = tokio::task::spawn_blocking(move || image.copy_to(&to));
-        // It is only cancelled with the runtime.
+        // The task is cancelled only with the runtime.
         Ok(copied.await.map_err(|_| Stopped)??)
     }
 
-    /// The same for a thread that has no runtime; it blocks until the copy is made.
+    /// Copies the store from a thread that has no runtime; blocks until the copy is complete.
     ///
     /// # Errors
     /// As with [`snapshot`](Self::snapshot).
@@ -347,11 +354,12 @@ impl Control {
         Ok(self.image_blocking()?.copy_to(to)?)
     }
 
-    /// Begins a [backup](crate::storage::backup) of the store, with everything that was acknowledged before: who takes its pieces
-    /// one after the other has the file. Nobody waits for it meanwhile. As long as it goes on, the files that it reads stay on the
-    /// disk, also those that the store replaces.
+    /// Begins a [backup](crate::storage::backup) of the store, without delaying any client.
     ///
-    /// Of a store that servers share, it is a snapshot of the engine at one revision after this call. The first piece comes when that
+    /// It contains everything that was acknowledged before the call. Its pieces, in order, are the file. Until it ends, the files
+    /// that it reads stay on the disk, even if the store replaces them.
+    ///
+    /// For a shared store, it is a snapshot of the engine at one revision after this call. The first piece arrives when the snapshot
     /// is complete, or an error if the engine does not answer.
     ///
     /// # Errors
@@ -360,10 +368,10 @@ impl Control {
         Ok(Backup::start(self.image().await?)?)
     }
 
-    /// Writes a backup; blocks until it is written. Returns what the backup says of itself.
+    /// Writes a backup; blocks until it is written. Returns the header of the backup.
     ///
     /// # Errors
-    /// As with [`backup`](Self::backup), or it cannot be written: what was written is no backup.
+    /// As with [`backup`](Self::backup), or it cannot be written. The bytes written are no backup then.
     ///
     /// # Panics
     /// In a task of a tokio runtime, which must not block.
@@ -372,10 +380,10 @@ impl Control {
         Ok(backup::write(&mut *image, to, &|| true)?)
     }
 
-    /// Writes a backup to a file, which is there as a whole or not at all; blocks until it is durable.
+    /// Writes a backup to a file, which is created as a whole or not at all; blocks until it is durable.
     ///
     /// # Errors
-    /// As with [`backup_blocking`](Self::backup_blocking), or the file is there already and not to be replaced.
+    /// As with [`backup_blocking`](Self::backup_blocking), or the file exists already and should not be replaced.
     ///
     /// # Panics
     /// In a task of a tokio runtime, which must not block.
@@ -400,14 +408,14 @@ impl Control {
         Ok(self.tell_blocking(Command::Image(reply), answer)??)
     }
 
-    /// Has this looked up or done between two turns; what it takes is bounded, since everybody waits for it.
+    /// Runs an inspection between two turns. Its time must be bounded, since all clients wait meanwhile.
     pub(crate) async fn inspect<T: Send + 'static>(
         &self,
         inspection: impl FnOnce(&mut Hub, Now) -> T + Send + 'static,
     ) -> Result<T, Stopped> {
         let (reply, answer) = oneshot::channel();
         let inspection = Inspection(Box::new(move |hub, now| {
-            // Who asked may have given up.
+            // The caller may have given up.
             let _ = reply.send(inspection(hub, now));
         }));
         self.tell(Command::Inspect(inspection), answer).await
@@ -446,7 +454,7 @@ fn warn_of_restart(options: &[String]) {
 }
 
 impl Change {
-    /// How many users there are, if any are known.
+    /// Returns the number of users, if any are known.
     fn users(&self) -> Option<usize> {
         self.authenticator.users().map(Users::len)
     }

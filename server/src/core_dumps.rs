@@ -1,7 +1,7 @@
-//! The memory of the process, which holds keys, values and passwords, stays out of core dumps.
+//! Protection of the memory of the process, which holds keys, values and passwords, from core dumps.
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// From now on the process leaves no core dump, and only root may trace it or read its memory.
+/// Disables core dumps of the process. From now on, only root may trace it or read its memory.
 pub(crate) fn disable() {
     let limit = Rlimit {
         current: Some(0),
@@ -10,7 +10,7 @@ pub(crate) fn disable() {
     if let Err(error) = setrlimit(Resource::Core, limit) {
         tracing::warn!(%error, "cannot set the limit of core dumps");
     }
-    // The limit does not hold for dumps that the system pipes to a program.
+    // The limit does not apply to dumps that the system pipes to a program.
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{DumpableBehavior, set_dumpable_behavior};

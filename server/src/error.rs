@@ -1,39 +1,39 @@
-//! What can go wrong with a whole server.
+//! Errors that end a whole server.
 use crate::listeners::OpenDoor;
 use crate::storage::StorageError;
 use std::io;
 use std::sync::Arc;
 
-/// Why a server cannot start or had to stop.
+/// Reason why a server cannot start or had to stop.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// It cannot listen on an address.
+    /// The server cannot listen on an address.
     #[error("cannot listen on {address}: {source}{}", hint(.source))]
     Listen {
-        /// As configured.
+        /// Address as configured.
         address: String,
-        /// The reason.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// It would serve everybody.
+    /// The server would serve a network without credentials.
     #[error(transparent)]
     OpenDoor(#[from] OpenDoor),
     /// The storage cannot be used.
     #[error("{0}")]
     Storage(Arc<StorageError>),
-    /// The etcd that has the entries cannot be used.
+    /// The etcd that stores the entries cannot be used.
     #[cfg(feature = "etcd")]
     #[error(transparent)]
     Etcd(#[from] crate::keyspace::remote::etcd::EtcdError),
-    /// The Redis that has the entries cannot be used.
+    /// The Redis that stores the entries cannot be used.
     #[cfg(feature = "redis")]
     #[error(transparent)]
     Redis(#[from] crate::keyspace::remote::redis::RedisError),
-    /// The runtime or its thread cannot be made.
+    /// The runtime or its thread cannot be created.
     #[error("cannot start the server: {0}")]
     Runtime(io::Error),
-    /// Something in it panicked, which is a bug. Nothing was acknowledged after that.
+    /// A task panicked, which is a bug. No write was acknowledged after that.
     #[error("the server has a bug and ended, to do no harm; the log has more")]
     Panicked,
 }

@@ -1,11 +1,11 @@
-//! SIGHUP before anything serves: a reload that comes later, not the end of the process.
+//! SIGHUP before the server runs, which causes a reload later instead of ending the process.
 use signal_hook::consts::SIGHUP;
 use signal_hook::flag;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Remembers SIGHUP from its creation on.
+/// A record of SIGHUP signals since its creation.
 #[derive(Debug)]
 pub(crate) struct Hangup {
     came: Arc<AtomicBool>,
@@ -13,7 +13,7 @@ pub(crate) struct Hangup {
 }
 
 impl Hangup {
-    /// From now on SIGHUP does not end the process.
+    /// Prevents SIGHUP from ending the process.
     pub(crate) fn catch() -> io::Result<Self> {
         let this = Self {
             came: Arc::default(),
@@ -24,12 +24,12 @@ impl Hangup {
         Ok(this)
     }
 
-    /// SIGHUP ends the process again, as it does that of a tool whose terminal is gone.
+    /// Restores the default action of SIGHUP, which ends the process: a tool should end with its terminal.
     pub(crate) fn release(&self) {
         self.ends.store(true, Ordering::SeqCst);
     }
 
-    /// Returns whether it came, and forgets it.
+    /// Returns whether the signal was received, and resets that.
     pub(crate) fn take(&self) -> bool {
         self.came.swap(false, Ordering::SeqCst)
     }

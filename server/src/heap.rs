@@ -3,8 +3,8 @@ use std::fmt::Debug;
 
 /// The allocator of a program that consists of one server.
 ///
-/// A program that has other uses for its memory gives the server none: then the server neither measures the process nor moves its
-/// entries.
+/// A program that uses its memory for other purposes as well passes no heap to the server. The server then neither measures the
+/// process nor moves its entries.
 pub trait Heap: Debug + Send + Sync {
     /// Returns whether the system has refused an allocation since the reserve was last complete.
     fn is_exhausted(&self) -> bool;
@@ -12,7 +12,7 @@ pub trait Heap: Debug + Send + Sync {
     /// Returns the bytes of the complete reserve, which is not resident.
     fn reserve_bytes(&self) -> u64;
 
-    /// Returns whether the system would allow an allocation of so many bytes now, without the reserve.
+    /// Returns whether the system would allow an allocation of `bytes` bytes now, without the reserve.
     fn has_room(&self, bytes: u64) -> bool;
 
     /// Returns the bytes of the reserve that have not been given up.

@@ -1,44 +1,44 @@
-//! How often something took how long, or was how large.
+//! Histograms of durations and sizes.
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Upper ends of the ranges that are counted apart; what is above the last one has a range, too.
+/// Upper bounds of the ranges. A further range is for larger values.
 pub(crate) type Bounds = [u64; RANGES - 1];
 
 const RANGES: usize = 18;
 
-/// Microseconds, from ten of them to a few seconds.
+/// Bounds in microseconds, from ten of them to a few seconds.
 pub(crate) const TIMES: Bounds = [
     10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000,
     500_000, 1_000_000, 2_500_000,
 ];
 
-/// Numbers of things.
+/// Bounds of sizes and counts.
 pub(crate) const SIZES: Bounds = [
     1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096, 8_192, 16_384, 32_768, 65_536,
 ];
 
-/// Counts by range, with the sum of all that was counted.
+/// Counts by range, with the sum of all recorded values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Histogram {
-    /// Of each range alone.
+    /// Counts of the ranges, not cumulative.
     pub(crate) counts: [u64; RANGES],
     pub(crate) sum: u64,
 }
 
 impl Histogram {
-    /// Counts `times` of the same value.
+    /// Records the same value `times` times.
     pub(crate) fn record(&mut self, bounds: &Bounds, value: u64, times: u64) {
         self.counts[range(bounds, value)] += times;
         self.sum = self.sum.wrapping_add(value.wrapping_mul(times));
     }
 
-    /// How many were counted.
+    /// Returns the number of recorded values.
     pub(crate) fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
 }
 
-/// The same, to be read by another thread than the one that counts.
+/// A histogram that other threads can read.
 #[derive(Debug, Default)]
 pub(crate) struct SharedHistogram {
     counts: [AtomicU64; RANGES],
@@ -46,13 +46,13 @@ pub(crate) struct SharedHistogram {
 }
 
 impl SharedHistogram {
-    /// Counts one value.
+    /// Records a value.
     pub(crate) fn record(&self, bounds: &Bounds, value: u64) {
         self.counts[range(bounds, value)].fetch_add(1, Ordering::Relaxed);
         self.sum.fetch_add(value, Ordering::Relaxed);
     }
 
-    /// As it is now. What is counted meanwhile may be in the counts and not yet in the sum.
+    /// Returns a copy. Values recorded meanwhile may be in the counts and not yet in the sum.
     pub(crate) fn read(&self) -> Histogram {
         Histogram {
             counts: std::array::from_fn(|range| self.counts[range].load(Ordering::Relaxed)),

@@ -1,4 +1,4 @@
-//! Permission for single allocations whose size a client decides.
+//! Permission for single allocations of a size that a client determines.
 use crate::available_memory::available_memory;
 use crate::heap::Heap;
 use crate::resident_memory::ResidentMemory;
@@ -6,16 +6,16 @@ use crate::resident_memory::ResidentMemory;
 /// Largest allocation that needs no permission while at least half of the heap's reserve is left, in bytes.
 const SMALL_BYTES: usize = 2 << 20;
 
-/// The same while less of it is left.
+/// Largest allocation that needs no permission while less than half of the reserve is left, in bytes.
 const SMALL_SCARCE_BYTES: usize = 64 << 10;
 
 /// Bytes that stay free for everything else, such as the stack of a thread, which the reserve cannot serve.
 const MARGIN_BYTES: u64 = 4 << 20;
 
-/// Judges whether the process can hold a large packet or value.
+/// The decision whether the process can hold a large packet or value.
 ///
-/// Memory is compared with its limits ten times a second, and several clients can exceed them in between. Therefore each large allocation
-/// is permitted before it is made.
+/// Memory is compared with its limits ten times a second, and several clients can exceed them in between. Each large allocation therefore
+/// needs permission.
 #[derive(Debug, Default)]
 pub(crate) struct LargeAllocations {
     process: Option<Process>,
@@ -30,7 +30,7 @@ struct Process {
 }
 
 impl LargeAllocations {
-    /// Judges by the heap of this process and the limits of its memory.
+    /// Creates the decision by the heap of this process and its memory limits.
     pub(crate) fn of(heap: &'static dyn Heap) -> Self {
         Self {
             process: Some(Process {
@@ -41,23 +41,24 @@ impl LargeAllocations {
         }
     }
 
-    /// Returns whether so many bytes can be allocated and kept, without the reserve.
+    /// Returns whether `bytes` bytes can be allocated and kept, without the reserve.
     pub(crate) fn allows(&self, bytes: usize) -> bool {
         bytes <= SMALL_SCARCE_BYTES || self.has_memory(bytes, bytes, 0)
     }
 
-    /// Returns whether the process can hold so many bytes, which it has, once more to keep and once more on their way.
+    /// Returns whether the process can hold two more copies of bytes that it has: one to keep and one to send.
     pub(crate) fn allows_copies(&self, bytes: usize) -> bool {
         bytes <= SMALL_SCARCE_BYTES || self.has_memory(bytes, 2 * bytes, 0)
     }
 
-    /// Returns whether so many bytes can be allocated that are free again once they are sent: half of the reserve may serve.
+    /// Returns whether `bytes` bytes can be allocated until they are sent. Half of the reserve may be used.
     pub(crate) fn allows_output(&self, bytes: usize) -> bool {
         bytes <= SMALL_SCARCE_BYTES || self.has_memory(bytes, bytes, 2)
     }
 
-    /// Returns whether the system has memory for `needed` bytes, one allocation of which has `bytes`: without the reserve, or with the
-    /// part of it that is named by its divisor, if not 0.
+    /// Returns whether the system has memory for `needed` bytes, of which one allocation takes `bytes`.
+    ///
+    /// The reserve divided by `divisor` may be used as well; with 0, no part of it.
     fn has_memory(&self, bytes: usize, needed: usize, divisor: u64) -> bool {
         let Some(process) = &self.process else {
             return true;

@@ -1,7 +1,7 @@
-//! The service side of the state store protocol: listener, service and storage in one process.
+//! The server of the state store protocol: listeners, service and storage in one process.
 //!
-//! [`RunningServer`] is a whole server inside of another program; the binary `statestored` is the same with a
-//! command line.
+//! [`RunningServer`] is a whole server inside another program; the binary `statestored` is the same with a command
+//! line.
 #![forbid(unsafe_code)]
 
 pub mod access;

@@ -1,4 +1,4 @@
-//! Filling the embedded keyspace with what the storage holds.
+//! Loading of the stored entries into the embedded keyspace.
 use crate::clock::Now;
 use crate::config::StorageConfig;
 use crate::error::ServerError;
@@ -20,19 +20,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// How often a load that takes long says how far it is.
+/// Interval at which a long load reports its progress.
 const REPORT_EVERY: Duration = Duration::from_secs(5);
 
-/// A storage, and what it held.
+/// A storage, and its content in a keyspace.
 pub(crate) struct Loaded {
     pub(crate) storage: Box<dyn Storage>,
     pub(crate) service: ServiceConfig,
     pub(crate) keyspace: Box<dyn Keyspace>,
-    /// What the storage keeps, and what it is to forget; `None` if it keeps nothing by its nature.
+    /// Keys that the storage keeps, and those that it should forget; `None` if it keeps nothing by its nature.
     pub(crate) kept: Option<(Kept, HashSet<Bytes>)>,
 }
 
-/// Stops the thread when nobody waits for it any more.
+/// A guard that stops the thread when the caller gives up.
 struct Stop(Arc<AtomicBool>);
 
 impl Drop for Stop {
@@ -41,7 +41,7 @@ impl Drop for Stop {
     }
 }
 
-/// Opens the storage and reads all that it holds, on a thread of its own.
+/// Opens the storage and reads all its records, on a thread of its own.
 pub(crate) async fn open_and_load(
     config: StorageConfig,
     max_clock_ahead: Duration,
@@ -90,7 +90,7 @@ pub(crate) async fn open_and_load(
                     keyspace: Box::new(keyspace),
                 })
             };
-            // Who waited may have given up.
+            // The caller may have given up.
             let _ = report.send(all());
         })
         .map_err(ServerError::Runtime)?;
@@ -98,7 +98,7 @@ pub(crate) async fn open_and_load(
     result.map_err(|error: StorageError| ServerError::Storage(Arc::new(error)))
 }
 
-/// A keyspace over an engine that has the entries.
+/// Returns a keyspace over a shared engine.
 #[cfg(feature = "elsewhere")]
 fn elsewhere(
     link: ThreadLink,
@@ -132,12 +132,12 @@ fn open(config: &StorageConfig) -> Result<Box<dyn Storage>, StorageError> {
     })
 }
 
-/// Hands everything that the storage holds over to the keyspace, which is empty. Blocks for seconds if there is much.
+/// Passes the content of the storage to the keyspace, which is empty. Blocks for seconds if there is much.
 ///
-/// Names what the storage has and is not to keep any more; that is not handed over.
+/// Returns the keys that the storage has and should not keep; they are not in the keyspace.
 ///
 /// # Errors
-/// [`StorageError::Stopped`] soon after `is_stopped` has become true. The keyspace is of no use then.
+/// [`StorageError::Stopped`] soon after `is_stopped` has become true. The keyspace is incomplete then.
 fn load(
     storage: &mut dyn Storage,
     keyspace: &mut Embedded,
@@ -180,11 +180,11 @@ fn load(
     Ok(forgotten)
 }
 
-/// A load under way.
+/// A load in progress.
 struct Loading<'a> {
     keyspace: &'a mut Embedded,
     kept: &'a mut Kept,
-    /// What the storage has and is not to keep.
+    /// Keys that the storage has and should not keep.
     forgotten: HashSet<Bytes>,
     now: Now,
     is_stopped: &'a AtomicBool,
@@ -200,7 +200,7 @@ impl Restore for Loading<'_> {
         if self.kept.found(record.key) {
             self.keyspace.restore(record, self.now);
         } else {
-            // Versions of the key go on from there.
+            // Later versions of the key are higher.
             let (wall_ms, counter) = record.version;
             self.keyspace.restore_clock(wall_ms, counter);
             if !self.forgotten.contains(record.key) {

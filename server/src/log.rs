@@ -21,15 +21,15 @@ use tracing_subscriber::reload::{self, Handle};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry};
 
-/// How long the end of the process waits for who reads the log.
+/// Time that the end of the process waits for the reader of the log.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Waits for the last lines when it is dropped.
+/// A guard that waits for the last lines when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Log(Lines);
 
 impl Log {
-    /// Says why the process ends, as its last line.
+    /// Writes the reason why the process ends, as its last line.
     pub(crate) fn say(&self, error: &dyn Error) {
         self.0.add(format!("statestored: {error}\n").as_bytes());
     }
@@ -45,14 +45,14 @@ impl Drop for Log {
 #[derive(Clone)]
 pub(crate) struct FilterHandle {
     layer: Handle<Targets, Registry>,
-    /// The filter as it was set last.
+    /// The filter as it was last set.
     asked: Arc<Mutex<Targets>>,
 }
 
 impl FilterHandle {
     pub(crate) fn set(&self, filter: &LogFilter) {
         let asked = targets(filter);
-        // It only fails when nothing is logged any more.
+        // The reload fails only when the subscriber is gone.
         let _ = self.layer.reload(with_actions(asked.clone()));
         *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = asked;
     }
@@ -65,11 +65,12 @@ impl FilterHandle {
 }
 
 fn targets(filter: &LogFilter) -> Targets {
-    // Every filter is one of targets.
+    // Every filter is also one of `Targets`.
     filter.to_string().parse().unwrap_or_default()
 }
 
-/// Adds the actions of administrators, which no filter hides: otherwise an administrator could switch off their own trail.
+/// Adds the actions of administrators, which no filter hides. An administrator could otherwise disable the trail of their
+/// own actions.
 fn with_actions(filter: Targets) -> Targets {
     if filter.would_enable(audit::ADMIN, &Level::INFO) {
         filter
@@ -78,7 +79,8 @@ fn with_actions(filter: Targets) -> Targets {
     }
 }
 
-/// Lines that begin with their priority, as the journal of systemd reads it from standard error (sd-daemon(3)).
+/// A format of lines that begin with their priority, as the journal of systemd reads it from standard error
+/// (sd-daemon(3)).
 struct Journal(Format<Full, ()>);
 
 impl<S, N> FormatEvent<S, N> for Journal
@@ -103,15 +105,15 @@ where
     }
 }
 
-/// Whether nobody wants colours (<https://no-color.org>).
+/// Returns whether the user wants no colours (<https://no-color.org>).
 fn is_plain_wanted() -> bool {
     std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
 
-/// Writes to standard error from now on.
+/// Starts to log to standard error.
 ///
 /// # Errors
-/// There can be no more files or threads.
+/// No file descriptor or thread is available.
 pub(crate) fn begin(filter: &LogFilter, format: LogFormat) -> io::Result<(Log, FilterHandle)> {
     let asked = targets(filter);
     let (filter, layer) = reload::Layer::new(with_actions(asked.clone()));
@@ -119,7 +121,7 @@ pub(crate) fn begin(filter: &LogFilter, format: LogFormat) -> io::Result<(Log, F
         layer,
         asked: Arc::new(Mutex::new(asked)),
     };
-    // Not behind the lock of `std::io::stderr`, which is held as long as nobody reads, and which a panic would wait for.
+    // Avoids the lock of `std::io::stderr`, which is held while the reader is stuck, so that a panic would wait for it.
     let output = File::from(io::stderr().as_fd().try_clone_to_owned()?);
     let lines = Lines::to(output)?;
     let layer = tracing_subscriber::fmt::layer().with_writer(lines.clone());

@@ -26,7 +26,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 static ALLOCATOR: ReservingAllocator = ReservingAllocator::new();
 
 fn main() -> ExitCode {
-    // First: files are read before the runtime takes over, and can take long.
+    // Done first: reading files before the runtime starts can take long.
     let hangup = match Hangup::catch() {
         Ok(hangup) => hangup,
         Err(error) => return fail(&error),
@@ -63,7 +63,7 @@ fn fail(error: &dyn Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Reads everything that the configuration names, and no more.
+/// Checks the configuration and the files that it names, without serving.
 fn check(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
     arguments.into_config()?.check()?;
     writeln!(std::io::stdout(), "the configuration can be used")?;
@@ -79,7 +79,7 @@ fn run(
     if !arguments.keeps_core_dumps() {
         core_dumps::disable();
     }
-    // Before there is another thread, or much in the heap.
+    // Done before another thread exists, or much is allocated.
     ALLOCATOR.set_up(statestored::available_memory());
     let stops_with_stdin = arguments.stops_with_stdin();
     let mut config = arguments.into_config()?;
@@ -145,13 +145,13 @@ fn run(
             never = supervisor::living() => match never {},
         }
     });
-    // A look at files may be under way, and take as long as it likes.
+    // A blocking call for a file may be running, for any length of time.
     runtime.shutdown_background();
     ended.map(|()| ExitCode::SUCCESS)
 }
 
-/// Reloads at each SIGHUP. `caught` alone says whether one came: it is set before `wakeups` gets it, and a wakeup may be of a signal
-/// that an earlier reload has served.
+/// Reloads at each SIGHUP. Only `caught` decides whether a signal came: it is set before `wakeups` receives it. A wakeup may belong
+/// to a signal that an earlier reload has served.
 async fn reload_at(mut wakeups: Signal, caught: &Hangup, control: &Control) -> Infallible {
     loop {
         while !caught.take() {

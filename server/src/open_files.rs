@@ -1,18 +1,20 @@
-//! The limit of open files of the process: each connection is one.
+//! The limit of open files of the process. Each connection takes one.
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors for everything but connections of clients: 64 connections of HTTP, listeners, the storage's files and its reserve, the
-/// runtimes, connections to an engine or a broker, standard streams.
+/// Number of descriptors for everything but connections of clients: 64 connections of HTTP, listeners, the storage's files and its
+/// reserve, the runtimes, connections to an engine or a broker, standard streams.
 const OTHERS: u64 = 128;
 
-/// Raises the limit of this process to what the system allows. Returns how many connections fit: at most `connections`, with a warning
-/// if they are fewer. Where the limit is very low, a quarter of it is for connections.
+/// Raises the limit of open files of this process to the maximum that the system allows.
+///
+/// Returns the number of connections that fit: at most `connections`, with a warning if they are fewer. If the limit is very low, a
+/// quarter of it is for connections.
 pub(crate) fn raise_limit(connections: usize) -> usize {
     let needed = u64::try_from(connections)
         .unwrap_or(u64::MAX)
         .saturating_add(OTHERS);
     let mut limit = getrlimit(Resource::Nofile);
-    // A system that names no highest limit may refuse one that is higher than it can serve.
+    // A system without a maximum may refuse a limit that is higher than it can serve.
     let highest = limit.maximum.unwrap_or(needed);
     if let Some(before) = limit.current
         && before < highest

@@ -1,5 +1,5 @@
-//! Which file a thread reads just now, for whoever waits for it: a file can be a pipe that nobody fills, or lie on a network that is
-//! away.
+//! The file that a thread is reading, for the tasks that wait for it. A file can be a pipe without a writer, or be on a network that
+//! does not respond.
 use std::cell::RefCell;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,12 @@ thread_local! {
     static OBSERVED: RefCell<Option<Reading>> = const { RefCell::new(None) };
 }
 
-/// What somebody else's thread reads.
+/// The path that another thread is reading.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reading(Arc<Mutex<Option<PathBuf>>>);
 
 impl Reading {
-    /// Does what reads files, so that others can see which.
+    /// Runs `read`, and stores the paths that it reads.
     pub(crate) fn during<T>(&self, read: impl FnOnce() -> T) -> T {
         let before = OBSERVED.replace(Some(self.clone()));
         let result = read();
@@ -28,7 +28,7 @@ impl Reading {
 }
 
 impl fmt::Display for Reading {
-    /// The file that was begun last.
+    /// Writes the path that was last begun.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.lock() {
             Some(path) => path.display().fmt(f),
@@ -37,7 +37,7 @@ impl fmt::Display for Reading {
     }
 }
 
-/// This thread reads that file now.
+/// Stores that this thread reads `path` now.
 pub(crate) fn begins(path: &Path) {
     OBSERVED.with_borrow(|observed| {
         if let Some(reading) = observed {
@@ -51,7 +51,7 @@ pub(crate) mod tests {
     use super::*;
     use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-    /// Makes a file that does not come to its end before somebody else fills it.
+    /// Creates a file that does not end before another process writes to it.
     pub(crate) fn pipe(path: &Path) {
         mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     }

@@ -1,4 +1,4 @@
-//! The allocator of the process: the system's, with a reserve for the time when the system refuses.
+//! The allocator of the process: the system's, with a reserve for refused allocations.
 #![allow(
     unsafe_code,
     reason = "an allocator and the C library's settings of it have no safe interface"
@@ -8,10 +8,11 @@ use std::fmt;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
-/// Number of blocks of the reserve, which are given up one by one.
+/// Number of blocks of the reserve, which are released one by one.
 const BLOCKS: usize = 8;
 
-/// Number of pieces in which the same is looked for besides the reserve: most of what is allocated next is smaller.
+/// Number of smaller pieces in which the size of the reserve has to be free besides it: most of the next allocations are smaller than
+/// a block.
 const PIECES: usize = 128;
 
 /// Largest reserve in bytes: a few of the largest packets.
@@ -19,8 +20,8 @@ const MOST_RESERVE_BYTES: u64 = 48 << 20;
 
 /// The system's allocator with a reserve.
 ///
-/// When the system refuses an allocation, blocks of the reserve go back to it until the allocation succeeds, and
-/// [`is_exhausted`](statestored::Heap::is_exhausted) reports it: the server then refuses what would take more memory. Only an
+/// When the system refuses an allocation, blocks of the reserve are released until the allocation succeeds.
+/// [`is_exhausted`](statestored::Heap::is_exhausted) reports it, and the server then refuses requests that take more memory. Only an
 /// allocation that fails without any reserve ends the process.
 pub(crate) struct ReservingAllocator {
     blocks: [AtomicPtr<u8>; BLOCKS],
@@ -38,7 +39,7 @@ impl ReservingAllocator {
         }
     }
 
-    /// Sets the system's allocator up, and takes a reserve, for a process that may use so many bytes of memory.
+    /// Sets the system's allocator up, and allocates a reserve, for a process that may use `available_bytes` of memory.
     pub(crate) fn set_up(&self, available_bytes: u64) {
         set_options();
         let reserve_bytes = (available_bytes / 4).min(MOST_RESERVE_BYTES);
@@ -57,7 +58,7 @@ impl ReservingAllocator {
         Layout::array::<u8>(bytes).ok().filter(|it| it.size() > 0)
     }
 
-    /// Returns whether as much as the reserve is free besides it, in smaller pieces.
+    /// Returns whether as many bytes as the reserve has are free besides it, in smaller pieces.
     fn has_pieces(&self) -> bool {
         let bytes = self.block_bytes.load(Ordering::Acquire) / (PIECES / BLOCKS);
         let Some(layout) = Layout::array::<u8>(bytes).ok().filter(|it| it.size() > 0) else {
@@ -72,7 +73,7 @@ impl ReservingAllocator {
         pieces.iter().all(|piece| !piece.is_null())
     }
 
-    /// Repeats an allocation that the system has refused, with ever less of a reserve.
+    /// Repeats an allocation that the system has refused, and releases a block of the reserve before each attempt.
     #[cold]
     fn allocate_again(&self, allocate: impl Fn() -> *mut u8) -> *mut u8 {
         let Some(layout) = self.layout() else {
@@ -104,8 +105,8 @@ impl fmt::Debug for ReservingAllocator {
     }
 }
 
-// SAFETY: every block of memory comes from `System` and goes back to it with the layout that the caller gives, so that the contract of
-// `System` holds for this allocator as well.
+// SAFETY: every block of memory comes from `System` and goes back to it with the layout of the caller. The contract of `System`
+// therefore holds for this allocator as well.
 unsafe impl GlobalAlloc for ReservingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's contract is the same.
@@ -189,11 +190,11 @@ impl statestored::Heap for ReservingAllocator {
             let put =
                 block.compare_exchange(null_mut(), reserved, Ordering::AcqRel, Ordering::Acquire);
             if put.is_err() {
-                // SAFETY: allocated above with this layout, and nobody else has it.
+                // SAFETY: allocated above with this layout, and not shared.
                 unsafe { System.dealloc(reserved, layout) };
             }
         }
-        // Without room beside the reserve, the next request would exhaust it again.
+        // Without free memory besides the reserve, the next request would exhaust it again.
         if self.is_exhausted.load(Ordering::Acquire) && !self.has_pieces() {
             return false;
         }
@@ -210,7 +211,8 @@ impl statestored::Heap for ReservingAllocator {
     }
 }
 
-/// One arena for all threads, so that what one of them frees is not kept for it alone, and large blocks outside of it.
+/// Sets the allocator to one arena for all threads, so that memory freed by a thread is not kept for it alone. Large blocks are
+/// allocated outside of it.
 fn set_options() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     for (option, value) in [

@@ -1,21 +1,21 @@
-//! The memory of the process that is resident, as the system counts it.
+//! The resident memory of the process, as counted by the system.
 #[cfg(target_os = "linux")]
 use std::fs::File;
 
-/// Bytes of memory of the process.
+/// Memory of the process, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Resident {
-    /// All that is resident.
+    /// All resident memory.
     pub(crate) bytes: u64,
-    /// The part that no file backs: heap and stacks.
+    /// Resident memory that no file backs: heap and stacks.
     pub(crate) anonymous_bytes: u64,
-    /// Private memory, resident or not: what `ulimit -d` limits.
+    /// Private memory, resident or not; `ulimit -d` limits it.
     pub(crate) data_bytes: u64,
-    /// Address space: what `ulimit -v` limits.
+    /// Address space; `ulimit -v` limits it.
     pub(crate) virtual_bytes: u64,
 }
 
-/// Reads the resident memory of this process. The file stays open, so that it takes no descriptor when there is none.
+/// A reader of the resident memory of this process. The file stays open, so that no descriptor is needed later.
 #[derive(Debug)]
 pub(crate) struct ResidentMemory {
     #[cfg(target_os = "linux")]
@@ -30,7 +30,7 @@ impl ResidentMemory {
         }
     }
 
-    /// Returns what is resident now, `None` on systems that do not tell. Takes some microseconds.
+    /// Returns the resident memory, `None` on systems that do not report it. Takes some microseconds.
     #[cfg(target_os = "linux")]
     pub(crate) fn read(&self) -> Option<Resident> {
         use std::os::unix::fs::FileExt;

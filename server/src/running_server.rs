@@ -1,4 +1,4 @@
-//! A whole server inside of another program.
+//! A whole server inside another program.
 use crate::config::Config;
 use crate::control::Control;
 use crate::error::ServerError;
@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use tokio::sync::oneshot;
 
-/// A server on a thread of its own, for tests and for programs that bring their own store.
+/// A server on a thread of its own, for tests and for programs that include a store.
 ///
 /// ```
 /// use statestored::{RunningServer, config::Config};
@@ -31,7 +31,7 @@ pub struct RunningServer {
 }
 
 impl RunningServer {
-    /// Starts it; returns when it listens and its state is loaded.
+    /// Starts a server. Returns when its state is loaded and it listens.
     pub fn start(config: Config) -> Result<Self, ServerError> {
         let (report, started) = mpsc::channel();
         let (shutdown, stopped) = oneshot::channel();
@@ -41,7 +41,7 @@ impl RunningServer {
                 let runtime = single_threaded_runtime().map_err(ServerError::Runtime)?;
                 let ended = runtime.block_on(async {
                     let server = Server::start(config).await?;
-                    // Who started it may have given up.
+                    // The caller may have given up.
                     let listening = server.listening().to_vec();
                     let _ = report.send((
                         listening,
@@ -51,7 +51,7 @@ impl RunningServer {
                     drop(report);
                     server.run(async { drop(stopped.await) }).await
                 });
-                // A look at files may be under way, and take as long as it likes.
+                // A blocking call for a file may be running, for any length of time.
                 runtime.shutdown_background();
                 ended
             })
@@ -72,22 +72,22 @@ impl RunningServer {
         }
     }
 
-    /// The addresses of networks that it listens on.
+    /// Returns the network addresses of the listeners.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// Everything that it listens on.
+    /// Returns all listeners.
     pub fn listening(&self) -> &[Listening] {
         &self.listening
     }
 
-    /// Where it is asked over HTTP, if it was told to answer there.
+    /// Returns the first address of the HTTP port, if there is one.
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.http_address
     }
 
-    /// The first address as a URL for clients.
+    /// Returns the first address as a URL for clients.
     pub fn url(&self) -> String {
         self.listening
             .first()
@@ -95,12 +95,12 @@ impl RunningServer {
             .unwrap_or_default()
     }
 
-    /// Asks it something while it runs.
+    /// Returns a handle to query and control the server while it runs.
     pub fn control(&self) -> Control {
         self.control.clone()
     }
 
-    /// Stops it: clients are told, everything is made durable.
+    /// Stops the server: notifies all clients and makes all writes durable.
     pub fn stop(mut self) -> Result<(), ServerError> {
         self.join()
     }

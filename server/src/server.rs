@@ -40,9 +40,9 @@ pub struct Server {
 }
 
 impl Server {
-    /// Loads the stored state, on a thread of its own, and then listens. To be called within a tokio runtime.
+    /// Loads the stored state, on a thread of its own, and then listens. Call it within a tokio runtime.
     ///
-    /// Who drops the future stops the loading.
+    /// The load stops if the future is dropped.
     pub async fn start(config: Config) -> Result<Self, ServerError> {
         let bound = Bound::new(config.listeners, config.doors.unix_mode)?;
         let listening = bound.addresses().to_vec();
@@ -105,7 +105,7 @@ impl Server {
             patience: config.stop_timeout,
             ..CommitterOptions::default()
         };
-        // It asks the disk for room, which can take as long as it likes.
+        // The start asks the disk for room, which can take any length of time.
         let starting = spawn_blocking(move || Committer::start(loaded.storage, options));
         let committer = starting.await.map_err(|_| ServerError::Panicked)?;
         let committer = committer.map_err(|error| ServerError::Storage(Arc::new(error)))?;
@@ -135,36 +135,36 @@ impl Server {
         self.http_addresses().first().copied()
     }
 
-    /// Returns the addresses of its HTTP port, port resolved; none if it has no such port.
+    /// Returns the addresses of the HTTP port, with the port resolved; empty without an HTTP port.
     pub fn http_addresses(&self) -> &[SocketAddr] {
         self.admin.as_ref().map_or(&[], Admin::addresses)
     }
 
-    /// The addresses of networks that it listens on, ports resolved.
+    /// Returns the network addresses of the listeners, with ports resolved.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// Everything that it listens on.
+    /// Returns all listeners.
     pub fn listening(&self) -> &[Listening] {
         &self.listening
     }
 
-    /// The broker that it will be attached to, if there is one.
+    /// Returns the address of the broker to attach to, if there is one.
     pub fn broker(&self) -> Option<&BrokerAddress> {
         self.attach.as_ref().map(|attach| &attach.address)
     }
 
-    /// Asks it something while it runs.
+    /// Returns a handle to query and control the server while it runs.
     pub fn control(&self) -> Control {
         self.control.clone()
     }
 
-    /// Serves until `shutdown` is ready, then tells all clients, and ends once everything is durable.
+    /// Serves until `shutdown` is ready, then notifies all clients, and ends once everything is durable.
     ///
     /// # Errors
-    /// The storage failed: all clients were told. Or something panicked: all connections were cut at once. Nothing was
-    /// acknowledged that is not durable.
+    /// The storage failed; all clients were notified. Or a task panicked; all connections were cut immediately. Only
+    /// durable writes were acknowledged.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ServerError> {
         let serving = Box::pin(self.run_locally(shutdown));
         LocalSet::new().run_until(serving).await
@@ -211,10 +211,10 @@ impl Server {
     }
 }
 
-/// What comes to a server from outside.
+/// Input of a server from outside.
 struct Arrivals<S> {
     streams: tokio_mpsc::Receiver<Accepted<S>>,
-    /// Which end when something is wrong.
+    /// Tasks that accept connections. The end of one is a bug.
     acceptors: JoinSet<()>,
     commands: tokio_mpsc::Receiver<Command>,
     handshakes: Option<Handshakes>,
@@ -226,7 +226,7 @@ struct Arrivals<S> {
     attach: Option<AttachConfig>,
 }
 
-/// Serves the connections that come in, up to the end. To be called within a [`LocalSet`].
+/// Serves the connections until the shutdown is complete. Call it within a [`LocalSet`].
 async fn serve_all<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     driver: Driver,
     mut committer: Committer,
@@ -307,7 +307,7 @@ async fn serve_all<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     result.map_err(ServerError::Storage)
 }
 
-/// After a panic, what the tasks share may be half done: nobody may go on with it.
+/// Returns an error after a panic: the state that the tasks share may be inconsistent, and must not be used any more.
 fn sound(ended: Result<(), JoinError>) -> Result<(), ServerError> {
     match ended {
         Err(error) if error.is_panic() => {
@@ -332,7 +332,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadBuf};
 
-    /// One end of a connection, or a connection whose first use makes another client send a PINGREQ, and panics.
+    /// An end of a connection, or a connection whose first use makes another client send a PINGREQ, and panics.
     enum Stream {
         Pipe(DuplexStream),
         Broken(Rc<RefCell<DuplexStream>>),

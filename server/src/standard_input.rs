@@ -1,4 +1,4 @@
-//! The end of standard input as an order to stop.
+//! The end of standard input as a request to stop.
 use std::io;
 use std::thread;
 use tokio::sync::oneshot;
@@ -7,14 +7,14 @@ use tokio::sync::oneshot;
 pub(crate) struct EndOfInput(oneshot::Receiver<()>);
 
 impl EndOfInput {
-    /// Reads standard input on a thread of its own, which may block there for as long as the process lives.
+    /// Reads standard input on a thread of its own, which may block for the lifetime of the process.
     ///
     /// # Errors
     /// The thread cannot be started.
     pub(crate) fn watch() -> io::Result<Self> {
         let (reading, ended) = oneshot::channel();
         thread::Builder::new().name("stdin".into()).spawn(move || {
-            // Input that cannot be read has ended as well.
+            // A read error counts as the end as well.
             drop(io::copy(&mut io::stdin(), &mut io::sink()));
             drop(reading);
         })?;

@@ -1,23 +1,23 @@
-//! What the manager of services learns from the process (`sd_notify(3)`). Without one, nothing happens.
+//! Notifications to the service manager (`sd_notify(3)`). Without one, they have no effect.
 use sd_notify::NotifyState;
 use std::convert::Infallible;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-/// How much longer a start may take, said again and again while data is read, however much of it there is.
+/// Additional time for the start, requested repeatedly while data is read, however much there is.
 const STARTING: Duration = Duration::from_secs(30);
 
-/// Clients can connect.
+/// Reports that clients can connect.
 pub(crate) fn ready() {
     tell(&[NotifyState::Ready, NotifyState::Status("serving")]);
 }
 
-/// It ends, in order.
+/// Reports that the server stops in order.
 pub(crate) fn stopping() {
     tell(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
 }
 
-/// The configuration is read again; [`ready`] follows.
+/// Reports a reload of the configuration; [`ready`] follows.
 pub(crate) fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => tell(&[NotifyState::Reloading, now]),
@@ -25,7 +25,7 @@ pub(crate) fn reloading() {
     }
 }
 
-/// Asks for more time to start, for as long as it is polled.
+/// Requests more time to start, as long as it is polled.
 pub(crate) async fn starting() -> Infallible {
     let microseconds = u32::try_from(STARTING.as_micros()).unwrap_or(u32::MAX);
     let mut ticks = interval_at(Instant::now(), STARTING / 3);
@@ -35,8 +35,8 @@ pub(crate) async fn starting() -> Infallible {
     }
 }
 
-/// Gives signs of life, twice as often as they are asked for. To be polled on the thread that serves the clients: when that is stuck,
-/// they stay away.
+/// Sends watchdog notifications, twice as often as required. Poll it on the thread that serves the clients, so that the notifications
+/// stop when that thread is stuck.
 pub(crate) async fn living() -> Infallible {
     let Some(asked) = sd_notify::watchdog_enabled().filter(|asked| !asked.is_zero()) else {
         return std::future::pending().await;

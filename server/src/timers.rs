@@ -1,11 +1,11 @@
-//! What is to happen when.
+//! Timers, in order of their time.
 use std::collections::BTreeSet;
 
-/// The time for which something is set; kept by its owner, so that it can be removed.
+/// Time of a timer. Its owner keeps it, so that the timer can be removed.
 #[derive(Debug, Default)]
 pub(crate) struct Timer(Option<u64>);
 
-/// The timers of all owners `O`, one each, by their time in milliseconds of the monotonic clock.
+/// Timers of owners `O`, one each, ordered by time in milliseconds of the monotonic clock.
 #[derive(Debug)]
 pub(crate) struct Timers<O> {
     due: BTreeSet<(u64, O)>,
@@ -31,12 +31,12 @@ impl<O: Ord + Copy> Timers<O> {
         timer.0 = at_ms;
     }
 
-    /// The next time.
+    /// Returns the time of the next timer.
     pub(crate) fn next_ms(&self) -> Option<u64> {
         self.due.first().map(|(at_ms, _)| *at_ms)
     }
 
-    /// Takes one whose time has come out. Its owner's [`Timer`] may be set again.
+    /// Removes a timer that is due, and returns its owner. The owner's [`Timer`] may be set again.
     pub(crate) fn pop(&mut self, now_ms: u64) -> Option<O> {
         if self.next_ms()? > now_ms {
             return None;

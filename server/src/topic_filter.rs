@@ -1,16 +1,16 @@
 //! Topic names and topic filters (MQTT 5, section 4.7).
 
-/// The most levels that a filter may have; deeper ones are refused as an implementation limit.
+/// Maximum number of levels of a filter; deeper ones are rejected as an implementation limit.
 ///
-/// The tree of subscriptions is walked one call per level, so this bounds the stack.
+/// The search in the tree of subscriptions makes a call per level, so this bounds the stack.
 pub(crate) const MAX_LEVELS: usize = 128;
 
-/// Whether `topic` may stand in a PUBLISH: not empty, no wildcard, no NUL.
+/// Returns whether `topic` is valid in a PUBLISH: not empty, no wildcard, no NUL.
 pub(crate) fn is_valid_topic(topic: &str) -> bool {
     !topic.is_empty() && !topic.bytes().any(|b| matches!(b, b'+' | b'#' | 0))
 }
 
-/// Whether `filter` may stand in a SUBSCRIBE: wildcards fill a whole level, `#` only the last one.
+/// Returns whether `filter` is valid in a SUBSCRIBE: wildcards fill a whole level, and `#` only the last one.
 pub(crate) fn is_valid_filter(filter: &str) -> bool {
     if filter.is_empty() || filter.contains('\0') {
         return false;
@@ -29,12 +29,12 @@ pub(crate) fn is_valid_filter(filter: &str) -> bool {
     true
 }
 
-/// Whether `filter` is a shared subscription.
+/// Returns whether `filter` is a shared subscription.
 pub(crate) fn is_shared(filter: &str) -> bool {
     filter == "$share" || filter.starts_with("$share/")
 }
 
-/// Whether a valid filter matches a valid topic name: what the tree of subscriptions is compared with.
+/// Returns whether a valid filter matches a valid topic name. The tree of subscriptions is compared with it.
 #[cfg(test)]
 pub(crate) fn matches(filter: &str, topic: &str) -> bool {
     if topic.starts_with('$') && filter.starts_with(['+', '#']) {

@@ -1,6 +1,6 @@
-//! Lists of what there is, and a few changes, as JSON.
+//! Lists of connections, sessions, refusals, keys and locks, and a few changes, as JSON.
 //!
-//! Every list comes in parts; `next` of one is the `cursor` of the following one.
+//! Lists are paged, except that of refusals: `next` of a page is the `cursor` of the following one.
 use super::audit::Details;
 use super::query::{Query, from_hex, hex};
 use super::reply::{self, Reply};
@@ -20,22 +20,22 @@ use serde_json::{Value, json};
 use statestore_protocol::{Command, Hlc, Reply as Answer};
 use std::time::Duration;
 
-/// How much of a value is shown.
+/// Maximum number of bytes of a value that are shown.
 const MOST_VALUE_BYTES: usize = 64 * 1024;
-/// How long the thread that serves the clients may take for a question.
+/// Time limit for an answer of the thread that serves the clients.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often it is looked whether a deletion is durable, or an outcome has come.
+/// Interval of checks whether a deletion is durable, or an outcome has arrived.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// What somebody who changes something says.
+/// Body of a request to delete a key.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Deleting {
-    /// The key as text, ...
+    /// Key as text; `hex` is the alternative.
     key: Option<String>,
-    /// ... or as hexadecimal digits.
+    /// Key as hexadecimal digits.
     hex: Option<String>,
-    /// The fencing token to delete it with.
+    /// Fencing token of the deletion.
     fence: Option<String>,
 }
 
@@ -46,7 +46,7 @@ struct Disconnecting {
 }
 
 impl Room {
-    /// Has something looked up, or done.
+    /// Runs an inspection on the thread that serves the clients, and returns its result.
     pub(super) async fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&mut Hub, Now) -> T + Send + 'static,
@@ -92,7 +92,7 @@ impl Room {
         })
     }
 
-    /// Returns the last refusals.
+    /// Returns the most recent refusals.
     pub(super) async fn refusals(&self) -> Reply {
         let figures = self.ask(Hub::figures).await;
         let items = |figures: crate::hub::Figures| {
@@ -271,7 +271,7 @@ impl Room {
     }
 }
 
-/// Why something was not done, as JSON.
+/// Returns the response to a failed operation, as JSON.
 pub(super) fn failure(status: StatusCode, error: &dyn std::fmt::Display) -> Reply {
     let error = error.to_string();
     let reply = reply::json(status, &json!({ "error": error }));
@@ -286,7 +286,8 @@ fn bad_cursor() -> Reply {
     failure(StatusCode::BAD_REQUEST, &"this is no cursor")
 }
 
-/// Bytes that people look at: digits, and text if they are UTF-8, up to the character that is cut off at the end.
+/// Returns bytes for display: hexadecimal digits, and text if they are UTF-8. A character that is cut off at the end is
+/// left out of the text.
 fn name(bytes: &[u8]) -> Value {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => Some(text),
@@ -306,7 +307,7 @@ fn described(entry: &Look) -> Value {
         "changed_ms": entry.version.0,
         "expires_in_ms": entry.expires_in_ms,
     });
-    // What is not known is left out.
+    // Unknown fields are left out.
     match &entry.fence {
         Fence::None => described["fence"] = Value::Null,
         Fence::Token(token) => described["fence"] = json!(token),
@@ -332,9 +333,10 @@ fn pattern(query: Query<'_>) -> Bytes {
     query.bytes("match").unwrap_or(Bytes::from_static(b"*"))
 }
 
-/// A cursor in a list of keys: the token of the page, and the key that it goes on behind, if not at its begin.
+/// Returns the cursor of a list of keys: the token of the page, and the key after which the list continues, if not at
+/// its beginning.
 fn key_cursor(query: Query<'_>) -> Option<KeyCursor> {
-    // An empty cursor is the begin, as that of a client that always sends one.
+    // An empty cursor is the beginning, for clients that always send one.
     let Some(text) = query.bytes("cursor").filter(|text| !text.is_empty()) else {
         return Some(KeyCursor::default());
     };

@@ -3,7 +3,7 @@ use super::exposition::Exposition;
 use super::exposition::Kind::{Counter, Gauge};
 use crate::hub::BrokerFigures;
 
-/// Appends them.
+/// Appends the metrics.
 pub(super) fn broker(text: &mut Exposition, figures: &BrokerFigures) {
     text.family(
         "statestored_attached",

@@ -8,21 +8,21 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// Lines per second about requests that are denied.
+/// Maximum number of lines per second about refused requests.
 const MAX_LINES_PER_SECOND: u32 = 20;
-/// How often it is looked whether lines were left out.
+/// Interval at which omitted lines are reported.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 
-/// The object and the outcome of a change, as the answer carries them to the log.
+/// Object and outcome of a change, passed from the response to the log.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Details {
     pub(super) client: Option<String>,
-    /// The key, if keys are logged.
+    /// Key, if keys are logged.
     pub(super) key: Option<String>,
     pub(super) filter: Option<String>,
-    /// The number of keys deleted.
+    /// Number of deleted keys.
     pub(super) deleted: Option<u64>,
-    /// The number of clients disconnected.
+    /// Number of disconnected clients.
     pub(super) disconnected: Option<usize>,
     /// Options that a reload did not apply.
     pub(super) needs_restart: Option<String>,
@@ -30,7 +30,7 @@ pub(super) struct Details {
 }
 
 impl Details {
-    /// Adds itself to an answer.
+    /// Adds the details to a response.
     pub(super) fn on(self, mut reply: Reply) -> Reply {
         let error = reply
             .extensions_mut()
@@ -42,7 +42,7 @@ impl Details {
     }
 }
 
-/// Logs requests.
+/// A logger of requests.
 #[derive(Debug)]
 pub(super) struct Trail {
     lines: RefCell<LineLimiter>,
@@ -57,7 +57,7 @@ impl Trail {
         }
     }
 
-    /// Logs a request that was answered: every change and everything that was denied, and all others at the level of debugging.
+    /// Logs an answered request: changes and refusals, and all others at the debug level.
     pub(super) fn answered(
         &self,
         peer: SocketAddr,
@@ -135,7 +135,7 @@ impl Trail {
         );
     }
 
-    /// Logs the numbers of lines that were left out, for as long as it is polled.
+    /// Logs the numbers of omitted lines, as long as it is polled.
     pub(super) async fn report_lines_left_out(&self) {
         loop {
             sleep(REPORT_EVERY).await;

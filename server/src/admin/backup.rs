@@ -1,4 +1,4 @@
-//! The answer that is a backup.
+//! Responses that are backups.
 use super::api::failure;
 use super::body::Content;
 use super::places::Answering;
@@ -19,11 +19,12 @@ use tokio::sync::mpsc;
 use tokio::task::spawn_local;
 use tokio::time::timeout;
 
-/// How often the connection is kept while the store is read.
+/// Interval at which the connection is marked as active while the store is read.
 const LOOK: Duration = Duration::from_secs(1);
 
 impl Room {
-    /// Answers `peer` with a backup as soon as its first piece is there; until then, a failure has an answer of its own.
+    /// Answers `peer` with a backup as soon as its first piece arrives. Until then, an error still gets a response of
+    /// its own.
     pub(super) async fn backup(&self, peer: SocketAddr, answering: &Answering) -> Reply {
         let started = Instant::now();
         let mut backup = match self.control().backup().await {
@@ -62,7 +63,7 @@ impl Room {
     }
 }
 
-/// Logs the end of a backup, whose beginning the log has as an action.
+/// Logs the end of a backup. Its beginning is logged as an action.
 fn log_end(peer: SocketAddr, bytes: usize, started: Instant, error: Option<&str>) {
     let seconds = started.elapsed().as_secs_f64();
     if let Some(error) = error {
@@ -78,7 +79,7 @@ fn log_end(peer: SocketAddr, bytes: usize, started: Instant, error: Option<&str>
     }
 }
 
-/// Waits for the first piece, and keeps the connection while the store is read for it.
+/// Waits for the first piece, and marks the connection as active while the store is read for it.
 async fn first_piece(backup: &mut Backup, answering: &Answering) -> Result<Bytes, StorageError> {
     let mut steps = 0;
     loop {

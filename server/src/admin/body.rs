@@ -1,4 +1,4 @@
-//! What is sent back: all of it at once, or as it comes.
+//! The body of a response: a single buffer, or a stream of parts.
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use std::io;
@@ -6,12 +6,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::sync::mpsc;
 
-/// The body of an answer.
+/// Body of a response.
 #[derive(Debug)]
 pub(super) enum Content {
-    /// The rest of it.
+    /// The remaining bytes.
     Whole(Bytes),
-    /// Parts that come until their sender is dropped; after an error, the connection is cut, so that nobody takes them for all.
+    /// Parts that arrive until their sender is dropped. After an error the connection is cut, so that the client notices the
+    /// incomplete body.
     Parts(mpsc::Receiver<io::Result<Bytes>>),
 }
 

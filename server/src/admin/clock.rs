@@ -4,7 +4,7 @@ use super::exposition::Kind::{Counter, Gauge};
 use crate::hub::ClockFigures;
 use crate::service::Skew;
 
-/// Appends them.
+/// Appends the metrics.
 pub(super) fn clock(text: &mut Exposition, figures: &ClockFigures) {
     text.family(
         "statestored_clock_skewed_timestamps_total",

@@ -1,4 +1,4 @@
-//! What the HTTP port is told at start.
+//! Configuration of the HTTP port.
 use super::Token;
 use crate::config::{ConfigError, LogControl};
 use clap::ValueEnum;
@@ -7,7 +7,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
-/// Where it listens: `http://HOST:PORT`.
+/// Address of the HTTP port: `http://HOST:PORT`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpAddress {
     host: String,
@@ -15,12 +15,12 @@ pub struct HttpAddress {
 }
 
 impl HttpAddress {
-    /// Whether its host is a name, and no address.
+    /// Returns whether the host is a name rather than an IP address.
     pub(crate) fn is_name(&self) -> bool {
         self.host.parse::<IpAddr>().is_err()
     }
 
-    /// The addresses behind it.
+    /// Returns the socket addresses.
     pub(crate) fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
         Ok((self.host.as_str(), self.port).to_socket_addrs()?.collect())
     }
@@ -74,29 +74,29 @@ pub enum MetricNames {
     Both,
 }
 
-/// The HTTP port.
+/// Configuration of the HTTP port.
 #[derive(Debug, Clone)]
 pub struct AdminConfig {
     pub(crate) address: HttpAddress,
     pub(crate) token: Option<Token>,
-    /// Names under which it may be asked, besides its address and `localhost`.
+    /// Names that `Host` may have, besides the address and `localhost`.
     pub hosts: Vec<String>,
-    /// What metrics are called.
+    /// Naming scheme of the metrics.
     pub names: MetricNames,
-    /// The label `namespace` of metrics with the deployed store's names.
+    /// Value of the label `namespace` in metrics with the deployed store's names.
     pub namespace: String,
-    /// The label `backend_chain` of the same.
+    /// Value of the label `backend_chain` in metrics with the deployed store's names.
     pub backend_chain: String,
-    /// The filter of the log, if it can be changed over HTTP.
+    /// Filter of the log, if it can be changed over HTTP.
     pub log: Option<LogControl>,
 }
 
 impl AdminConfig {
-    /// At this address, with the token that is needed for changes, and for everything if the address is not of this machine
-    /// alone.
+    /// Creates the configuration. The token is needed for changes, and for all requests if the address is no loopback
+    /// address.
     ///
     /// # Errors
-    /// The address is not of this machine alone, or has no address, and there is no token.
+    /// The address is no loopback address, or the name has no address, and there is no token.
     pub fn new(address: HttpAddress, token: Option<Token>) -> Result<Self, ConfigError> {
         if token.is_none() {
             let addresses = address

@@ -1,4 +1,4 @@
-//! Connections to the HTTP port: few, and none for long that says nothing or is in the way of others.
+//! Connections to the HTTP port: few, and none that stays silent for long or blocks others.
 use super::body::Content;
 use super::gate::{Gate, Rights};
 use super::places::{self, Answering, Places, Seat};
@@ -23,17 +23,17 @@ use tokio::net::TcpStream;
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// How long the head of a request may take.
+/// Time limit for the head of a request.
 const HEAD_TIME: Duration = Duration::from_secs(10);
-/// How long nothing may move on a connection.
+/// Time after which an idle connection is closed.
 const SILENCE: Duration = Duration::from_secs(30);
-/// The longest head of a request, and how many lines it may have.
+/// Maximum length of the head of a request, and maximum number of its lines.
 const MOST_HEAD_BYTES: usize = 16 * 1024;
 const MOST_HEADERS: usize = 64;
-/// How long accepting pauses after a failure, such as too many open files.
+/// Pause of accepting after a failure, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves the port until the server has gone.
+/// Serves the port until the server has stopped.
 pub(super) async fn serve(listeners: Vec<TcpListener>, gate: Rc<Gate>, room: Rc<Room>) {
     let listeners = listeners.into_iter().map(tokio::net::TcpListener::from_std);
     let listeners = match listeners.collect::<io::Result<Vec<_>>>() {
@@ -64,7 +64,8 @@ pub(super) async fn serve(listeners: Vec<TcpListener>, gate: Rc<Gate>, room: Rc<
                         });
                     }
                     if made == places::Room::Given {
-                        // So that all who are here have a turn before somebody else takes their place, however many come.
+                        // Lets every accepted connection run once before another one takes its place, however many
+                        // arrive.
                         yield_now().await;
                     }
                 }
@@ -121,7 +122,7 @@ async fn converse(
     }
 }
 
-/// Ready when nothing has moved for too long.
+/// Waits until the connection has been idle for too long.
 async fn silence(seat: &Seat) {
     loop {
         let due = seat.moved() + SILENCE;
@@ -132,7 +133,7 @@ async fn silence(seat: &Seat) {
     }
 }
 
-/// The same answer, which notes that something moves when a part of it is taken.
+/// Wraps a response, so that the connection counts as active when a part of it is taken.
 fn watched(reply: reply::Reply, answering: Answering) -> Response<Watched> {
     let is_refused_unread = matches!(
         reply.status(),
@@ -140,7 +141,7 @@ fn watched(reply: reply::Reply, answering: Answering) -> Response<Watched> {
     );
     let mut reply = reply.map(|content| Watched { content, answering });
     if is_refused_unread {
-        // What follows may not be what it seems to be.
+        // The bytes that follow may be part of the refused body, so that they cannot be read as a request.
         let close = HeaderValue::from_static("close");
         reply.headers_mut().insert(CONNECTION, close);
     }

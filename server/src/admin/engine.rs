@@ -1,9 +1,9 @@
-//! The metrics of an engine elsewhere that has the entries.
+//! The metrics of a shared engine, which stores the entries.
 use super::exposition::Exposition;
 use super::exposition::Kind::{Counter, Gauge};
 use crate::keyspace::remote::{AskKind, AskResult, EngineFigures, Trouble};
 
-/// Appends them.
+/// Appends the metrics.
 pub(super) fn engine(text: &mut Exposition, engine: &EngineFigures) {
     text.family(
         "statestored_engine_requests_total",

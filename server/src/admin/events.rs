@@ -13,19 +13,19 @@ use tokio::time::{MissedTickBehavior, interval};
 
 /// Maximum number of viewers. Beyond it, a viewer with the token takes the place of the first one without.
 const MOST_VIEWERS: usize = 16;
-/// How many a slow viewer may be behind; then it misses some.
+/// Number of events that a slow viewer may be behind. Beyond it, the viewer misses events.
 const MOST_BEHIND: usize = 2;
-/// How often there are new ones.
+/// Interval of events.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// A viewer whose stream has not ended.
+/// A viewer whose stream is open.
 #[derive(Debug)]
 struct Viewer {
     parts: Sender<io::Result<Bytes>>,
     has_token: bool,
 }
 
-/// All viewers, in the order in which they came.
+/// All viewers, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Viewers(RefCell<Vec<Viewer>>);
 
@@ -41,7 +41,7 @@ impl Room {
                 let why = "there are too many viewers: close another page, or give the token\n";
                 return reply::text(StatusCode::SERVICE_UNAVAILABLE, why);
             };
-            // Its stream ends with its sender.
+            // The stream ends with its sender.
             viewers.remove(replaced);
         }
         let (sender, parts) = channel(MOST_BEHIND);
@@ -52,7 +52,7 @@ impl Room {
         reply::content(StatusCode::OK, "text/event-stream", Content::Parts(parts))
     }
 
-    /// Looks for all viewers once a second, as long as there are any.
+    /// Sends the status to all viewers once a second, as long as there are any.
     pub(super) async fn tell_viewers(&self) {
         let mut seconds = interval(EVERY);
         seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -1,19 +1,19 @@
-//! Metrics as text: Prometheus 0.0.4, or `OpenMetrics` 1.0 for those who ask for it.
+//! Metrics as text: Prometheus 0.0.4, or `OpenMetrics` 1.0 for clients that request it.
 use crate::histogram::{Bounds, Histogram};
 use std::fmt::{Display, Write};
 
-/// What a metric is.
+/// Kind of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Only rises; its name ends with `_total`.
+    /// A value that only increases; its name ends with `_total`.
     Counter,
-    /// Rises and falls.
+    /// A value that rises and falls.
     Gauge,
-    /// Counts by range.
+    /// Counts by range of values.
     Histogram,
 }
 
-/// Which of the two forms.
+/// Format of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Prometheus,
@@ -29,7 +29,7 @@ impl Form {
     }
 }
 
-/// A text that grows. A family is begun, then its samples follow.
+/// A text being written. A family begins, and its samples follow.
 #[derive(Debug)]
 pub(super) struct Exposition {
     text: String,
@@ -37,7 +37,7 @@ pub(super) struct Exposition {
     name: &'static str,
 }
 
-/// The labels of a sample: names that need no escapes, and any values.
+/// Labels of a sample: names that need no escapes, and any values.
 pub(super) type Labels<'a> = &'a [(&'a str, &'a str)];
 
 impl Exposition {
@@ -54,7 +54,7 @@ impl Exposition {
         self.name = name;
         let is_open = self.form == Form::OpenMetrics;
         let bare = name.strip_suffix("_total");
-        // OpenMetrics has the ending of counters with the samples only, and knows none without it.
+        // OpenMetrics has the suffix of counters only in the samples, and requires it there.
         let family = bare.filter(|_| is_open).unwrap_or(name);
         let kind = match kind {
             Kind::Counter if is_open && bare.is_none() => "unknown",
@@ -75,13 +75,13 @@ impl Exposition {
         self
     }
 
-    /// A sample of the family that was begun last.
+    /// Appends a sample of the family that was begun last.
     pub(super) fn sample(&mut self, labels: Labels<'_>, value: impl Display) -> &mut Self {
         self.line("", labels, None, value);
         self
     }
 
-    /// A whole histogram of it, whose values are so many of the unit that the metric is told in.
+    /// Appends a histogram of the family. `unit` is the size of a recorded unit in the unit of the metric.
     pub(super) fn histogram(
         &mut self,
         labels: Labels<'_>,
@@ -94,7 +94,7 @@ impl Exposition {
             total += count;
             #[expect(clippy::cast_precision_loss, reason = "bounds are small")]
             let bound = *bound as f64 * unit;
-            // Without the noise of the last bit, which would be part of the name of a series.
+            // Rounds away the noise of the last bit, which would be part of the name of a series.
             let bound = (bound * 1e9).round() / 1e9;
             self.line("_bucket", labels, Some(&bound.to_string()), total);
         }
@@ -108,7 +108,7 @@ impl Exposition {
         self
     }
 
-    /// The text, which nothing follows.
+    /// Completes the text and returns it.
     pub(super) fn end(mut self) -> String {
         if self.form == Form::OpenMetrics {
             self.text.push_str("# EOF\n");
@@ -133,7 +133,7 @@ impl Exposition {
     }
 
     fn write(&mut self, arguments: std::fmt::Arguments<'_>) {
-        // A string takes everything.
+        // Writing to a `String` cannot fail.
         let _ = self.text.write_fmt(arguments);
     }
 }

@@ -1,11 +1,11 @@
-//! Whom an answer is for: what is checked of every request before anybody looks at what it wants.
+//! The checks that every request passes before its path is considered, and the rights that result.
 //!
 //! | check | against |
 //! |---|---|
-//! | `Host` names an address of this port, `localhost`, or a name that was configured; checks of health in HTTP/1.0 need none | DNS rebinding |
+//! | `Host` names an address of this port, `localhost`, or a configured name; checks of health in HTTP/1.0 need none | DNS rebinding |
 //! | `Origin` is the same host, and `Sec-Fetch-Site` this site | requests that another page has a browser send |
-//! | `Authorization: Bearer` has the token, never a cookie | the same, and everybody else |
-//! | no `Transfer-Encoding`, and no body but with POST | requests hidden in others |
+//! | `Authorization: Bearer` has the token, never a cookie | the same, and clients without the token |
+//! | no `Transfer-Encoding`, and no body but with POST | request smuggling |
 use super::config::AdminConfig;
 use super::reply::{self, Reply};
 use super::token::Token;
@@ -16,21 +16,21 @@ use hyper::http::uri::Authority;
 use hyper::{Method, StatusCode, Version};
 use std::net::{IpAddr, SocketAddr};
 
-/// Which site a browser sends a request from.
+/// Header with the site from which a browser sends a request.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// What somebody may do.
+/// Rights of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rights {
-    /// Know whether the server is alive.
+    /// Learn whether the server is alive.
     Nothing,
-    /// See figures, and, where everybody may read everything, keys and values.
+    /// See metrics, and, where any local user may read all keys over MQTT, keys, values and clients.
     Look,
-    /// See everything and change something: the token was there.
+    /// See everything and change something. The request had the token.
     Everything,
 }
 
-/// Why nothing is done.
+/// A refusal of a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Refusal {
     status: StatusCode,
@@ -43,7 +43,7 @@ impl Refusal {
         self.why
     }
 
-    /// The token is needed.
+    /// Creates the refusal of a request that needs the token.
     pub(super) fn unauthorized(why: &'static str) -> Self {
         Self {
             status: StatusCode::UNAUTHORIZED,
@@ -63,7 +63,7 @@ impl From<Refusal> for Reply {
     }
 }
 
-/// The checks.
+/// The checks of requests.
 #[derive(Debug)]
 pub(super) struct Gate {
     addresses: Vec<IpAddr>,
@@ -80,7 +80,7 @@ impl Gate {
         }
     }
 
-    /// What may be done with this request, or why nothing is.
+    /// Returns the rights of a request, or the reason why it is refused.
     pub(super) fn judge(&self, request: &Parts) -> Result<Rights, Refusal> {
         let refuse = |status, why| Err(Refusal { status, why });
         if request.version != Version::HTTP_11 && request.version != Version::HTTP_10 {
@@ -114,7 +114,7 @@ impl Gate {
         self.rights(request)
     }
 
-    /// Whether a `Host` is one of ours, whatever the port: it may be another one outside.
+    /// Returns whether a `Host` is one of this server, with any port: a proxy may use another one.
     fn knows(&self, host: &HeaderValue) -> bool {
         let Ok(authority) = Authority::try_from(host.as_bytes()) else {
             return false;
@@ -127,7 +127,7 @@ impl Gate {
             .strip_prefix('[')
             .and_then(|host| host.strip_suffix(']'));
         match bare.unwrap_or(host).parse::<IpAddr>() {
-            // No name leads here, so no other page gets hold of it by that.
+            // DNS rebinding needs a name, and this is an IP address.
             Ok(address) => {
                 let mut own = self.addresses.iter();
                 own.any(|own| own.is_unspecified() || *own == address)
@@ -164,7 +164,7 @@ impl Gate {
     }
 }
 
-/// Whether a request is the check of a load balancer, in HTTP/1.0 and without `Host`. Browsers always send one.
+/// Returns whether a request is the check of a load balancer, in HTTP/1.0 and without `Host`. Browsers always send `Host`.
 fn is_plain_check(request: &Parts) -> bool {
     let headers = &request.headers;
     request.version == Version::HTTP_10
@@ -178,10 +178,10 @@ fn bearer(authorization: &HeaderValue) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)
 }
 
-/// Whether no page of another site has a browser send this.
+/// Returns whether the request does not come from a page of another site.
 fn is_from_here(request: &Parts, host: &HeaderValue) -> bool {
     let mut sites = request.headers.get_all(FETCH_SITE).iter();
-    // A page that is opened from elsewhere is shown; what it loads then comes from itself.
+    // A page opened from another site is shown; its own requests come from this site.
     let is_read = request.method == Method::GET || request.method == Method::HEAD;
     let is_here = sites
         .all(|site| site == "same-origin" || (is_read && (site == "none" || is_visit(request))));
@@ -196,7 +196,7 @@ fn is_from_here(request: &Parts, host: &HeaderValue) -> bool {
     is_here && is_own
 }
 
-/// Whether a person follows a link to the page.
+/// Returns whether a user opens the page by a link.
 fn is_visit(request: &Parts) -> bool {
     let mode = request.headers.get("sec-fetch-mode");
     mode.is_some_and(|mode| mode == "navigate") && request.uri.path() == "/"

@@ -1,4 +1,4 @@
-//! Whether the server is alive, and whether it is ready for clients.
+//! Health of the server: whether it is alive, and whether it is ready for clients.
 use super::Stage;
 use super::gate::Rights;
 use super::reply::{self, Reply};
@@ -10,10 +10,10 @@ use hyper::StatusCode;
 use serde::Serialize;
 use std::time::Duration;
 
-/// How long the thread that serves the clients may take for a question.
+/// Time limit for an answer of the thread that serves the clients.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What is wrong, as a word for programs and a sentence for people.
+/// A problem, as a code for programs and a sentence for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) struct Reason {
     pub(super) code: &'static str,
@@ -110,7 +110,7 @@ fn are_agreed(clock: &ClockFigures) -> bool {
 }
 
 impl Reason {
-    /// Returns what is wrong although a server is ready for clients.
+    /// Returns the warnings of a server that is ready for clients.
     pub(super) fn warnings(figures: &Figures) -> Vec<Self> {
         let clock = &figures.clock;
         let is_behind = clock.suspected() == Some(Skew::Behind);
@@ -124,7 +124,7 @@ impl Reason {
         warnings.map(|(_, warning)| warning).collect()
     }
 
-    /// Why a server that answers is not ready for clients.
+    /// Returns the reasons why a server that answers is not ready for clients.
     pub(super) fn of(figures: &Figures) -> Vec<Self> {
         let is_behind = figures.clock.suspected() == Some(Skew::Behind);
         let reasons = [
@@ -164,7 +164,7 @@ struct Report<'a> {
 }
 
 impl Room {
-    /// Everything that is counted; or why nobody says so.
+    /// Returns all metrics, or the reason why there are none.
     pub(super) async fn figures(&self) -> Result<Figures, Reason> {
         match self.stage() {
             Stage::Loading => return Err(LOADING),
@@ -180,7 +180,7 @@ impl Room {
         }
     }
 
-    /// Whether it need not be restarted: it answers, or is about to begin or to end.
+    /// Reports whether the server is alive: it answers, or is starting or stopping. Otherwise it should be restarted.
     pub(super) async fn health(&self, rights: Rights, wants_json: bool) -> Reply {
         let ill = self.figures().await.err();
         let ill = ill.filter(|reason| ![LOADING, STOPPING].contains(reason));
@@ -188,7 +188,7 @@ impl Room {
         report(words, ill.as_slice(), &[], rights, wants_json)
     }
 
-    /// Whether clients can do everything.
+    /// Reports whether clients can do everything.
     pub(super) async fn readiness(&self, rights: Rights, wants_json: bool) -> Reply {
         let (reasons, warnings) = match self.figures().await {
             Err(reason) => (vec![reason], Vec::new()),

@@ -24,7 +24,8 @@ impl Room {
         }
     }
 
-    /// Changes it until the next change or reload. The change is logged under the former filter as well, since the new one may hide it.
+    /// Changes the filter until the next change or reload. The change is logged under the former filter as well, since the new one may
+    /// hide it.
     pub(super) fn set_log_filter(&self, body: &[u8]) -> Reply {
         let change = match serde_json::from_slice::<Change>(body) {
             Ok(change) => change,

@@ -1,11 +1,11 @@
-//! Looks at what may not answer at all, like a disk: one at a time.
+//! Blocking calls that may never return, such as to a disk: one at a time.
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-/// A look that never ends takes a thread for ever: so the next one waits for the one before.
+/// A guard of blocking calls. A call that never ends occupies a thread forever, so the next call waits for it.
 #[derive(Debug)]
 pub(super) struct Looks {
     turn: Arc<Mutex<()>>,
@@ -13,7 +13,7 @@ pub(super) struct Looks {
 }
 
 impl Looks {
-    /// Each may take so long, its turn included.
+    /// Creates the guard. `patience` limits the time of each call, including its wait.
     pub(super) fn within(patience: Duration) -> Self {
         Self {
             turn: Arc::default(),
@@ -21,7 +21,8 @@ impl Looks {
         }
     }
 
-    /// What a look that may block finds; `None` if it does not end in time, or another one has not.
+    /// Returns the result of a call that may block. Returns `None` if it does not end in time, or an earlier one has
+    /// not ended.
     pub(super) async fn look<T: Send + 'static>(
         &self,
         look: impl FnOnce() -> T + Send + 'static,
@@ -55,7 +56,7 @@ mod tests {
             let (begun, hangs) = (Arc::clone(&begun), Arc::clone(&hangs));
             let look = move || {
                 begun.fetch_add(1, Ordering::SeqCst);
-                // Ends with the test.
+                // The call ends with the test.
                 let _ = hangs.lock().unwrap().recv();
             };
             assert_eq!(looks.look(look).await, None);

@@ -1,4 +1,4 @@
-//! `/metrics`: which figures there are, what they are called, and what they mean.
+//! The metrics of `/metrics`: their names, types and help texts.
 use super::Stage;
 use super::attached::broker;
 use super::body::Content;
@@ -17,7 +17,7 @@ use Kind::{Counter, Gauge};
 use hyper::StatusCode;
 use hyper::http::request::Parts;
 
-/// What the disk of the data has, in bytes.
+/// Space of the disk that holds the data, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Space {
     pub(super) free: u64,
@@ -56,7 +56,7 @@ impl Room {
         reply::content(StatusCode::OK, form.content_type(), whole)
     }
 
-    /// What the storage counts, if it is on disk.
+    /// Returns the counters of the storage, if it is on disk.
     pub(super) fn storage(&self) -> Option<StorageReading> {
         self.data_dir()?;
         match self.stage() {
@@ -65,7 +65,7 @@ impl Room {
         }
     }
 
-    /// What the disk of the data has.
+    /// Returns the space of the disk that holds the data.
     pub(super) async fn space(&self) -> Option<Space> {
         let path = self.data_dir()?.to_path_buf();
         let look = move || rustix::fs::statvfs(&path);
@@ -160,7 +160,7 @@ fn requests(text: &mut Exposition, requests: &RequestFigures) {
     );
     for (verb, counts) in Verb::ALL.iter().zip(&requests.counts) {
         for (result, count) in RESULTS.iter().zip(counts) {
-            // Those that everybody has, and what has happened.
+            // The first result is always shown, the others once they have occurred.
             if *count > 0 || *result == RESULTS[0] {
                 text.sample(&[("verb", verb.name()), ("result", result)], count);
             }
@@ -266,7 +266,7 @@ fn counters(text: &mut Exposition, statistics: &Statistics) {
 }
 
 fn gauges(text: &mut Exposition, statistics: &Statistics) {
-    // Over an engine that servers share these are not known.
+    // Unknown over a shared engine.
     let known: [(&'static str, Option<u64>, &str); 2] = [
         (
             "statestored_keys",
@@ -390,7 +390,7 @@ fn disk(text: &mut Exposition, space: Space) {
     .sample(&[], space.size);
 }
 
-/// The counters of the deployed state store, of all requests, refused ones included.
+/// Appends the counters of the deployed state store, of all requests, refused ones included.
 fn deployed(text: &mut Exposition, figures: &Figures, names: &Names) {
     let requests = |verb: Verb| figures.requests.counts[verb as usize].iter().sum::<u64>();
     let RequestFigures {

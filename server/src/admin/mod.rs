@@ -1,4 +1,4 @@
-//! The HTTP port for those who look after the server: metrics, health, a page, and a few changes.
+//! The HTTP port for operators: metrics, health, a page, and a few changes.
 //!
 //! ```text
 //!   Prometheus, probes,          gate: Host, Origin, token
@@ -12,9 +12,9 @@
 //!                                                          the thread that serves the clients
 //! ```
 //!
-//! It has a thread and a runtime of its own, so that nobody who serves clients waits for whoever asks here. What it wants to
-//! know goes through [`Control`], in questions whose answers take a bounded time; figures of the storage are
-//! read where the storage counts them. HTTP is without TLS: a proxy in front may have it.
+//! The port has a thread and a runtime of its own, so that its requests never delay the thread that serves the clients. It
+//! asks that thread through [`Control`], in questions whose answers take a bounded time. Metrics of the storage are read
+//! directly from its counters. HTTP is without TLS: put a proxy in front for that.
 mod api;
 mod attached;
 mod audit;
@@ -64,18 +64,18 @@ use tokio::task::LocalSet;
 /// Number of connections that may wait to be accepted.
 const BACKLOG: u32 = 128;
 
-/// How far the server is.
+/// Stage of the server.
 #[derive(Debug, Clone)]
 pub(crate) enum Stage {
-    /// It reads what was stored.
+    /// The server loads the stored entries.
     Loading,
-    /// It serves clients, and its storage counts here.
+    /// The server serves clients. The storage has these counters.
     Serving(Arc<StorageFigures>),
-    /// It ends.
+    /// The server stops.
     Stopping,
 }
 
-/// The port is bound, and nobody answers yet.
+/// The bound port, on which no request is answered yet.
 #[derive(Debug)]
 pub(crate) struct Bound {
     listeners: Vec<TcpListener>,
@@ -83,7 +83,7 @@ pub(crate) struct Bound {
     config: AdminConfig,
 }
 
-/// The thread behind the port; it ends when this is dropped.
+/// The thread that serves the port; it ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Admin {
     addresses: Vec<SocketAddr>,
@@ -92,11 +92,11 @@ pub(crate) struct Admin {
 }
 
 impl Bound {
-    /// Binds the addresses of the port; those of `former` are taken by clients.
+    /// Binds the addresses of the port. `former` are the listeners of clients.
     pub(crate) fn new(config: AdminConfig, former: &[Listening]) -> Result<Self, ServerError> {
         let bind = || {
             let addresses = config.address.resolve()?;
-            // A name may have got another address meanwhile.
+            // The name may resolve to another address than before.
             if config.token.is_none() && !addresses.iter().all(|it| it.ip().is_loopback()) {
                 let why = "others can reach it, and there is no token";
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
@@ -124,7 +124,7 @@ impl Bound {
         })
     }
 
-    /// Answers from now on, by asking this server, which loads what was stored.
+    /// Starts to answer requests, while the server still loads the stored entries. `control` reaches that server.
     pub(crate) fn start(
         self,
         control: Control,
@@ -143,11 +143,11 @@ impl Bound {
             let serving = doors::serve(self.listeners, Rc::new(gate), Rc::new(room));
             let local = LocalSet::new();
             local.block_on(&runtime, serving);
-            // In its runtime.
+            // Dropped within the runtime.
             let guard = runtime.enter();
             drop(local);
             drop(guard);
-            // A look at files may be under way, and take as long as it likes.
+            // A blocking call for a file may be running, for any length of time.
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new()
@@ -168,7 +168,7 @@ impl Admin {
         &self.addresses
     }
 
-    /// The server has got so far.
+    /// Sets the stage of the server.
     pub(crate) fn tell(&self, stage: Stage) {
         if let Some(sender) = &self.stage {
             sender.send_replace(stage);
@@ -178,7 +178,7 @@ impl Admin {
 
 impl Drop for Admin {
     fn drop(&mut self) {
-        // The thread ends when nobody can tell it anything any more.
+        // The thread ends when the sender of the stage is dropped.
         self.stage = None;
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()

@@ -1,4 +1,4 @@
-//! The page for people: three files that show what the rest of this port tells, and ask for nothing from elsewhere.
+//! The page for people: three files, which show the data of the other paths and load nothing from other hosts.
 use super::body::Content;
 use super::reply::{self, Reply};
 use bytes::Bytes;

@@ -1,16 +1,16 @@
-//! Places for connections, and who gives way when all are taken.
+//! A limit of connections, and the choice of the connection to close when it is reached.
 //!
-//! Whoever reaches the port can open connections and say nothing, or not take what it asked for, and needs no token for that. So
-//! a connection that does nothing keeps its place only until somebody else needs one:
+//! A client can open connections and stay silent, or not read its responses, and needs no token for that. A connection that does
+//! nothing therefore keeps its place only until another connection needs one:
 //!
-//! | a connection | gives way |
+//! | a connection | is closed |
 //! |---|---|
-//! | waits for a request, the rest of one, or that its answer is read | first |
-//! | has asked for something without the token, and is being answered | if there is none of the former |
-//! | has asked with the token, and is being answered | to nobody |
+//! | waits for a request, the rest of one, or until its response is read | first |
+//! | sent a request without the token, and is being answered | if there is none of the former |
+//! | sent a request with the token, and is being answered | never |
 //!
-//! Of those that are to give way it is one of the network that has most of them, and there the one on which nothing has moved for
-//! longest. So whoever fills the port takes the places from itself, and a probe is always answered.
+//! Among these, the network with the most connections loses the one that has been idle for longest. A client that fills the port
+//! therefore closes its own connections, and a probe is always answered.
 use crate::access::Network;
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -19,21 +19,21 @@ use std::rc::{Rc, Weak};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-/// More connections there are not.
+/// Maximum number of connections.
 const MOST_CONNECTIONS: usize = 64;
 
-/// What a connection does.
+/// State of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Standing {
-    /// Nothing: it is its client's turn.
+    /// Waits for its client.
     Waiting,
-    /// It is answered.
+    /// Receives a response.
     Answered,
-    /// It is answered, and has the token.
+    /// Receives a response to a request with the token.
     Trusted,
 }
 
-/// The place of a connection; free when nobody holds it any more.
+/// The place of a connection; free once all references to it are dropped.
 #[derive(Debug)]
 pub(super) struct Seat {
     network: Network,
@@ -50,17 +50,17 @@ impl Seat {
         }
     }
 
-    /// When something moved last.
+    /// Returns when the connection was last active.
     pub(super) fn moved(&self) -> Instant {
         self.moved.get()
     }
 
-    /// Something moves.
+    /// Marks the connection as active now.
     pub(super) fn touch(&self) {
         self.moved.set(Instant::now());
     }
 
-    /// A request is answered from now on, until what this gives back is dropped.
+    /// Marks the connection as being answered until the returned guard is dropped.
     pub(super) fn answering(self: &Rc<Self>, has_token: bool) -> Answering {
         self.stand(if has_token {
             Standing::Trusted
@@ -76,12 +76,12 @@ impl Seat {
     }
 }
 
-/// The time in which a request is answered.
+/// A guard that exists while a request is answered.
 #[derive(Debug)]
 pub(super) struct Answering(Rc<Seat>);
 
 impl Answering {
-    /// A part of the answer was taken.
+    /// Marks the connection as active, since a part of the response was taken.
     pub(super) fn moves(&self) {
         self.0.touch();
     }
@@ -93,18 +93,18 @@ impl Drop for Answering {
     }
 }
 
-/// All places, each with what ends the connection there.
+/// All places, each with the handle that aborts its connection.
 #[derive(Debug, Default)]
 pub(super) struct Places(RefCell<Vec<(Weak<Seat>, AbortHandle)>>);
 
-/// What it took to have room for one more.
+/// Result of making room for a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Room {
-    /// Nothing.
+    /// A place was free.
     Free,
-    /// Another connection gave way.
+    /// Another connection was closed.
     Given,
-    /// There is none.
+    /// All connections are being answered with the token.
     None,
 }
 
@@ -116,7 +116,7 @@ impl Places {
         if places.len() < MOST_CONNECTIONS {
             return Room::Free;
         }
-        // All of them are there.
+        // All upgrades succeed after `retain`.
         let seats: Vec<_> = places
             .iter()
             .filter_map(|(seat, _)| seat.upgrade())
@@ -129,7 +129,7 @@ impl Places {
         Room::Given
     }
 
-    /// Has a connection from there take a place; `begin` begins it.
+    /// Adds a connection from `address`; `begin` starts it.
     pub(super) fn take(&self, address: IpAddr, begin: impl FnOnce(Rc<Seat>) -> AbortHandle) {
         let seat = Rc::new(Seat::new(address));
         let place = Rc::downgrade(&seat);
@@ -137,7 +137,7 @@ impl Places {
     }
 }
 
-/// Which of these gives way, if one does.
+/// Returns the index of the connection to close, if one may be closed.
 fn gives_way(seats: &[Rc<Seat>]) -> Option<usize> {
     let least = seats.iter().map(|seat| seat.standing.get()).min()?;
     if least == Standing::Trusted {
@@ -153,7 +153,7 @@ fn gives_way(seats: &[Rc<Seat>]) -> Option<usize> {
         .enumerate()
         .filter(|(_, seat)| is_least(seat))
         .map(|(at, seat)| ((of_network(seat.network), Reverse(seat.moved())), at));
-    // Of two that are the same the one that came first.
+    // Among equal ones, the oldest.
     let first = ranked.rev().max_by_key(|(rank, _)| *rank);
     first.map(|(_, at)| at)
 }

@@ -1,7 +1,7 @@
-//! What the operating system knows of this process (`proc(5)`).
+//! Figures of the operating system about this process (`proc(5)`).
 use std::fs;
 
-/// What a process takes. What the system does not tell is missing.
+/// Resources of a process. Values that the system does not provide are `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Process {
     pub(super) cpu_seconds: Option<f64>,
@@ -13,12 +13,12 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Of this process, now.
+    /// Reads the current figures of this process.
     pub(super) fn read() -> Self {
         let Ok(stat) = fs::read_to_string("/proc/self/stat") else {
             return Self::default();
         };
-        // The name before it may hold anything.
+        // The name before it may contain any character.
         let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
         let fields: Vec<u64> = fields
             .split_whitespace()
@@ -26,7 +26,7 @@ impl Process {
             .collect();
         #[expect(clippy::cast_precision_loss, reason = "these are times of a process")]
         let seconds = |ticks: u64| ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
-        // Counted from the third of proc_pid_stat(5), which is the first one here.
+        // Fields are counted as in proc_pid_stat(5), whose third one is the first one here.
         let field = |number: usize| fields.get(number - 3).copied();
         let cpu = field(14).zip(field(15)).map(|(user, system)| user + system);
         let resident = field(24).map(|pages| pages * rustix::param::page_size() as u64);
@@ -52,7 +52,7 @@ fn max_fds() -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// When the machine was started, in seconds since the Unix epoch.
+/// Returns the time when the machine was started, in seconds since the Unix epoch.
 fn booted() -> Option<f64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     let line = stat.lines().find_map(|line| line.strip_prefix("btime "))?;

@@ -1,7 +1,7 @@
-//! What stands behind the `?` of a path.
+//! The query string of a path, behind its `?`.
 use bytes::Bytes;
 
-/// The parameters; of those with one name, the first counts.
+/// The parameters. The first one of a name counts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Query<'a>(&'a str);
 
@@ -10,14 +10,14 @@ impl<'a> Query<'a> {
         Self(text.unwrap_or_default())
     }
 
-    /// The bytes of a parameter; `None` if it is not there, or not encoded as it should be.
+    /// Returns the bytes of a parameter; `None` if it is missing or badly encoded.
     pub(super) fn bytes(self, name: &str) -> Option<Bytes> {
         let mut pairs = self.0.split('&').filter_map(|pair| pair.split_once('='));
         let (_, value) = pairs.find(|(its, _)| *its == name)?;
         decoded(value)
     }
 
-    /// A parameter that is a number.
+    /// Returns a parameter that is a number.
     pub(super) fn number(self, name: &str) -> Option<usize> {
         std::str::from_utf8(&self.bytes(name)?).ok()?.parse().ok()
     }
@@ -41,7 +41,7 @@ fn decoded(text: &str) -> Option<Bytes> {
     Some(bytes.into())
 }
 
-/// Bytes as hexadecimal digits.
+/// Encodes bytes as hexadecimal digits.
 pub(super) fn hex(bytes: &[u8]) -> String {
     const DIGITS: [u8; 16] = *b"0123456789abcdef";
     let digits = bytes.iter().flat_map(|byte| {
@@ -50,7 +50,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     digits.collect()
 }
 
-/// The bytes of hexadecimal digits.
+/// Decodes hexadecimal digits.
 pub(super) fn from_hex(text: &str) -> Option<Bytes> {
     if !text.len().is_multiple_of(2) || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return None;

@@ -1,13 +1,13 @@
-//! Answers, each with the headers that keep browsers from doing harm with it.
+//! Responses, each with the security headers for browsers.
 use super::body::Content;
 use bytes::Bytes;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 
-/// What is sent back.
+/// A response.
 pub(super) type Reply = Response<Content>;
 
-/// What a browser may do with anything from here: load the page's own parts, and nothing from elsewhere.
+/// Content security policy: a browser loads only the page's own parts, and nothing from other hosts.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     img-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
@@ -21,7 +21,7 @@ const HEADERS: [(&str, &str); 7] = [
     ("cache-control", "no-store"),
 ];
 
-/// An answer with this content.
+/// Creates a response with this content.
 pub(super) fn content(status: StatusCode, kind: &'static str, content: Content) -> Reply {
     let mut reply = Response::new(content);
     *reply.status_mut() = status;
@@ -36,13 +36,13 @@ pub(super) fn content(status: StatusCode, kind: &'static str, content: Content) 
     reply
 }
 
-/// A line of text, or more.
+/// Creates a response of plain text.
 pub(super) fn text(status: StatusCode, text: impl Into<Bytes>) -> Reply {
     let whole = Content::Whole(text.into());
     content(status, "text/plain; charset=utf-8", whole)
 }
 
-/// A JSON document.
+/// Creates a response with a JSON document.
 pub(super) fn json(status: StatusCode, value: &impl serde::Serialize) -> Reply {
     match serde_json::to_vec(value) {
         Ok(bytes) => content(status, "application/json", Content::Whole(bytes.into())),

@@ -1,5 +1,5 @@
-//! Requests to the store for operators, as a client would make them. Over an engine that servers share, lists and entries are asked for so as
-//! well: nothing of them is known without it.
+//! Requests to the store for operators, executed like those of a client. Over a shared engine, lists and entries are requested in this way
+//! as well, since the server has no copy of them.
 use super::api::{LOOK_AGAIN, failure};
 use super::reply::Reply;
 use super::routes::Room;
@@ -12,12 +12,12 @@ use statestore_protocol::{Command, Hlc, Reply as Answer};
 use std::sync::Arc;
 
 impl Room {
-    /// Whether the entries are in an engine that servers share.
+    /// Returns whether the entries are in a shared engine.
     pub(super) async fn is_over_an_engine(&self) -> Result<bool, Reply> {
         self.ask(|hub, _| hub.is_over_an_engine()).await
     }
 
-    /// Makes one request, with a fencing token or without, and waits for its outcome.
+    /// Executes a request, with or without a fencing token, and waits for its outcome.
     pub(super) async fn request(
         &self,
         command: Command,
@@ -50,7 +50,7 @@ impl Room {
         }
     }
 
-    /// Keys that match a pattern; nothing if the cursor is none.
+    /// Returns keys that match a pattern; `None` if the cursor is invalid.
     pub(super) async fn shared_keys(
         &self,
         pattern: Bytes,
@@ -68,7 +68,7 @@ impl Room {
         }
     }
 
-    /// Locks among a part of the keys that match a pattern; nothing if the cursor is none.
+    /// Returns the locks among a part of the keys that match a pattern; `None` if the cursor is invalid.
     pub(super) async fn shared_locks(
         &self,
         pattern: Bytes,
@@ -105,7 +105,7 @@ impl Room {
     ) -> Result<(Option<Look>, Vec<Arc<str>>), Reply> {
         let mut entry = look(self.request(get(key.clone()), None).await?, most_bytes)
             .map_err(|failure| *failure)?;
-        // The answer does not name the fencing token, but the server remembers what it has just read.
+        // The response does not contain the fencing token, but the server remembers it from this read.
         let asked = self.ask(move |hub, now| hub.entry(&key, 0, now));
         let (remembered, watchers) = asked.await?;
         if let (Some(entry), Some(remembered)) = (&mut entry, remembered)
@@ -125,7 +125,7 @@ fn get(key: Bytes) -> Command {
     }
 }
 
-/// Converts the answer to a GET to the view of an entry.
+/// Converts the response to a GET to the view of an entry.
 fn look(answered: Answered, most_bytes: usize) -> Result<Option<Look>, Box<Reply>> {
     let response = answered.response;
     match (response.reply, response.version) {
@@ -158,7 +158,7 @@ fn refused(refusal: Refusal) -> Reply {
     failure(StatusCode::SERVICE_UNAVAILABLE, &why)
 }
 
-/// The store has answered something else.
+/// Returns the response for an unexpected response of the store.
 pub(super) fn unexpected() -> Reply {
     let why = "the store has answered something else: this is a bug, please report it";
     failure(StatusCode::INTERNAL_SERVER_ERROR, &why)

@@ -1,4 +1,4 @@
-//! What can be asked for, and who may.
+//! The paths of the HTTP port, and the rights that they need.
 use super::Stage;
 use super::audit::Trail;
 use super::config::{AdminConfig, MetricNames};
@@ -25,35 +25,35 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// The longest body of a request: a key in hexadecimal digits, and some more.
+/// Maximum length of the body of a request: a key in hexadecimal digits, and some more.
 const MOST_BODY_BYTES: usize = 256 * 1024;
-/// How long it may take.
+/// Time limit for the body.
 const BODY_TIME: Duration = Duration::from_secs(10);
 
-/// How long the file system may take for a question.
+/// Time limit for a query of the file system.
 const DISK_TIME: Duration = Duration::from_secs(1);
 
-/// What those who answer know.
+/// State that the handlers of requests share.
 #[derive(Debug)]
 pub(super) struct Room {
     control: Control,
     stages: watch::Receiver<Stage>,
     data_dir: Option<PathBuf>,
     pub(super) names: Names,
-    /// Answers by path and status.
+    /// Numbers of responses by path and status.
     pub(super) answers: RefCell<BTreeMap<(&'static str, u16), u64>>,
     /// Whether there is a token.
     pub(super) has_token: bool,
     pub(super) viewers: Viewers,
     pub(super) disk_looks: Looks,
-    /// Connections closed since there were too many, those included that gave way.
+    /// Number of connections closed because of their limit, whether new or existing ones.
     pub(super) refused_connections: Cell<u64>,
-    /// The filter of the log.
+    /// Filter of the log.
     pub(super) log: Option<LogControl>,
     pub(super) trail: Trail,
 }
 
-/// What metrics are called.
+/// Names of the metrics.
 #[derive(Debug)]
 pub(super) struct Names {
     pub(super) kind: MetricNames,
@@ -95,18 +95,18 @@ impl Room {
         self.stages.borrow().clone()
     }
 
-    /// Where the data is, if it is on disk.
+    /// Returns the folder of the data, if it is on disk.
     pub(super) fn data_dir(&self) -> Option<&Path> {
         self.data_dir.as_deref()
     }
 
-    /// Ready when the server has gone.
+    /// Waits until the server has stopped.
     pub(super) async fn ended(&self) {
         let mut stages = self.stages.clone();
         while stages.changed().await.is_ok() {}
     }
 
-    /// Returns whether keys, values and clients may be shown: with the token, and where any local user may connect and read all keys over
+    /// Returns whether keys, values and clients may be shown: with the token, or if any local user may connect and read all keys over
     /// MQTT.
     async fn may_see_contents(&self, rights: Rights) -> bool {
         rights >= Rights::Everything || self.figures().await.is_ok_and(|figures| figures.is_open)
@@ -118,7 +118,7 @@ impl Room {
     }
 }
 
-/// What there is.
+/// Handler of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Route {
     Page(Part),
@@ -140,7 +140,7 @@ enum Route {
     Log,
 }
 
-/// By path.
+/// Handlers by path.
 const ROUTES: [(&str, Route); 20] = [
     ("/", Route::Page(Part::Document)),
     ("/page.css", Route::Page(Part::Style)),
@@ -165,7 +165,7 @@ const ROUTES: [(&str, Route); 20] = [
 ];
 
 impl Route {
-    /// Whether it changes something, or takes much.
+    /// Returns whether a request changes something, or is expensive.
     fn changes(self, method: &Method) -> bool {
         match self {
             Self::Delete | Self::Disconnect | Self::Reload | Self::Backup => true,
@@ -174,7 +174,7 @@ impl Route {
         }
     }
 
-    /// Whether it shows keys or clients.
+    /// Returns whether the response contains keys or clients.
     fn shows_contents(self) -> bool {
         matches!(
             self,
@@ -187,7 +187,7 @@ impl Route {
         )
     }
 
-    /// What whoever asks needs.
+    /// Returns the rights that a request needs.
     fn needs(self, method: &Method) -> Rights {
         match self {
             Self::Page(_) | Self::Health | Self::Readiness => Rights::Nothing,
@@ -197,7 +197,7 @@ impl Route {
     }
 }
 
-/// Answers one request of somebody who may do this, or may not.
+/// Answers a request, or refuses it, according to `judged`.
 pub(super) async fn answer(
     peer: SocketAddr,
     parts: &Parts,
@@ -278,7 +278,7 @@ async fn admit(
     }
 }
 
-/// All that was sent.
+/// Receives the whole body.
 async fn received(body: Incoming) -> Result<Bytes, Reply> {
     let collected = Limited::new(body, MOST_BODY_BYTES).collect();
     match tokio::time::timeout(BODY_TIME, collected).await {
@@ -311,7 +311,7 @@ async fn perform(
         Route::Metrics => room.metrics(parts).await,
         Route::Health => room.health(rights, wants_json(parts)).await,
         Route::Readiness => room.readiness(rights, wants_json(parts)).await,
-        // A viewer that wants no body would be one for ever.
+        // A HEAD request would add a viewer that never ends.
         Route::Events if parts.method == Method::HEAD => nothing_here(),
         Route::Events => room.events(rights),
         Route::Status => reply::json(StatusCode::OK, &room.status().await),
@@ -334,7 +334,7 @@ fn wants_json(parts: &Parts) -> bool {
     accepts(parts, "application/json")
 }
 
-/// Whether a kind of content is asked for by its name.
+/// Returns whether the request names a media type in `Accept`.
 pub(super) fn accepts(parts: &Parts, kind: &str) -> bool {
     let accepted = parts.headers.get_all(ACCEPT).iter();
     let mut accepted = accepted.filter_map(|value| value.to_str().ok());

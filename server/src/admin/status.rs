@@ -1,4 +1,4 @@
-//! The figures of a moment as one JSON document, for the page and for `statestore top`.
+//! The status as a JSON document, for the page and for `statestore top`.
 use super::health::Reason;
 use super::process::Process;
 use super::routes::Room;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 impl Room {
-    /// What there is to tell now.
+    /// Returns the current status of the server.
     pub(super) async fn status(&self) -> Value {
         let figures = self.figures().await;
         let (reasons, figures) = match &figures {
@@ -76,7 +76,7 @@ fn counts(figures: &Figures) -> Value {
     })
 }
 
-/// By verb: all of them, those that were not "ok", and how long they took.
+/// Returns, for each verb, the number of requests, how many of them ended with "ok", and their latencies.
 fn requests(figures: &Figures) -> Value {
     let verbs = Verb::ALL.iter().zip(&figures.requests.counts);
     let verbs = verbs.zip(&figures.requests.latencies);

@@ -1,4 +1,4 @@
-//! The token of those who may change something.
+//! The token that authorizes changes.
 use crate::config::ConfigError;
 use crate::reading;
 use std::fmt;
@@ -10,11 +10,11 @@ use std::sync::Arc;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-/// Shorter ones can be guessed.
+/// Minimum length; shorter tokens can be guessed.
 const LEAST_CHARS: usize = 16;
-/// Longer ones are no tokens.
+/// Maximum length of the file.
 const MOST_BYTES: u64 = 4096;
-/// Permissions of a file.
+/// Permissions of other users to read or write a file.
 const OTHERS_READ_OR_WRITE: u32 = 0o006;
 
 /// A secret that is sent as `Authorization: Bearer TOKEN`.
@@ -28,10 +28,10 @@ impl fmt::Debug for Token {
 }
 
 impl Token {
-    /// A token of at least 16 characters; only those that HTTP lets stand in a header, without spaces.
+    /// Creates a token of at least 16 visible ASCII characters, without spaces.
     ///
     /// # Errors
-    /// It is none. The text is not shown.
+    /// The text has fewer or other characters. The error does not contain the text.
     pub fn new(text: &str) -> Result<Self, ConfigError> {
         let problem = if text.len() < LEAST_CHARS {
             "it has fewer than 16 characters"
@@ -45,7 +45,7 @@ impl Token {
         )))
     }
 
-    /// The content of a file, without white space around it.
+    /// Reads a token from a file, without surrounding white space.
     pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {
         reading::begins(path);
         let read = || {
@@ -56,7 +56,7 @@ impl Token {
                     path = path.display()
                 );
             }
-            // With room for all of it: a buffer that grows leaves copies behind.
+            // The buffer has room for the whole file: a growing buffer would leave copies behind.
             let mut text = Zeroizing::new(String::with_capacity(8 * 1024));
             file.take(MOST_BYTES).read_to_string(&mut text)?;
             Ok(text)
@@ -69,12 +69,12 @@ impl Token {
             .map_err(|error| ConfigError::Options(format!("{}: {error}", path.display())))
     }
 
-    /// Whether another token is the same.
+    /// Returns whether another token is equal.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.is(other.0.as_bytes())
     }
 
-    /// Whether this is it; takes a time that depends on the lengths only.
+    /// Returns whether `given` is the token, in a time that depends only on the lengths.
     pub(crate) fn is(&self, given: &[u8]) -> bool {
         self.0.as_bytes().ct_eq(given).into()
     }

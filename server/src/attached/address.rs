@@ -1,4 +1,4 @@
-//! Where a broker is.
+//! The address of a broker.
 use std::fmt;
 use std::str::FromStr;
 
@@ -14,7 +14,7 @@ pub struct BrokerAddress {
 }
 
 impl BrokerAddress {
-    /// Whether TLS is spoken there.
+    /// Returns whether the connection uses TLS.
     pub fn has_tls(&self) -> bool {
         self.has_tls
     }
@@ -42,7 +42,7 @@ impl FromStr for BrokerAddress {
             _ => return Err(FORM),
         };
         let place = place.strip_suffix('/').unwrap_or(place);
-        // A user belongs into an option, where no list of processes shows the password.
+        // User names and passwords have options of their own, so that no list of processes shows a password.
         if place.contains(['@', '/', '?', '#', ' ']) {
             return Err(FORM);
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 const FIRST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// The delays of one row of failures.
+/// The delays between consecutive failures.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     bound: Duration,
@@ -17,7 +17,8 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The next delay: between half of a bound and the bound, which doubles. `random` is spread evenly over its values.
+    /// Returns the next delay: between half of a bound and the bound, which doubles. `random` must be uniformly
+    /// distributed.
     pub(crate) fn next(&mut self, random: u32) -> Duration {
         let bound = self.bound;
         self.bound = (bound * 2).min(LONGEST);

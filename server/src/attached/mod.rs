@@ -1,6 +1,6 @@
-//! The way to a broker that exists already: its address, and how this server shows itself there.
+//! The connection to an existing broker: its address, and the credentials of this server.
 //!
-//! What is said on it is in [`hub::broker`](crate::hub), and what moves the bytes in the driver.
+//! The protocol on it is in [`hub::broker`](crate::hub), and the transfer of its bytes in the driver.
 mod address;
 mod backoff;
 mod transport;
@@ -14,51 +14,51 @@ use crate::hub::{BrokerError, BrokerTerms};
 use crate::listeners::TlsError;
 use std::path::PathBuf;
 
-/// A broker, and what it takes to be its client.
+/// A broker, and the credentials and terms of this server as its client.
 #[derive(Debug, Clone)]
 pub struct AttachConfig {
-    /// Where it is.
+    /// Address of the broker.
     pub address: BrokerAddress,
-    /// What was agreed on.
+    /// Terms agreed on with the operators of the broker.
     pub terms: BrokerTerms,
-    /// The user name there, and the file with its password.
+    /// User name at the broker, and the file with its password.
     pub user: Option<(String, PathBuf)>,
-    /// The authorities that sign the broker's certificate, in PEM; needed for `mqtts`.
+    /// Authorities that sign the broker's certificate, in PEM; needed for `mqtts`.
     pub ca: Option<PathBuf>,
-    /// The certificate that this server shows, and its private key, in PEM.
+    /// Certificate that this server shows, and its private key, in PEM.
     pub identity: Option<(PathBuf, PathBuf)>,
-    /// The file with the key by which the broker signs who sent a request, if it does.
+    /// File with the key by which the broker signs the sender of a request, if it does.
     pub identity_key: Option<PathBuf>,
 }
 
-/// Why there is no connection to the broker.
+/// Reason why there is no connection to the broker.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AttachError {
-    /// The network, or TLS.
+    /// An error of the network, or of TLS.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// The files of TLS.
+    /// An error of the files of TLS.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The file of the password.
+    /// An error of the file with the password.
     #[error(transparent)]
     Password(#[from] UsersError),
-    /// A file that can be read, but is a pipe or lies where nobody answers.
+    /// A file that can be read but never ends: a pipe, or a file on a network that does not respond.
     #[error("{0} does not come to its end")]
     File(String),
-    /// The file of the key.
+    /// The file of the identity key has no valid key.
     #[error(
         "{} has to hold the key of the broker's plugin, at least 32 bytes: openssl rand -hex 32",
         .0.display()
     )]
     Key(PathBuf),
-    /// What the broker says, or does not say.
+    /// A refusal or a violation of the protocol by the broker, a lost probe, or too many waiting messages of the group.
     #[error(transparent)]
     Session(#[from] BrokerError),
-    /// The end of the stream.
+    /// The broker closed the connection.
     #[error("the broker closed the connection")]
     Ended,
-    /// Nothing at all.
+    /// No response within the time limit.
     #[error("the broker does not answer in time")]
     Silent,
 }

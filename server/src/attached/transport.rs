@@ -1,4 +1,4 @@
-//! A connection to the broker, before anything is said on it.
+//! A connection to the broker, before any packet is sent on it.
 use super::{AttachConfig, AttachError};
 use crate::access::read_password;
 use crate::hub::IdentityKey;
@@ -16,12 +16,12 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio_rustls::TlsConnector;
 
-/// Bytes in both directions.
+/// A byte stream in both directions.
 pub(crate) trait Duplex: AsyncRead + AsyncWrite + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Duplex for S {}
 
-/// A connection, and who this server is on it.
+/// A connection, and the credentials of this server on it.
 pub(crate) struct Transport {
     pub(crate) stream: Box<dyn Duplex>,
     pub(crate) user: Option<String>,
@@ -29,20 +29,20 @@ pub(crate) struct Transport {
     pub(crate) identity_key: Option<IdentityKey>,
 }
 
-/// Who connects to the broker.
+/// A connector to the broker.
 pub(crate) trait Connector {
-    /// Which broker it is.
+    /// Returns the broker's address for messages.
     fn broker(&self) -> impl Display;
     async fn connect(&mut self) -> Result<Transport, AttachError>;
-    /// What connecting takes so long for, if that is known.
+    /// Returns the reason why connecting takes long, if it is known.
     fn hangs(&self) -> Option<AttachError>;
 }
 
-/// Connects as it is configured.
+/// A connector with the configured address, files and credentials.
 pub(crate) struct Dialer {
     config: AttachConfig,
     files: FileReader,
-    /// The address that was tried last.
+    /// Address of the latest attempt.
     tried: Option<SocketAddr>,
 }
 
@@ -70,7 +70,7 @@ impl Connector for Dialer {
     }
 }
 
-/// What the files say now.
+/// Contents of the files.
 struct Files {
     tls: Option<Arc<ClientConfig>>,
     password: Option<Bytes>,
@@ -78,7 +78,7 @@ struct Files {
 }
 
 impl Files {
-    /// Blocks as long as the files take.
+    /// Reads the files. Blocks until they are read.
     fn read(config: &AttachConfig) -> Result<Self, AttachError> {
         let tls = match &config.ca {
             Some(ca) if config.address.has_tls => {
@@ -102,8 +102,8 @@ impl Files {
     }
 }
 
-/// Who looks at the files: one thread at a time, since a file may never come to its end. Who gives up waiting for it waits for the same
-/// one the next time.
+/// A reader of the files. It has one thread at a time, since a file may never end. A caller that gives up waiting waits for the same
+/// read the next time.
 #[derive(Default)]
 struct FileReader(Option<(Reading, JoinHandle<Result<Files, AttachError>>)>);
 
@@ -120,7 +120,7 @@ impl FileReader {
         read.map_err(io::Error::other)?
     }
 
-    /// What it takes so long for, if it is at it.
+    /// Returns the file that is being read, if a read is running.
     fn hangs(&self) -> Option<AttachError> {
         let (reading, _) = self.0.as_ref()?;
         Some(AttachError::File(reading.to_string()))
@@ -128,8 +128,8 @@ impl FileReader {
 }
 
 impl Transport {
-    /// Connects. The files are read anew each time, so that a certificate or a password that was renewed counts from the next
-    /// connection on.
+    /// Connects to the broker. The files are read each time, so that a renewed certificate or password takes effect with the next
+    /// connection.
     async fn connect(
         config: &AttachConfig,
         files: &mut FileReader,
@@ -155,20 +155,20 @@ impl Transport {
         })
     }
 
-    /// Whether the files can be used.
+    /// Checks that the files can be used.
     pub(crate) fn check(config: &AttachConfig) -> Result<(), AttachError> {
         Files::read(config).map(drop)
     }
 }
 
-/// Returns the addresses of a broker, beginning behind the one that was tried last: that one may answer and yet be of no use.
+/// Returns the addresses of a broker, beginning behind that of the latest attempt, which may accept connections without being usable.
 fn rotated(mut addresses: Vec<SocketAddr>, tried: Option<SocketAddr>) -> Vec<SocketAddr> {
     let last = addresses.iter().position(|address| Some(*address) == tried);
     addresses.rotate_left(last.map_or(0, |last| last + 1));
     addresses
 }
 
-/// Connects to the first address that accepts. `tried` is the last one that was begun with, also if this is given up.
+/// Connects to the first address that accepts. `tried` is the address of the latest attempt, even if the call is cancelled.
 async fn connect_any(
     addresses: Vec<SocketAddr>,
     tried: &mut Option<SocketAddr>,
@@ -195,7 +195,7 @@ mod tests {
 
     const THREAD: &str = "of-attached";
 
-    /// How many threads the runtime of the test has for what may block.
+    /// Returns the number of threads that the runtime of the test has for blocking calls.
     fn threads() -> usize {
         let names = std::fs::read_dir("/proc/self/task").unwrap();
         let names =
@@ -234,7 +234,7 @@ mod tests {
             panic!("{threads} threads wait for the file");
         }
         runtime.block_on(async {
-            // What it gives in the end counts, and the next time it is read again.
+            // The final content counts, and the next call reads the file again.
             std::fs::write(&file, "secret\n").unwrap();
             let read = files.read(&config).await.unwrap();
             assert_eq!(read.password.as_deref(), Some(&b"secret"[..]));

@@ -1,4 +1,4 @@
-//! Options: who may connect.
+//! Options of access: users, certificates, tokens and the policy.
 use super::ConfigError;
 use crate::access::{Authenticator, CertificateName, MAX_LEEWAY_S, Policy, Tokens, Users};
 use clap::Args;
@@ -57,7 +57,7 @@ pub(super) struct AccessOptions {
 }
 
 impl AccessOptions {
-    /// Whether there are rules about who may do what.
+    /// Returns whether there is a policy.
     pub(super) fn has_policy(&self) -> bool {
         self.policy_file.is_some()
     }

@@ -1,10 +1,10 @@
-//! Options: the HTTP port for those who look after the server.
+//! Options of the HTTP port for operators.
 use super::ConfigError;
 use crate::admin::{AdminConfig, HttpAddress, MetricNames, Token};
 use clap::Args;
 use std::path::PathBuf;
 
-/// The address when `--http` stands alone.
+/// Default address of `--http` without a value.
 const DEFAULT: &str = "http://127.0.0.1:9883";
 
 /// The HTTP port for those who look after the server.
@@ -38,7 +38,7 @@ pub(super) struct AdminOptions {
 }
 
 impl AdminOptions {
-    /// Reads the token; none if there is to be no HTTP port.
+    /// Reads the token, and returns the configuration; `None` without an HTTP port.
     pub(super) fn into_config(self) -> Result<Option<AdminConfig>, ConfigError> {
         let Some(address) = self.http else {
             return if self.http_token_file.is_some() || !self.http_host.is_empty() {

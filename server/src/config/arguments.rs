@@ -1,4 +1,4 @@
-//! The options of `statestored`. Each group of them is in a file of its own, with what it means.
+//! The options of `statestored`. Each group of them is in a file of its own, with its conversion.
 use super::access::AccessOptions;
 use super::admin::AdminOptions;
 use super::attach::AttachOptions;
@@ -115,12 +115,12 @@ impl Arguments {
         Self { options, ..self }
     }
 
-    /// Whether nothing is to be done but to read the configuration.
+    /// Returns whether the configuration should only be read and checked.
     pub fn only_checks(&self) -> bool {
         self.check
     }
 
-    /// Whether core dumps of the process are wanted, with all that is in its memory.
+    /// Returns whether core dumps of the process are wanted, with the contents of its memory.
     pub fn keeps_core_dumps(&self) -> bool {
         self.core_dumps
     }
@@ -130,22 +130,22 @@ impl Arguments {
         self.stop_with_stdin
     }
 
-    /// What is logged.
+    /// Returns the filter of the log.
     pub fn log_filter(&self) -> &LogFilter {
         &self.log
     }
 
-    /// In which form.
+    /// Returns the format of the log.
     pub fn log_format(&self) -> LogFormat {
         self.log_format
     }
 
-    /// What is to be done instead of serving, if anything.
+    /// Takes the tool to execute instead of serving, if there is one.
     pub fn take_tool(&mut self) -> Option<Tool> {
         self.tool.take()
     }
 
-    /// Reads the files that the options name.
+    /// Converts the options to a configuration. Reads the files that they name.
     pub fn into_config(self) -> Result<Config, ConfigError> {
         let limits = self.limits.of_clients();
         let attach = self.attach.into_config(self.access.has_policy())?;

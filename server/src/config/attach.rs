@@ -1,4 +1,4 @@
-//! Options: the broker behind which the server is.
+//! Options of the broker to which the server attaches.
 use super::ConfigError;
 use crate::attached::{AttachConfig, BrokerAddress, Transport};
 use crate::hub::BrokerTerms;
@@ -91,7 +91,7 @@ fn property(text: &str) -> Result<String, &'static str> {
 }
 
 impl AttachOptions {
-    /// What they say together; `has_policy` if there are rules about who may do what.
+    /// Converts the options; `has_policy` if there is a policy.
     pub(super) fn into_config(self, has_policy: bool) -> Result<Option<AttachConfig>, ConfigError> {
         let wrong = |problem: &str| Err(ConfigError::Options(problem.into()));
         let Some(address) = self.attach else {

@@ -1,4 +1,4 @@
-//! Options: how clients come in.
+//! Options of the listeners.
 use super::ConfigError;
 use super::listen_address::{ListenAddress, Scheme};
 use super::subnet::Subnet;
@@ -6,18 +6,20 @@ use crate::listeners::Tls;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
-/// How clients come in, beside the addresses.
+/// Settings of the listeners, apart from their addresses.
 #[derive(Debug, Clone)]
 pub struct Doors {
-    /// What `tls://` and `wss://` need.
+    /// Certificates of `tls://` and `wss://`.
     pub tls: Option<Tls>,
-    /// Permissions of the sockets of the file system.
+    /// Permissions of socket files.
     pub unix_mode: u32,
-    /// Origins of web pages that may connect, beside those of the server's own host; in lower case, without a `/` at the end.
+    /// Origins of web pages that may connect, besides those of the server's own host; in lower case, without a `/` at the
+    /// end.
     pub web_origins: Vec<String>,
-    /// Addresses of proxies that begin each connection with a header of the PROXY protocol, whose address counts as the client's.
+    /// Addresses of proxies that begin each connection with a header of the PROXY protocol. The address in it counts as the
+    /// client's.
     pub trusted_proxies: Vec<Subnet>,
-    /// Serve networks even if nobody has to say who it is.
+    /// Whether networks are served even if no credentials are required.
     pub allows_anonymous: bool,
 }
 
@@ -33,18 +35,18 @@ impl Default for Doors {
     }
 }
 
-/// The files that TLS is made of.
+/// Files of the TLS configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The server's certificate, and those between it and its authority, in PEM.
+    /// Certificate of the server, and those between it and its authority, in PEM.
     pub certificate: PathBuf,
-    /// Its private key, in PEM, without a password.
+    /// Private key of the certificate, in PEM, without a password.
     pub key: PathBuf,
-    /// The authorities that sign the certificates of clients, in PEM.
+    /// Authorities that sign the certificates of clients, in PEM.
     pub client_ca: Option<PathBuf>,
-    /// Whether clients show one; nothing is asked for without authorities.
+    /// Whether clients show a certificate. They are not asked for one without authorities.
     pub client_certificates: ClientCertificates,
-    /// Which of them are revoked, in PEM.
+    /// Revocation list of clients' certificates, in PEM.
     pub client_crl: Option<PathBuf>,
 }
 
@@ -129,7 +131,7 @@ fn mode(text: &str) -> Result<u32, &'static str> {
 }
 
 impl DoorOptions {
-    /// Reads the certificates.
+    /// Reads the certificates, and returns the settings.
     pub(super) fn into_doors(
         mut self,
         is_attached: bool,

@@ -1,4 +1,4 @@
-//! Options: an etcd that has the entries.
+//! Options of an etcd that stores the entries.
 use super::ConfigError;
 use crate::keyspace::remote::EngineTls;
 use crate::keyspace::remote::etcd::EtcdConfig;
@@ -6,10 +6,10 @@ use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What keys begin with if nothing else is said.
+/// Default prefix of keys.
 const PREFIX: &str = "statestore";
 
-/// For how long former values are kept if nothing is said.
+/// Default time for which former values are kept.
 const HISTORY: Duration = Duration::from_secs(3_600);
 
 /// How this server shows itself to etcd, and etcd to it.
@@ -44,7 +44,7 @@ pub(super) struct EtcdOptions {
     etcd_password_file: Option<PathBuf>,
 }
 
-/// What a URL says.
+/// Settings in a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct EtcdUrl {
     members: Vec<String>,
@@ -52,7 +52,7 @@ pub(super) struct EtcdUrl {
     has_tls: bool,
 }
 
-/// Reads `etcd://HOST:PORT[,HOST:PORT…][/PREFIX]`, or `etcds`; `None` if it is for something else.
+/// Parses `etcd://HOST:PORT[,HOST:PORT…][/PREFIX]`, or `etcds`; `None` for another scheme.
 pub(super) fn parse(text: &str) -> Option<Result<EtcdUrl, String>> {
     let (scheme, place) = text.split_once("://")?;
     let has_tls = match scheme {
@@ -64,7 +64,7 @@ pub(super) fn parse(text: &str) -> Option<Result<EtcdUrl, String>> {
     let members = members.split(',').map(|member| {
         let (host, port) = member.rsplit_once(':')?;
         let is_port = port.parse::<u16>().is_ok_and(|port| port > 0);
-        // A user belongs into an option, where no list of processes shows the password.
+        // User names and passwords have options of their own, so that no list of processes shows a password.
         (!host.is_empty() && !host.contains('@') && is_port).then(|| member.to_owned())
     });
     let Some(members) = members.collect() else {
@@ -79,7 +79,7 @@ pub(super) fn parse(text: &str) -> Option<Result<EtcdUrl, String>> {
 }
 
 impl EtcdOptions {
-    /// With what the URL says, if it is one of etcd.
+    /// Combines the options with the settings of the URL, if it is one of etcd.
     pub(super) fn into_config(
         self,
         url: Option<EtcdUrl>,

@@ -1,4 +1,4 @@
-//! One set of options from the command line, the environment and a file.
+//! The set of options from the command line, the environment and a file.
 use super::{Arguments, ConfigError, Options};
 use crate::reading;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -11,26 +11,26 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// What the names of the environment begin with.
+/// Prefix of environment variables.
 const PREFIX: &str = "STATESTORED_";
 
-/// Options that say how the process is to begin, not what it is: they make no sense in the file.
+/// Options that apply to a single start, not to the server. A file cannot contain them.
 const NOT_IN_A_FILE: [&str; 4] = ["config", "check", "help", "version"];
 
-/// Where the options of a process come from; may be read more than once, since the file can change.
+/// Sources of the options of a process. They may be read more than once, since the file can change.
 #[derive(Debug, Clone)]
 pub struct Layers {
     command_line: Vec<OsString>,
 }
 
-/// Why the options are not usable.
+/// Reason why the options are not usable.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayersError {
-    /// The command line or the environment is not, or it asks for help.
+    /// The command line or the environment is not usable, or asks for help.
     #[error(transparent)]
     CommandLine(#[from] clap::Error),
-    /// The file is not.
+    /// The file is not usable.
     #[error(transparent)]
     Config(#[from] ConfigError),
 }
@@ -45,14 +45,14 @@ impl From<LayersError> for ConfigError {
 }
 
 impl Layers {
-    /// With this command line, which begins with the name of the program.
+    /// Creates the sources from a command line, which begins with the name of the program.
     pub fn new(command_line: impl IntoIterator<Item = OsString>) -> Self {
         Self {
             command_line: command_line.into_iter().collect(),
         }
     }
 
-    /// Reads all of them, as they are now.
+    /// Reads all sources in their current state.
     pub fn read(&self) -> Result<Arguments, LayersError> {
         let command = command();
         let matches = command
@@ -60,7 +60,7 @@ impl Layers {
             .ignore_errors(true)
             .try_get_matches_from(&self.command_line)?;
         if matches.subcommand_name().is_some() {
-            // The other layers say how to serve.
+            // The other sources have options for serving only.
             let matches = Arguments::command().try_get_matches_from(&self.command_line)?;
             return Ok(Arguments::from_arg_matches(&matches)?);
         }
@@ -75,7 +75,7 @@ impl Layers {
     }
 }
 
-/// The options, each with its name in the environment.
+/// Returns the command with all options, each with its name in the environment.
 fn command() -> Command {
     Arguments::command().mut_args(|arg| {
         let Some(long) = arg.get_long() else {
@@ -90,7 +90,7 @@ fn command() -> Command {
     })
 }
 
-/// What a file says, as arguments; without what the command line or the environment says.
+/// Returns the options in a file as arguments, except those that the command line or the environment sets.
 fn from_file(
     command: &Command,
     path: &Path,
@@ -140,7 +140,7 @@ fn unknown(command: &Command, name: &str) -> String {
     format!("there is no option `{name}`; {hint}")
 }
 
-/// A configuration file, to say where in it something is wrong.
+/// A configuration file, for errors with their position.
 struct File<'a> {
     path: &'a Path,
     text: &'a str,
@@ -158,7 +158,7 @@ impl File<'_> {
         }
     }
 
-    /// One option as arguments, each of which the command line would take.
+    /// Returns the arguments for an option, each of which the command line would accept.
     fn arguments(
         &self,
         command: &Command,
@@ -208,7 +208,7 @@ impl File<'_> {
     }
 }
 
-/// What is wrong with the value of one option, whatever the others are.
+/// Returns the problem of the value of an option, regardless of other options.
 fn problem(command: &Command, argument: &OsString) -> Option<String> {
     let error = command
         .clone()
@@ -225,7 +225,7 @@ fn problem(command: &Command, argument: &OsString) -> Option<String> {
             _ => "a value is missing".into(),
         }),
         ErrorKind::InvalidUtf8 => Some("this is not UTF-8".into()),
-        // What other options may mend.
+        // Other options may solve the problem.
         _ => None,
     }
 }

@@ -1,4 +1,4 @@
-//! Options: how much the store and its clients may hold.
+//! Options of limits of the store and its clients.
 use crate::access::{LimitsOfUsers, Rates, UserLimits};
 use crate::audit::AuditOptions;
 use crate::available_memory::available_memory;
@@ -69,7 +69,7 @@ pub(super) struct LimitOptions {
 }
 
 impl LimitOptions {
-    /// Limits of connections and sessions.
+    /// Returns the limits of connections and sessions.
     pub(super) fn of_clients(&self) -> HubLimits {
         HubLimits {
             max_packet_bytes: self.max_packet_bytes,
@@ -89,7 +89,7 @@ impl LimitOptions {
         }
     }
 
-    /// Limits of the store.
+    /// Returns the limits of the store.
     pub(super) fn of_store(&self, limits: &HubLimits) -> ServiceConfig {
         ServiceConfig {
             max_watches: self.max_watches,
@@ -99,7 +99,7 @@ impl LimitOptions {
         }
     }
 
-    /// An option that limits how much there is, if one was given.
+    /// Returns an option that limits the entries, if one was given.
     pub(super) fn of_entries(&self) -> Option<&'static str> {
         let given = [
             (self.max_keys.is_some(), "--max-keys"),
@@ -123,13 +123,13 @@ impl LimitOptions {
     }
 }
 
-/// Most keys if nothing is said.
+/// Default maximum number of keys.
 const MAX_KEYS: u64 = 10_000_000;
 
-/// Stands for each user who is not named.
+/// Name of all users without limits of their own.
 const EACH: &str = "*";
 
-/// A user and what the user may have.
+/// Parses a user and the user's limits.
 fn user_limit(text: &str) -> Result<(String, UserLimits), String> {
     let (name, limits) = text
         .split_once(char::is_whitespace)
@@ -137,7 +137,7 @@ fn user_limit(text: &str) -> Result<(String, UserLimits), String> {
     Ok((name.into(), UserLimits::parse(limits)?))
 }
 
-/// What follows for the service: answers are remembered for all requests that a client can redeliver.
+/// Derives the limits of the service: responses are remembered for all requests that a client can redeliver.
 pub(super) fn service_config(
     max_keys: u64,
     max_bytes: Option<u64>,
@@ -151,7 +151,7 @@ pub(super) fn service_config(
     }
 }
 
-/// The bytes asked for, or a quarter of the memory.
+/// Returns the configured number of bytes, by default a quarter of the memory.
 pub(super) fn session_bytes(asked: Option<u64>) -> usize {
     let bytes = asked.unwrap_or_else(|| available_memory() / 4);
     usize::try_from(bytes).unwrap_or(usize::MAX)

@@ -1,4 +1,4 @@
-//! Where a server listens.
+//! Addresses to listen on.
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -6,16 +6,16 @@ use std::str::FromStr;
 
 const FORM: &str = "expected tcp://HOST:PORT, such as tcp://127.0.0.1:1883, or the same with tls, ws or wss, or unix:///PATH";
 
-/// What a connection of a network begins with, and what its bytes are in.
+/// Protocol of a network address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
-    /// MQTT, and nothing else.
+    /// MQTT over TCP.
     Tcp,
-    /// MQTT in TLS.
+    /// MQTT over TLS.
     Tls,
-    /// MQTT in WebSocket.
+    /// MQTT over WebSocket.
     Ws,
-    /// MQTT in WebSocket in TLS.
+    /// MQTT over WebSocket over TLS.
     Wss,
 }
 
@@ -28,7 +28,7 @@ impl Scheme {
         matches!(self, Self::Ws | Self::Wss)
     }
 
-    /// As it stands in an address to listen on.
+    /// Returns the scheme of an address to listen on.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
@@ -38,7 +38,7 @@ impl Scheme {
         }
     }
 
-    /// As it stands in the URL of a client.
+    /// Returns the scheme of a URL for clients.
     pub(crate) fn of_clients(self) -> &'static str {
         match self {
             Self::Tcp => "mqtt",
@@ -64,7 +64,7 @@ enum At {
 }
 
 impl ListenAddress {
-    /// A free port of this machine, for those on it.
+    /// Returns the loopback address with any free port.
     pub(super) fn loopback() -> Self {
         Self(At::Network {
             scheme: Scheme::Tcp,
@@ -73,7 +73,7 @@ impl ListenAddress {
         })
     }
 
-    /// The usual port of this machine, for those on it.
+    /// Returns the loopback address with the default port.
     pub(super) fn usual() -> Self {
         Self(At::Network {
             scheme: Scheme::Tcp,
@@ -82,7 +82,7 @@ impl ListenAddress {
         })
     }
 
-    /// The socket addresses that it stands for; a name may have several, and a path has none.
+    /// Returns the socket addresses; a name may have several, and a path has none.
     pub(crate) fn resolve(&self) -> std::io::Result<Vec<SocketAddr>> {
         match &self.0 {
             At::Network { host, port, .. } => {
@@ -92,7 +92,7 @@ impl ListenAddress {
         }
     }
 
-    /// Whether its host is a name, and no address.
+    /// Returns whether the host is a name rather than an IP address.
     pub(crate) fn is_name(&self) -> bool {
         match &self.0 {
             At::Network { host, .. } => host.parse::<IpAddr>().is_err(),
@@ -100,7 +100,7 @@ impl ListenAddress {
         }
     }
 
-    /// What is spoken there, if it is an address of a network.
+    /// Returns the scheme of a network address; `None` for a path.
     pub(crate) fn scheme(&self) -> Option<Scheme> {
         match self.0 {
             At::Network { scheme, .. } => Some(scheme),
@@ -108,7 +108,7 @@ impl ListenAddress {
         }
     }
 
-    /// The path of the socket, if it is one of the file system.
+    /// Returns the path of a socket file.
     pub(crate) fn path(&self) -> Option<&Path> {
         match &self.0 {
             At::File(path) => Some(path),

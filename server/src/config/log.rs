@@ -1,4 +1,4 @@
-//! Options: the log.
+//! Options of the log.
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl FromStr for LogFilter {
     }
 }
 
-/// Access to the filter of a process's log.
+/// A handle to the filter of a process's log.
 #[derive(Clone)]
 pub struct LogControl {
     get: Arc<dyn Fn() -> String + Send + Sync>,
@@ -50,7 +50,7 @@ pub struct LogControl {
 }
 
 impl LogControl {
-    /// Reads and changes the filter with these functions.
+    /// Creates a handle that reads and changes the filter with these functions.
     pub fn new(
         get: impl Fn() -> String + Send + Sync + 'static,
         set: impl Fn(&LogFilter) + Send + Sync + 'static,
@@ -66,7 +66,7 @@ impl LogControl {
         (self.get)()
     }
 
-    /// Changes it.
+    /// Changes the filter.
     pub(crate) fn set_filter(&self, filter: &str) -> Result<(), &'static str> {
         (self.set)(&filter.parse()?);
         Ok(())

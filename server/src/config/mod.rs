@@ -1,4 +1,4 @@
-//! What a server is told at start, and again when it is to change.
+//! The configuration of a server, read at start and again for a reload.
 //!
 //! ```text
 //!   command line ──┐
@@ -7,8 +7,8 @@
 //!                                               └── Source: the same once more, for a reload
 //! ```
 //!
-//! An option is a field of one of the groups (`access`, `limits`, `storage`, ...); with that it is a flag, a variable of the environment
-//! and a key of the file, all of one name.
+//! An option is a field of one of the groups (`access`, `limits`, `storage`, ...). A field is a flag, an environment variable and a key
+//! of the file, all with the same name.
 mod access;
 mod admin;
 mod arguments;
@@ -52,47 +52,47 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// All that a server needs to know.
+/// The configuration of a server.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where it listens; at least one, unless it is attached to a broker.
+    /// Addresses to listen on; at least one, unless the server attaches to a broker.
     pub listeners: Vec<ListenAddress>,
-    /// How clients come in there.
+    /// Settings of the listeners.
     pub doors: Doors,
-    /// Where the state lives.
+    /// Storage of the entries.
     pub storage: StorageConfig,
-    /// By how much the wall clock may be ahead of those of other servers of the same storage before changes are refused.
+    /// Maximum time by which the wall clock may be ahead of those of other servers of the same storage. Changes are refused beyond it.
     pub max_clock_ahead: Duration,
-    /// How long the last writes may take to become durable when the server stops; then it stops with an error.
+    /// Time that the last writes have to become durable when the server stops. If it expires, the server stops with an error.
     pub stop_timeout: Duration,
     /// Limits of the store.
     pub service: ServiceConfig,
     /// Limits of connections and sessions.
     pub limits: HubLimits,
-    /// Who may connect.
+    /// Authentication of clients.
     pub authenticator: Authenticator,
-    /// What they may do; without it, everything.
+    /// Rights of clients; without a policy, every client may do everything.
     pub policy: Option<Arc<Policy>>,
-    /// The user property by which a SET asks for its key to be kept, with its value, if it is not `aio-persistence: true`.
+    /// User property by which a SET asks for its key to be kept, with its value. `None` for `aio-persistence: true`.
     pub persist_property: Option<(String, String)>,
-    /// The broker that it is attached to, if there is one.
+    /// Broker to attach to, if there is one.
     pub attach: Option<AttachConfig>,
-    /// The HTTP port for those who look after the server, if there is one.
+    /// HTTP port for operators, if there is one.
     pub admin: Option<AdminConfig>,
-    /// The options that all of this was made of, as far as it was.
+    /// Options from which the configuration was made, if it was.
     pub options: Options,
-    /// The allocator, if the process consists of this server alone.
+    /// Allocator, if the process consists of this server alone.
     pub heap: Option<&'static dyn Heap>,
-    /// How all of this is read again. Without it, only the users are, from the file that they came from.
+    /// Source for a reload of the configuration. Without it, a reload reads only the files of users and of the keys of tokens.
     pub source: Option<Source>,
 }
 
-/// Reads a configuration again. Called on a thread that may block.
+/// A function that reads a configuration again. It is called on a thread that may block.
 #[derive(Clone)]
 pub struct Source(Arc<dyn Fn() -> Result<Config, ConfigError> + Send + Sync>);
 
 impl Source {
-    /// What is called for it.
+    /// Creates a source that calls `read`.
     pub fn new(read: impl Fn() -> Result<Config, ConfigError> + Send + Sync + 'static) -> Self {
         Self(Arc::new(read))
     }
@@ -108,19 +108,19 @@ impl fmt::Debug for Source {
     }
 }
 
-/// Why a configuration is not usable.
+/// Reason why a configuration is not usable.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// No place for the data is known.
+    /// No folder for the data is known.
     #[error(
         "no home folder is known for the data: give one with --data-dir DIR, or use --storage memory"
     )]
     NoDataFolder,
-    /// Contradiction.
+    /// A folder was given for a storage in memory.
     #[error("--storage memory keeps nothing on disk: leave out --data-dir, or --storage memory")]
     MemoryWithFolder,
-    /// Contradiction.
+    /// A folder was given for a shared storage.
     #[cfg(feature = "elsewhere")]
     #[error("a storage elsewhere keeps nothing on this disk: leave out --data-dir")]
     ElsewhereWithFolder,
@@ -136,27 +136,27 @@ pub enum ConfigError {
     /// A file of TLS is not usable.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// Everybody could come in.
+    /// A network would be served without credentials.
     #[error(transparent)]
     OpenDoor(#[from] OpenDoor),
     /// The configuration file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The reason.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// Something in a file is not what is expected there.
+    /// A value in a file is invalid.
     #[error("{}:{line}:{column}: {problem}", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Counted from 1.
+        /// Line, counted from 1.
         line: usize,
-        /// Counted from 1, in characters.
+        /// Column, counted from 1, in characters.
         column: usize,
-        /// What is wrong, and what is expected.
+        /// Problem of the value, and the expected values.
         problem: String,
     },
     /// The options contradict each other.
@@ -165,12 +165,12 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// Whether a server would refuse it for what it allows.
+    /// Checks that a server would not refuse the configuration for its exposure.
     pub fn check(&self) -> Result<(), ConfigError> {
         Ok(open_door::check_config(self)?)
     }
 
-    /// A store in memory on a free loopback port, for everybody on this machine.
+    /// Returns the configuration of a store in memory on a free loopback port, open to all users of this machine.
     pub fn in_memory() -> Self {
         let limits = HubLimits {
             max_session_bytes: session_bytes(None),
@@ -195,7 +195,7 @@ impl Config {
         }
     }
 
-    /// The same, but durable in the folder `data_dir`.
+    /// Returns the configuration of a durable store in the folder `data_dir`, otherwise like [`in_memory`](Self::in_memory).
     pub fn durable(data_dir: impl Into<PathBuf>) -> Self {
         Self {
             storage: StorageConfig::Durable(data_dir.into()),

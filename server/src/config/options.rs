@@ -38,7 +38,7 @@ const RELOADED: [&str; 30] = [
     "check",
 ];
 
-/// Options whose removal a reload does not apply, only other values.
+/// Options whose removal needs a restart, although a reload applies other values.
 const TLS: [&str; 2] = ["tls-cert", "tls-key"];
 
 /// The values of the options that a process was given, by name.
@@ -62,7 +62,7 @@ impl Options {
             .filter(|name| self.0.get(*name) != now.0.get(*name))
             .cloned()
             .collect();
-        // Certificates are replaced, but listeners do not lose theirs.
+        // A reload replaces certificates, but removes none from a listener.
         changed.extend(
             TLS.iter()
                 .filter(|name| {
@@ -128,7 +128,7 @@ mod tests {
         );
     }
 
-    /// An option added later is either reloaded or named: there is no third kind.
+    /// Every option is either reloaded or named, even one added later.
     #[test]
     fn every_option_is_reloaded_or_named() {
         let command = Arguments::command();

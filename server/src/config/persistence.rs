@@ -1,4 +1,4 @@
-//! Options: which keys a durable storage keeps.
+//! Options of the keys that a durable storage keeps.
 use super::{ConfigError, StorageConfig};
 use crate::access::policy::{KeyPatterns, KeyType};
 use crate::service::Retention;
@@ -91,7 +91,7 @@ impl PersistenceOptions {
         })
     }
 
-    /// The user property by which a SET asks for its key to be kept, if it is not the usual one.
+    /// Returns the user property by which a SET asks for its key to be kept, if it is not the default one.
     pub(super) fn property(&self) -> Option<(String, String)> {
         use statestore_protocol::property::{PERSIST, PERSIST_VALUE};
         let (name, value) = &self.persist_property;

@@ -1,11 +1,11 @@
-//! Options: a Redis that has the entries.
+//! Options of a Redis that stores the entries.
 use super::ConfigError;
 use crate::keyspace::remote::EngineTls;
 use crate::keyspace::remote::redis::RedisConfig;
 use clap::Args;
 use std::path::PathBuf;
 
-/// What keys begin with if nothing else is said.
+/// Default prefix of keys.
 const PREFIX: &str = "statestore";
 
 /// How this server shows itself to Redis, and Redis to it.
@@ -40,7 +40,7 @@ pub(super) struct RedisOptions {
     redis_replicas: u32,
 }
 
-/// What a URL says.
+/// Settings in a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RedisUrl {
     addresses: Vec<(String, u16)>,
@@ -50,8 +50,8 @@ pub(super) struct RedisUrl {
     has_tls: bool,
 }
 
-/// Reads `redis://HOST:PORT[,HOST:PORT…][/DATABASE][?prefix=PREFIX]`, `rediss`, or `redis-sentinel://HOST:PORT[,…]/MASTER[/DATABASE]` and
-/// `rediss-sentinel`; `None` if it is for something else.
+/// Parses `redis://HOST:PORT[,HOST:PORT…][/DATABASE][?prefix=PREFIX]`, `rediss`, or `redis-sentinel://HOST:PORT[,…]/MASTER[/DATABASE]`
+/// and `rediss-sentinel`; `None` for another scheme.
 pub(super) fn parse(text: &str) -> Option<Result<RedisUrl, String>> {
     let (scheme, place) = text.split_once("://")?;
     let (has_tls, has_sentinels) = match scheme {
@@ -74,7 +74,7 @@ fn parse_place(place: &str, has_tls: bool, has_sentinels: bool) -> Option<RedisU
         "" => PREFIX,
         query => query.strip_prefix("prefix=")?,
     };
-    // Braces around it decide where a cluster has the keys.
+    // Braces around the prefix determine the slot of the keys in a cluster.
     if prefix.is_empty() || prefix.contains(['{', '}', '&']) {
         return None;
     }
@@ -82,7 +82,7 @@ fn parse_place(place: &str, has_tls: bool, has_sentinels: bool) -> Option<RedisU
     let addresses = parts.next()?.split(',').map(|address| {
         let (host, port) = address.rsplit_once(':')?;
         let port = port.parse().ok().filter(|port| *port > 0)?;
-        // A user belongs into an option, where no list of processes shows the password.
+        // User names and passwords have options of their own, so that no list of processes shows a password.
         (!host.is_empty() && !host.contains('@')).then(|| (host.to_owned(), port))
     });
     let addresses = addresses.collect::<Option<_>>()?;
@@ -105,7 +105,7 @@ fn parse_place(place: &str, has_tls: bool, has_sentinels: bool) -> Option<RedisU
 }
 
 impl RedisOptions {
-    /// With what the URL says, if it is one of Redis.
+    /// Combines the options with the settings of the URL, if it is one of Redis.
     pub(super) fn into_config(
         self,
         url: Option<RedisUrl>,

@@ -1,4 +1,4 @@
-//! Options: where the state lives.
+//! Options of the storage.
 use super::ConfigError;
 #[cfg(feature = "etcd")]
 use super::etcd::{self, EtcdOptions, EtcdUrl};
@@ -12,10 +12,10 @@ use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How far the clock may be ahead if nothing is said: as far as the protocol lets that of a client be.
+/// Default maximum time that the clock may be ahead: as much as the protocol allows the clock of a client.
 pub(super) const MAX_CLOCK_AHEAD: Duration = Duration::from_secs(60);
 
-/// How long the disk has at the end if nothing is said: less than the 90 seconds after which systemd kills.
+/// Default time that the disk has at shutdown: less than the 90 seconds after which systemd kills.
 pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Where the state lives.
@@ -52,7 +52,7 @@ pub(super) struct StorageOptions {
     redis: RedisOptions,
 }
 
-/// What `--storage` says.
+/// Value of `--storage`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum StorageKind {
     Durable,
@@ -73,7 +73,7 @@ fn parse_kind(text: &str) -> Result<StorageKind, String> {
     }
 }
 
-/// `None` if it is no URL of an engine.
+/// Parses the URL of an engine; `None` if the text is no such URL.
 fn elsewhere(text: &str) -> Option<Result<StorageKind, String>> {
     let (scheme, _) = text.split_once("://")?;
     match scheme {
@@ -107,13 +107,13 @@ fn redis_kind(_text: &str) -> Result<StorageKind, String> {
     Err("this statestored was built without redis: build it with the cargo feature `redis`".into())
 }
 
-/// Where the state lives.
+/// Storage of the entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StorageConfig {
     /// In memory, until the process ends.
     Memory,
-    /// On disk, in this folder, which is made if it does not exist.
+    /// On disk, in this folder, which is created if it does not exist.
     Durable(PathBuf),
     /// In an etcd, which other servers may use as well.
     #[cfg(feature = "etcd")]
@@ -124,19 +124,19 @@ pub enum StorageConfig {
 }
 
 impl StorageConfig {
-    /// Whether the entries are this server's alone.
+    /// Returns whether this server alone has the entries.
     pub(super) fn is_own(&self) -> bool {
         matches!(self, Self::Memory | Self::Durable(_))
     }
 }
 
 impl StorageOptions {
-    /// How long the disk has at the end.
+    /// Returns the time that the disk has at shutdown.
     pub(super) fn stop_timeout(&self) -> Duration {
         Duration::from_secs(self.stop_timeout)
     }
 
-    /// Where the state lives, and how far the clock may be ahead of others'.
+    /// Returns the storage, and the maximum time that the clock may be ahead of others.
     pub(super) fn into_config(self) -> Result<(StorageConfig, Duration), ConfigError> {
         #[cfg(feature = "elsewhere")]
         let said = self.max_clock_ahead;
@@ -193,7 +193,7 @@ fn without_folder(has_folder: bool, config: StorageConfig) -> Result<StorageConf
     Ok(config)
 }
 
-/// `$XDG_DATA_HOME/statestored`, by default `~/.local/share/statestored`.
+/// Returns `$XDG_DATA_HOME/statestored`, by default `~/.local/share/statestored`.
 fn default_data_dir() -> Option<PathBuf> {
     let absolute = |name| {
         std::env::var_os(name)

@@ -1,9 +1,9 @@
-//! A network of addresses.
+//! A subnet of IP addresses.
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// An address, or all addresses that begin with the same bits: `10.0.0.7`, `10.0.0.0/24`, `2001:db8::/32`.
+/// An address, or all addresses with a common prefix: `10.0.0.7`, `10.0.0.0/24`, `2001:db8::/32`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Subnet {
     address: IpAddr,
@@ -11,7 +11,7 @@ pub struct Subnet {
 }
 
 impl Subnet {
-    /// Returns whether the address is one of them. An IPv4 address that is mapped to IPv6 counts as what it is.
+    /// Returns whether the address belongs to the subnet. An IPv4 address that is mapped to IPv6 counts as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {
             (IpAddr::V4(of), IpAddr::V4(address)) => {
@@ -27,7 +27,7 @@ impl Subnet {
     }
 }
 
-/// The first `prefix` of `width` bits.
+/// Returns the first `prefix` bits of a number with `width` bits.
 fn high_bits(bits: u128, width: u32, prefix: u8) -> u128 {
     bits.checked_shr(width - u32::from(prefix)).unwrap_or(0)
 }

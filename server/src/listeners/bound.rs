@@ -1,4 +1,4 @@
-//! The addresses that a server has taken.
+//! Bound addresses and their listeners.
 use super::tcp::{self, BACKLOG};
 use super::unix::{self, SocketFile};
 use super::{Accepted, Places, Stream};
@@ -29,7 +29,7 @@ impl Listening {
         Self(At::Network(scheme, address))
     }
 
-    /// The address with its port, if it is one of a network.
+    /// Returns the address and port of a network; `None` for a socket file.
     pub fn address(&self) -> Option<SocketAddr> {
         match self.0 {
             At::Network(_, address) => Some(address),
@@ -37,7 +37,7 @@ impl Listening {
         }
     }
 
-    /// What is spoken there, if it is one of a network.
+    /// Returns the scheme of a network address; `None` for a socket file.
     pub(super) fn scheme(&self) -> Option<Scheme> {
         match self.0 {
             At::Network(scheme, _) => Some(scheme),
@@ -45,7 +45,7 @@ impl Listening {
         }
     }
 
-    /// The path of the socket, if it is one of the file system.
+    /// Returns the path of a socket file; `None` for a network.
     pub(super) fn path(&self) -> Option<&Path> {
         match &self.0 {
             At::Network(..) => None,
@@ -53,7 +53,7 @@ impl Listening {
         }
     }
 
-    /// As a URL for clients: `mqtt://`, `mqtts://`, `ws://`, `wss://` or `unix://`.
+    /// Returns the URL for clients: `mqtt://`, `mqtts://`, `ws://`, `wss://` or `unix://`.
     pub fn url(&self) -> String {
         match &self.0 {
             At::Network(scheme, address) => format!("{}://{address}", scheme.of_clients()),
@@ -72,7 +72,7 @@ impl Listening {
     }
 }
 
-/// As `--listen` takes it.
+/// Writes the address in the form of `--listen`.
 impl fmt::Display for Listening {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
@@ -88,7 +88,7 @@ enum Socket {
     File(socket2::Socket, SocketFile),
 }
 
-/// Addresses that are taken. Nobody can connect before [`listen`](Self::listen).
+/// Bound addresses, to which no client can connect before [`listen`](Self::listen).
 #[derive(Debug)]
 pub(crate) struct Bound {
     sockets: Vec<(ListenAddress, Socket)>,
@@ -96,7 +96,7 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
-    /// Takes them; sockets of the file system with these permissions.
+    /// Binds the addresses; socket files get these permissions.
     pub(crate) fn new(wanted: Vec<ListenAddress>, unix_mode: u32) -> Result<Self, ServerError> {
         let mut sockets = Vec::new();
         let mut addresses = Vec::new();
@@ -110,7 +110,7 @@ impl Bound {
         Ok(Self { sockets, addresses })
     }
 
-    /// The addresses, ports resolved.
+    /// Returns the addresses, with ports resolved.
     pub(crate) fn addresses(&self) -> &[Listening] {
         &self.addresses
     }
@@ -150,9 +150,9 @@ fn bind(
     }
 }
 
-/// Fails if a listener of this server accepts connections at one of these addresses already.
+/// Checks that no listener of this server accepts connections at one of these addresses already.
 ///
-/// The system notices only when both listen, and does not say which one is in the way.
+/// The system notices a conflict only when both listen, and does not report with which address.
 pub(crate) fn check_free(wanted: &[SocketAddr], former: &[Listening]) -> io::Result<()> {
     let is_in_the_way = |listening: &&Listening| {
         let address = listening.address();
@@ -166,7 +166,7 @@ pub(crate) fn check_free(wanted: &[SocketAddr], former: &[Listening]) -> io::Res
     }
 }
 
-/// Whether connections to some address could be accepted at either.
+/// Returns whether both addresses could accept a connection to the same address.
 fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
     let covers = |wide: SocketAddr, other: SocketAddr| {
         let is_of_both = wide.is_ipv6() && !is_v6_only();
@@ -175,7 +175,7 @@ fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
     a.port() == b.port() && (a.ip() == b.ip() || covers(a, b) || covers(b, a))
 }
 
-/// Whether this machine accepts no connections of IPv4 at `[::]` (`ipv6(7)`).
+/// Returns whether `[::]` accepts no connections of IPv4 on this machine (`ipv6(7)`).
 fn is_v6_only() -> bool {
     let set = std::fs::read("/proc/sys/net/ipv6/bindv6only");
     set.is_ok_and(|set| set.starts_with(b"1"))
@@ -201,7 +201,7 @@ pub(super) fn name(scheme: Scheme, address: &io::Result<SocketAddr>) -> Arc<str>
 pub(crate) struct Listeners {
     tcp: Vec<TcpListener>,
     unix: Vec<(UnixListener, SocketFile)>,
-    /// Where a handshake comes first.
+    /// Listeners whose connections begin with a handshake.
     with_handshake: Vec<(Scheme, std::net::TcpListener)>,
 }
 
@@ -218,7 +218,8 @@ impl Listeners {
         Ok(())
     }
 
-    /// Those where a handshake comes first, which is made elsewhere; with proxies, so does their header on all of a network.
+    /// Returns the listeners whose connections begin with a handshake, which another thread makes. With proxies, these are
+    /// all listeners of networks, since their header comes first.
     pub(crate) fn take_with_handshake(
         &mut self,
         has_proxies: bool,
@@ -232,7 +233,7 @@ impl Listeners {
         Ok(taken)
     }
 
-    /// Accepts on the others. To be called within a [`LocalSet`](tokio::task::LocalSet).
+    /// Accepts connections on the other listeners. Call it within a [`LocalSet`](tokio::task::LocalSet).
     pub(crate) fn accept(
         self,
         places: &Places,

@@ -1,22 +1,22 @@
-//! Who gives way when there are too many handshakes.
+//! A limit of handshakes, and the choice of the handshake to end when it is reached.
 use crate::access::Network;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// Nobody is cut before, so that many who come at once are served one after the other instead of none of them.
+/// Time in which no handshake is ended, so that many simultaneous clients are served in sequence instead of not at all.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The handshakes that are under way, each with what ends it.
+/// The handshakes in progress, each with the handle that ends it.
 ///
-/// When there are too many, the oldest of the network that has most of them goes, but none within its first second. So whoever opens
-/// connections and says nothing takes room from itself only, as soon as others come.
+/// At the limit, the network with the most handshakes loses its oldest one, but none within its first second. A client that opens
+/// connections and stays silent therefore takes room only from itself as soon as others connect.
 #[derive(Debug)]
 pub(super) struct Crowd<T> {
     most: usize,
     count: usize,
     next: u64,
-    /// The oldest first.
+    /// Handshakes by network, oldest first.
     networks: HashMap<Network, VecDeque<Member<T>>>,
 }
 
@@ -27,7 +27,7 @@ struct Member<T> {
     handshake: T,
 }
 
-/// One of them.
+/// Key of a handshake.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ticket {
     network: Network,
@@ -44,12 +44,12 @@ impl<T> Crowd<T> {
         }
     }
 
-    /// Changes how many there may be. Those beyond it give way when the next one comes.
+    /// Changes the limit. Handshakes beyond it are ended when the next ones begin.
     pub(super) fn set_most(&mut self, most: usize) {
         self.most = most.max(1);
     }
 
-    /// The ticket of the next one to [`come`](Self::come) from this address.
+    /// Returns the key of the next handshake to [`come`](Self::come) from this address.
     pub(super) fn ticket(&mut self, address: IpAddr) -> Ticket {
         self.next += 1;
         Ticket {
@@ -58,7 +58,8 @@ impl<T> Crowd<T> {
         }
     }
 
-    /// Room for one more: whoever gives way for it, if somebody has to; or when it is worth asking again, if nobody may be cut yet.
+    /// Makes room for another handshake. At the limit, returns the handshake to end, or the time of the next attempt if none may be
+    /// ended yet.
     pub(super) fn make_room(&mut self, now: Instant) -> Result<Option<T>, Instant> {
         if self.count < self.most {
             return Ok(None);
@@ -72,7 +73,7 @@ impl<T> Crowd<T> {
         Ok(self.take(ticket))
     }
 
-    /// One more.
+    /// Adds a handshake.
     pub(super) fn come(&mut self, ticket: Ticket, handshake: T, now: Instant) {
         let of_network = self.networks.entry(ticket.network).or_default();
         of_network.push_back(Member {
@@ -83,7 +84,7 @@ impl<T> Crowd<T> {
         self.count += 1;
     }
 
-    /// The oldest of the network that has most; of several networks, that which has waited for longest.
+    /// Returns the oldest handshake of the network with the most. Of several such networks, it is the oldest one of all.
     fn oldest_of_most(&self) -> Option<(Ticket, Instant)> {
         let oldest = self.networks.iter().filter_map(|(&network, of_network)| {
             let oldest = of_network.front()?;
@@ -96,12 +97,12 @@ impl<T> Crowd<T> {
             .map(|(_, ticket, since)| (ticket, since))
     }
 
-    /// One is over. Nothing happens if it had to give way before.
+    /// Removes a handshake. Does nothing if it was ended for another one.
     pub(super) fn go(&mut self, ticket: Ticket) {
         self.take(ticket);
     }
 
-    /// Counts one as of another address than before, since when it has been there. Returns its new ticket.
+    /// Moves a handshake to another address, with its former start time. Returns its new key.
     pub(super) fn change(&mut self, ticket: Ticket, address: IpAddr) -> Ticket {
         let new = self.ticket(address);
         if let Some(member) = self.take_member(ticket) {
@@ -116,7 +117,7 @@ impl<T> Crowd<T> {
 
     fn take_member(&mut self, ticket: Ticket) -> Option<Member<T>> {
         let of_network = self.networks.get_mut(&ticket.network)?;
-        // They are in the order of their numbers.
+        // The handshakes are in the order of their numbers.
         let at = of_network
             .binary_search_by_key(&ticket.number, |member| member.number)
             .ok()?;
@@ -133,7 +134,7 @@ impl<T> Crowd<T> {
 mod tests {
     use super::*;
 
-    /// Comes a second after everybody before.
+    /// Adds a handshake, a second after all earlier ones.
     fn come(
         crowd: &mut Crowd<&'static str>,
         now: &mut Instant,
@@ -157,7 +158,7 @@ mod tests {
             ("192.0.2.2", "b3", None),
             ("192.0.2.2", "b4", Some("b1")),
             ("192.0.2.1", "a2", Some("b2")),
-            // Two each.
+            // Each network has two.
             ("192.0.2.3", "c1", Some("a1")),
         ] {
             assert_eq!(come(&mut crowd, &mut now, address, name).1, gone, "{name}");

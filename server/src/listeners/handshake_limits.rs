@@ -1,22 +1,22 @@
-//! Limits of handshakes, which a reload changes.
+//! Limits of handshakes, which a reload can change.
 use crate::hub::HubLimits;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// Of all connections that there may be, one of so many may be in a handshake, ...
+/// Divisor of the maximum number of connections that gives the limit of handshakes.
 const PART_OF_PLACES: usize = 4;
-/// ... but no fewer than this, which come and go within a second ...
+/// Minimum of the limit. This number of handshakes completes within a second.
 const FEWEST: usize = 64;
-/// ... and no more than this, whose computations take less than that.
+/// Maximum of the limit. The computations of this number of handshakes take less than a second.
 const MOST: usize = 1024;
 
-/// Memory of a handshake: rustls gathers a message of 64 KiB at most before it looks at it.
+/// Memory of a handshake: rustls buffers up to 64 KiB of a message before it parses it.
 const HANDSHAKE_BYTES: usize = 80 * 1024;
 
-/// Handshakes take this part of the memory of sessions at most.
+/// Divisor of the memory limit of sessions that gives the memory limit of handshakes.
 const PART_OF_MEMORY: usize = 4;
 
-/// The limits of now, shared by the threads of the engine and of the handshakes.
+/// Current limits, shared by the threads of the engine and of the handshakes.
 #[derive(Debug, Clone)]
 pub(crate) struct HandshakeLimits(Arc<Values>);
 
@@ -38,7 +38,7 @@ impl HandshakeLimits {
         let of_memory = limits.max_session_bytes / PART_OF_MEMORY / HANDSHAKE_BYTES;
         let of_places = limits.max_connections / PART_OF_PLACES;
         let most = of_places.min(of_memory).clamp(FEWEST, MOST);
-        // Each value guards nothing but itself.
+        // The values guard no other memory.
         self.0.most.store(most, Ordering::Relaxed);
         let audit_rate = limits.audit.max_lines_per_second;
         self.0.audit_rate.store(audit_rate, Ordering::Relaxed);

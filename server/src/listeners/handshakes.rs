@@ -1,4 +1,4 @@
-//! Headers of proxies, and handshakes of TLS and WebSocket, on a thread of their own.
+//! PROXY protocol headers, and TLS and WebSocket handshakes, on a thread of their own.
 use super::crowd::{Crowd, Ticket};
 use super::stream::{Leaving, Socket, Stream, Transport};
 use super::tls::{InForce, explained, identity, renew};
@@ -22,20 +22,20 @@ use tokio::task::{AbortHandle, JoinSet, LocalSet, spawn_local, yield_now};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-/// How often it is looked whether lines were left out.
+/// Interval at which omitted lines are reported.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 
-/// How long a client that is refused gets to read why.
+/// Time that a refused client has to read the reason.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// What all handshakes have in common.
+/// Settings that all handshakes share.
 #[derive(Debug)]
 pub(crate) struct Rules {
     pub(crate) tls: InForce,
     pub(crate) web_origins: Vec<String>,
-    /// Addresses whose connections begin with a header of the PROXY protocol.
+    /// Addresses of proxies, whose connections begin with a header of the PROXY protocol.
     pub(crate) trusted_proxies: Vec<Subnet>,
-    /// For a whole handshake.
+    /// Time limit of a whole handshake.
     pub(crate) deadline: Duration,
     pub(crate) limits: HandshakeLimits,
     pub(crate) places: Places,
@@ -43,7 +43,7 @@ pub(crate) struct Rules {
     pub(crate) ends: EndCounts,
 }
 
-/// The thread; it ends when this is dropped.
+/// The thread of the handshakes; it ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Handshakes {
     stop: Option<oneshot::Sender<()>>,
@@ -51,7 +51,7 @@ pub(crate) struct Handshakes {
 }
 
 impl Handshakes {
-    /// Accepts connections at these addresses. What comes out of their handshakes comes out of the second value.
+    /// Accepts connections at these addresses. The second value receives the connections whose handshakes have succeeded.
     pub(crate) fn start(
         listeners: Vec<(Scheme, std::net::TcpListener)>,
         rules: Rules,
@@ -70,11 +70,11 @@ impl Handshakes {
                         () = serve => {}
                     }
                 }));
-                // In its runtime.
+                // Dropped within the runtime.
                 let guard = runtime.enter();
                 drop(local);
                 drop(guard);
-                // A look at files may be under way, and take as long as it likes.
+                // A blocking call for a file may be running, for any length of time.
                 runtime.shutdown_background();
             })?;
         let this = Self {
@@ -96,12 +96,12 @@ impl Drop for Handshakes {
     }
 }
 
-/// Connections on their way from the thread of the handshakes to that of the engine.
+/// Connections that move from the thread of the handshakes to that of the engine.
 #[derive(Debug)]
 pub(crate) struct Moved(mpsc::Receiver<Arrival<Leaving>>);
 
 impl Moved {
-    /// Hands them on, for as long as somebody takes them. To be called on the thread of the engine.
+    /// Passes the connections to `accepted` until its receiver is dropped. Call it on the thread of the engine.
     pub(crate) async fn arrive(mut self, accepted: mpsc::Sender<Accepted<Stream>>) {
         while let Some(arrival) = self.0.recv().await {
             let stream = match arrival.stream.arrive() {
@@ -123,7 +123,7 @@ impl Moved {
     }
 }
 
-/// What the tasks of the thread share.
+/// State that the tasks of the thread share.
 struct Shared {
     rules: Rc<Rules>,
     crowd: RefCell<Crowd<UnderWay>>,
@@ -132,18 +132,18 @@ struct Shared {
     started: Instant,
 }
 
-/// A handshake that can be cut.
+/// A handle to end a handshake.
 struct UnderWay {
     handshake: AbortHandle,
-    /// The client, as soon as a proxy has passed it on.
+    /// Peer of the connection, updated by a proxy's header.
     peer: Rc<RefCell<Peer>>,
 }
 
 impl Shared {
-    /// Counts and logs a connection that ended before it had a client.
+    /// Counts and logs a connection that ended before its handshake succeeded.
     fn ended(&self, peer: &Peer, reason: EndReason, why: &dyn std::fmt::Display) {
         self.rules.ends.count(reason);
-        // Those who only look whether the port is open do the same.
+        // A port scan also closes the connection before the handshake ends.
         let is_probe = reason == EndReason::ClientClosed;
         let now_ms = self.now_ms();
         let rate = self.rules.limits.audit_rate();
@@ -164,7 +164,7 @@ impl Shared {
         }
     }
 
-    /// Makes room for one more handshake, within the limits of now.
+    /// Makes room for another handshake, within the current limits.
     fn make_room(&self) -> Result<Option<UnderWay>, Instant> {
         let mut crowd = self.crowd.borrow_mut();
         crowd.set_most(self.rules.limits.most());
@@ -176,7 +176,7 @@ impl Shared {
     }
 }
 
-/// Logs the numbers of lines that were left out.
+/// Logs the numbers of omitted lines.
 async fn report_lines_left_out(shared: Rc<Shared>) {
     loop {
         tokio::time::sleep(REPORT_EVERY).await;
@@ -193,7 +193,7 @@ async fn report_lines_left_out(shared: Rc<Shared>) {
     }
 }
 
-/// Accepts for as long as nothing panics.
+/// Accepts connections until a task panics.
 async fn serve(
     listeners: Vec<(Scheme, std::net::TcpListener)>,
     rules: Rc<Rules>,
@@ -248,10 +248,10 @@ async fn accept(scheme: Scheme, listener: std::net::TcpListener, shared: Rc<Shar
                     gone.handshake.abort();
                     let why = "there are too many handshakes";
                     shared.ended(&gone.peer.borrow(), EndReason::HandshakeEvicted, &why);
-                    // So that it is gone, and its place free.
+                    // Lets the ended handshake drop its place.
                     yield_now().await;
                 }
-                // Those who come later wait with the system, which knows how to do that with many.
+                // Further connections wait in the backlog of the system, which is made for many.
                 Err(when) => tokio::time::sleep_until(when.into()).await,
             }
         }
@@ -273,14 +273,14 @@ async fn accept(scheme: Scheme, listener: std::net::TcpListener, shared: Rc<Shar
     }
 }
 
-/// Leaves the crowd when the handshake is over, however it ended.
+/// A guard that removes the handshake from the limiter when it ends, for any reason.
 struct Leave {
     shared: Rc<Shared>,
     ticket: Ticket,
 }
 
 impl Leave {
-    /// The handshake counts as one of this address from now on.
+    /// Moves the handshake to this address.
     fn is_of(&mut self, address: IpAddr) {
         let mut crowd = self.shared.crowd.borrow_mut();
         self.ticket = crowd.change(self.ticket, address);
@@ -326,7 +326,7 @@ async fn handshake(
                     },
                     place,
                 };
-                // The engine takes no more when it stops.
+                // The engine has no receiver when it stops.
                 let _ = shared.moved.send(arrival).await;
                 return;
             }
@@ -345,7 +345,7 @@ async fn handshake(
     shared.ended(&peer, reason, &failure);
 }
 
-/// Returns the address of the client for which a proxy has made the connection, if it was one and says so.
+/// Returns the address of the client, if a trusted proxy has made the connection and states it.
 async fn proxied(
     stream: &mut TcpStream,
     address: SocketAddr,
@@ -359,7 +359,7 @@ async fn proxied(
     Ok(None)
 }
 
-/// Makes a stream of MQTT of a connection. A client that is refused learns why, if it listens.
+/// Completes the handshake of a connection. A refused client is sent the reason, if possible.
 async fn shake(
     scheme: Scheme,
     stream: TcpStream,
@@ -415,7 +415,7 @@ async fn encrypt(
     Ok((Transport::Tls(Box::new(stream)), certificate))
 }
 
-/// Says good-bye and throws away what still comes, since closing with unread input would take the last words away from the client.
+/// Shuts the stream down and discards further input, since closing it with unread input would discard the last output.
 async fn linger<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) {
     let until_closed = async {
         stream.shutdown().await?;
@@ -423,6 +423,6 @@ async fn linger<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) {
         while stream.read(&mut thrown_away).await? > 0 {}
         io::Result::Ok(())
     };
-    // Nothing is expected of it any more.
+    // The peer need not answer.
     let _ = timeout(LAST_WORDS, until_closed).await;
 }

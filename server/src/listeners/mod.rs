@@ -1,17 +1,17 @@
-//! The doors: where clients come in, and what they have to do before they are connections of the engine.
+//! The listeners, which accept connections and complete their handshakes before the engine receives them.
 //!
 //! ```text
 //!   tcp://, unix://  ──accept──────────────────────────────────────────────▶ Arrival ─▶ driver
 //!   tls://, ws://, wss://, and tcp:// with trusted proxies                      ▲
 //!        └─accept─▶ Handshakes (a thread of its own): PROXY header ─▶ TLS ─▶ HTTP upgrade ─▶ Moved: a socket that changes the thread
 //!                     │                                   │
-//!                     ├─ places   how many may be there    └─ identity of the client's certificate ─▶ Peer
-//!                     └─ crowd    who gives way
+//!                     ├─ places   limit of connections     └─ identity of the client's certificate ─▶ Peer
+//!                     └─ crowd    limit of handshakes
 //! ```
 //!
-//! A handshake is expensive and its other end is nobody yet: it runs where it takes no time from those who are served, has a deadline,
-//! and is cut when it is the oldest of whoever has most of them and there are too many. What comes out is a stream of bytes with a
-//! [`Peer`](crate::access::Peer); encryption and frames are then done in the engine's own turns.
+//! A handshake is expensive, and its client is not authenticated yet. It therefore runs on a thread where it delays no other client,
+//! and has a deadline. At the limit of handshakes, the network with the most of them loses its oldest one. The result is a stream of
+//! bytes with a [`Peer`](crate::access::Peer); the engine's own thread does the encryption and framing from then on.
 mod bound;
 mod crowd;
 mod handshake_limits;
@@ -39,10 +39,11 @@ pub use tls::{Tls, TlsError};
 
 use crate::access::Peer;
 
-/// What a listener hands to the engine: a connection, or the peer of one that was closed at once since all places are taken.
+/// Value that a listener passes to the engine: a connection, or the peer of one that was closed immediately since the limit of
+/// connections is reached.
 pub(crate) type Accepted<S> = Result<Arrival<S>, Peer>;
 
-/// A connection that the engine may have.
+/// A connection that is ready for the engine.
 #[derive(Debug)]
 pub(crate) struct Arrival<S> {
     pub(crate) stream: S,

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// A server that refuses to serve a network to everybody.
+/// The error of a server that would serve a network without credentials.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "everybody who can reach {address} could read and write all keys, since nobody has to say who it is: name users \
@@ -17,8 +17,8 @@ pub struct OpenDoor {
     address: String,
 }
 
-/// The clients that can reach a listener and are served there without credentials if the [authenticator](Authenticator::is_anonymous)
-/// asks for none.
+/// Clients that can reach a listener and are served without credentials if the [authenticator](Authenticator::is_anonymous) requires
+/// none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum AnonymousAudience {
     /// No client, or only those that file permissions let in.
@@ -49,8 +49,8 @@ impl AnonymousAudience {
     }
 }
 
-/// Returns whether all local users may connect to a socket with these permissions: they may write to it, and search all folders that
-/// lead to it. A folder whose permissions cannot be read counts as closed.
+/// Returns whether all local users may connect to a socket with these permissions: they may write to it, and search all its parent
+/// folders. A folder whose permissions cannot be read counts as closed.
 fn is_open_to_local_users(socket: &Path, mode: u32) -> bool {
     let is_searchable = |folder: &Path| {
         fs::metadata(folder).is_ok_and(|metadata| metadata.permissions().mode() & 0o001 != 0)
@@ -61,7 +61,7 @@ fn is_open_to_local_users(socket: &Path, mode: u32) -> bool {
     mode & 0o002 != 0 && socket.ancestors().skip(1).all(is_searchable)
 }
 
-/// Refuses addresses of networks where nothing is asked of anybody, unless that is wanted.
+/// Rejects listeners on networks where no credentials are required, unless the configuration allows them.
 pub(crate) fn check(
     addresses: &[Listening],
     doors: &Doors,
@@ -82,7 +82,7 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// The same for a configuration that nobody listens with yet, as far as its names have addresses.
+/// Checks a configuration like [`check`], before any listener is bound, as far as its names have addresses.
 pub(crate) fn check_config(config: &Config) -> Result<(), OpenDoor> {
     let addresses: Vec<_> = config
         .listeners
@@ -97,7 +97,7 @@ pub(crate) fn check_config(config: &Config) -> Result<(), OpenDoor> {
     check(&addresses, &config.doors, &config.authenticator)
 }
 
-/// Says where others can read along.
+/// Warns of listeners where credentials and data cross a network unencrypted.
 pub(crate) fn warn_of_clear_text(addresses: &[Listening], authenticator: &Authenticator) {
     for listening in addresses.iter().filter(|listening| is_reachable(listening)) {
         let is_clear = listening.scheme().is_some_and(|scheme| !scheme.has_tls());
@@ -110,7 +110,7 @@ pub(crate) fn warn_of_clear_text(addresses: &[Listening], authenticator: &Authen
     }
 }
 
-/// Whether others than this machine can connect there.
+/// Returns whether other machines can connect.
 fn is_reachable(listening: &Listening) -> bool {
     listening
         .address()

@@ -1,8 +1,8 @@
-//! How many connections there may be, those that are still in a handshake among them.
+//! A limit of connections, including those in a handshake.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts connections, whichever thread has them.
+/// A counter of connections, shared by all threads.
 #[derive(Debug, Clone)]
 pub(crate) struct Places(Arc<Counter>);
 
@@ -12,7 +12,7 @@ struct Counter {
     most: AtomicUsize,
 }
 
-/// The place of one connection; free again when this is dropped.
+/// The place of a connection; free again when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Place(Arc<Counter>);
 
@@ -24,16 +24,16 @@ impl Places {
         }))
     }
 
-    /// Changes their number. Connections beyond it stay.
+    /// Changes the limit. Existing connections beyond it stay.
     pub(crate) fn set_most(&self, most: usize) {
         self.0.most.store(most, Ordering::Relaxed);
     }
 
-    /// `None` if all are taken.
+    /// Takes a place; `None` if all are taken.
     pub(crate) fn take(&self) -> Option<Place> {
         let most = self.0.most.load(Ordering::Relaxed);
         let one_more = |taken: usize| (taken < most).then_some(taken + 1);
-        // It guards nothing but itself.
+        // The value guards no other memory.
         self.0
             .taken
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)

@@ -1,14 +1,14 @@
-//! Headers of the PROXY protocol on connections: read from trusted proxies, which have to send one, and refused from others.
+//! PROXY protocol headers: required from trusted proxies, and refused from other peers.
 use crate::access::proxy_header;
 use std::io;
 use std::net::SocketAddr;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-/// Bytes that are looked at in one go.
+/// Number of bytes peeked at a time.
 const PEEK_BYTES: usize = 1024;
 
-/// Reads the header of a connection from a trusted proxy. Returns the client's address, if the proxy passes one on.
+/// Reads the header of a connection from a trusted proxy. Returns the client's address, if the header has one.
 ///
 /// # Errors
 /// The bytes are not a header, or the connection failed.
@@ -35,7 +35,7 @@ pub(super) async fn read(stream: &mut TcpStream) -> io::Result<Option<SocketAddr
 /// Refuses a connection that begins with a header although its address is not trusted.
 ///
 /// # Errors
-/// It does, or the connection failed.
+/// The connection begins with a header, or has failed.
 pub(super) async fn refuse(stream: &TcpStream) -> io::Result<()> {
     let mut input = [0; 16];
     let count = stream.peek(&mut input).await?;

@@ -1,4 +1,4 @@
-//! A connection, whatever it comes through.
+//! A connection over any transport.
 use super::websocket::WebSocket;
 use bytes::BytesMut;
 use std::io::{self, IoSlice};
@@ -8,14 +8,14 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
 
-/// So much is read at once below TLS, which by itself asks for 4 KiB at a time.
+/// Number of bytes read at a time below TLS, which reads 4 KiB at a time by itself.
 const READ_AHEAD_BYTES: usize = 16 * 1024;
 
-/// A TCP connection that can leave the runtime it was accepted in, while TLS around it stays as it is.
+/// A TCP connection that can move to another runtime, while the TLS session around it is kept.
 #[derive(Debug)]
 pub(crate) struct Socket {
     stream: Option<TcpStream>,
-    /// What was read and nobody has taken yet; `None` if nothing is read ahead.
+    /// Bytes that were read and not consumed yet; `None` if nothing is read ahead.
     ahead: Option<BytesMut>,
 }
 
@@ -27,7 +27,7 @@ impl Socket {
         }
     }
 
-    /// One that is read in large pieces, however small those are that are asked for.
+    /// Creates a socket that reads large pieces, however few bytes the caller asks for.
     pub(super) fn reading_ahead(stream: TcpStream) -> Self {
         Self {
             stream: Some(stream),
@@ -57,7 +57,7 @@ impl AsyncRead for Socket {
             ahead.reserve(READ_AHEAD_BYTES);
             let read = pin!(stream.read_buf(ahead)).poll(context);
             if !matches!(read, Poll::Ready(Ok(1..))) {
-                // A connection that waits holds no memory for it.
+                // A waiting connection keeps no buffer.
                 *ahead = BytesMut::new();
                 return read.map_ok(|_| ());
             }
@@ -98,7 +98,7 @@ impl AsyncWrite for Socket {
     }
 }
 
-/// What is below MQTT, or below WebSocket.
+/// Transport below MQTT, or below WebSocket.
 #[derive(Debug)]
 pub(crate) enum Transport {
     Tcp(Socket),
@@ -116,7 +116,7 @@ impl Transport {
     }
 }
 
-/// A byte stream of MQTT.
+/// A byte stream that carries MQTT.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Plain(Transport),
@@ -131,7 +131,7 @@ impl Stream {
         }
     }
 
-    /// Takes it out of its runtime.
+    /// Removes the stream from its runtime.
     pub(super) fn leave(mut self) -> io::Result<Leaving> {
         let socket = self.transport().socket();
         let stream = socket.and_then(|socket| socket.stream.take());
@@ -151,7 +151,7 @@ pub(super) struct Leaving {
 }
 
 impl Leaving {
-    /// Takes it into the runtime that this is called in.
+    /// Registers the stream with the current runtime.
     pub(super) fn arrive(self) -> io::Result<Stream> {
         let mut stream = self.around;
         if let Some(socket) = stream.transport().socket() {

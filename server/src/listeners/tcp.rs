@@ -1,4 +1,4 @@
-//! Connections of TCP, whatever is in them.
+//! TCP connections with any content.
 use super::stream::{Socket, Transport};
 use super::{Accepted, Arrival, Places, Stream};
 use crate::access::Peer;
@@ -10,37 +10,39 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 
-/// How long accepting pauses after a failure, such as too many open files.
+/// Pause of accepting after a failure, such as too many open files.
 pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How many connections may wait to be accepted.
+/// Number of connections that may wait to be accepted.
 pub(super) const BACKLOG: u32 = 1024;
 
-/// After so much silence the system asks the peer for a sign of life, ...
+/// Idle time after which the system sends keep-alive probes.
 const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(60);
-/// ... so often ...
+/// Interval of the probes.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
-/// ... and so many times. Then the connection is over, whatever keep-alive its client asked for.
+/// Number of probes without a response after which the connection is closed, regardless of the keep-alive of its client.
 const KEEP_ALIVE_PROBES: u32 = 4;
 
-/// How long sent bytes may stay unacknowledged, or the peer's receive window closed, before the connection is over.
+/// Time that sent bytes may stay unacknowledged, or the peer's receive window closed, before the connection is closed.
 const USER_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How much the system takes of a connection before it has sent what it took before. A client counts as alive while bytes move; with
-/// buffers of megabytes none would seem to, for many seconds on a slow link. This is two seconds of a link of 1 Mbit/s.
+/// Maximum number of bytes that the system buffers for a connection without having sent them.
+///
+/// A client counts as alive while bytes move. With buffers of megabytes, a client on a slow link would not seem alive for many
+/// seconds. The value is two seconds of a link of 1 Mbit/s.
 #[cfg(target_os = "linux")]
 const MOST_UNSENT_BYTES: u32 = 256 * 1024;
 
 /// Number of attempts to find a port that is free at all addresses of a name.
 const PORT_ATTEMPTS: usize = 16;
 
-/// Binds all addresses of a name, with one port if they ask for any.
+/// Binds all addresses of a name, to the same port if they ask for any.
 ///
-/// Addresses that this machine does not have are left out if it has another one of them. If there is only one, and it was given as an
-/// address, it is bound in advance: clients can connect once the machine has it.
+/// Addresses that this machine does not have are left out if it has another address of the name. A single address that was given as
+/// such is bound in advance: clients can connect once the machine has it.
 ///
 /// # Errors
-/// One of them is in use, or none of them can be bound.
+/// An address is in use, or none of them can be bound.
 pub(crate) fn bind(addresses: &[SocketAddr], is_name: bool) -> io::Result<Vec<TcpSocket>> {
     let asks_for_any_port = addresses.iter().all(|address| address.port() == 0);
     let attempts = if asks_for_any_port && addresses.len() > 1 {
@@ -93,19 +95,19 @@ fn bind_all(addresses: &[SocketAddr], is_name: bool) -> io::Result<Vec<TcpSocket
     Ok(sockets)
 }
 
-/// Whether an address cannot be bound since this machine does not have it.
+/// Returns whether an address cannot be bound because this machine does not have it.
 fn is_absent(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::AddrNotAvailable
         || error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
 }
 
-/// Binds one address, `in_advance` also if this machine does not have it.
+/// Binds an address. `in_advance` allows an address that this machine does not have.
 fn bind_one(address: SocketAddr, in_advance: bool) -> io::Result<TcpSocket> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4(),
         SocketAddr::V6(_) => TcpSocket::new_v6(),
     }?;
-    // Connections of a former process that are still ending do not keep this one from its port.
+    // Lets this process use the port although connections of a former process are still closing.
     socket.set_reuseaddr(true)?;
     #[cfg(target_os = "linux")]
     if in_advance {
@@ -121,7 +123,7 @@ fn bind_one(address: SocketAddr, in_advance: bool) -> io::Result<TcpSocket> {
     Ok(socket)
 }
 
-/// The next connection, with the options that all of them have.
+/// Accepts the next connection, and sets the options of all connections.
 pub(super) async fn next(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {
@@ -139,7 +141,7 @@ pub(super) async fn next(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     }
 }
 
-/// Accepts connections for as long as somebody takes them.
+/// Accepts connections until their receiver is dropped.
 pub(super) async fn accept(
     listener: TcpListener,
     name: Arc<str>,
@@ -152,7 +154,7 @@ pub(super) async fn accept(
             listener: Arc::clone(&name),
             ..address.into()
         };
-        // Without a place it is closed here, so that no queue holds its descriptor.
+        // A connection without a place is closed here, so that no queue holds its descriptor.
         let arrival = places.take().map(|place| Arrival {
             stream: Stream::Plain(Transport::Tcp(Socket::new(stream))),
             peer: peer.clone(),
@@ -166,7 +168,7 @@ pub(super) async fn accept(
 }
 
 fn prepare(stream: &TcpStream) -> io::Result<()> {
-    // Without it, small answers wait for the acknowledgement of the ones before.
+    // Otherwise, small responses would wait for the acknowledgement of earlier ones.
     stream.set_nodelay(true)?;
     let socket = SockRef::from(stream);
     let keep_alive = TcpKeepalive::new()
@@ -189,7 +191,7 @@ mod tests {
 
     #[tokio::test]
     async fn all_addresses_of_a_name_are_bound_with_one_port_or_none() {
-        // All of them are addresses of this machine, as those of a name with several.
+        // Several loopback addresses stand for a name with several addresses.
         let [one, other] = [[127, 0, 0, 1], [127, 0, 0, 2]];
         let both = |port| [one, other].map(|ip| SocketAddr::from((ip, port)));
         let sockets = bind(&both(0), true).unwrap();

@@ -1,4 +1,4 @@
-//! Sockets of the file system.
+//! Unix domain sockets.
 use super::stream::Transport;
 use super::tcp::{ACCEPT_PAUSE, BACKLOG};
 use super::{Accepted, Arrival, Places, Stream};
@@ -15,7 +15,7 @@ use std::time::SystemTime;
 use tokio::net::UnixListener;
 use tokio::sync::mpsc;
 
-/// The file of a socket, which is gone when this is dropped, unless another one has taken its place.
+/// The file of a socket. It is removed when this is dropped, unless another file has replaced it.
 #[derive(Debug)]
 pub(super) struct SocketFile {
     path: PathBuf,
@@ -32,21 +32,21 @@ impl Drop for SocketFile {
     }
 }
 
-/// Device, inode, and since when it is: numbers of inodes are used again.
+/// Device, inode and creation time: inode numbers are reused.
 type Id = (u64, u64, Option<SystemTime>);
 
-/// Which file a path leads to.
+/// Returns the identity of the file at a path.
 fn id(path: &Path) -> io::Result<Id> {
     let metadata = std::fs::symlink_metadata(path)?;
     Ok((metadata.dev(), metadata.ino(), metadata.created().ok()))
 }
 
-/// Makes a socket with these permissions. One of a former process that nobody listens on any more is replaced.
+/// Creates a socket with these permissions. Replaces the socket file of a former process that no longer listens.
 pub(super) fn bind(path: &Path, mode: u32) -> io::Result<(Socket, SocketFile)> {
     let address = SockAddr::unix(path)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
-    // Linux gives the file of the socket these permissions, less those of the umask.
+    // Linux gives the socket file these permissions, restricted by the umask.
     #[cfg(target_os = "linux")]
     rustix::fs::fchmod(&socket, rustix::fs::Mode::from_raw_mode(mode))?;
     if let Err(error) = socket.bind(&address) {
@@ -60,12 +60,12 @@ pub(super) fn bind(path: &Path, mode: u32) -> io::Result<(Socket, SocketFile)> {
         path: path.into(),
         id: id(path)?,
     };
-    // In time: no client can connect before the socket listens.
+    // No client can connect before the socket listens.
     set_mode(path, mode)?;
     Ok((socket, file))
 }
 
-/// Gives the socket at a path these permissions. A symbolic link that has taken its place is not followed.
+/// Sets the permissions of the socket file. A symbolic link that has replaced it is not followed.
 #[cfg(target_os = "linux")]
 fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
     use rustix::fs::{FileType, Mode, OFlags};
@@ -78,7 +78,7 @@ fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
     if status.st_mode & 0o777 == mode {
         return Ok(());
     }
-    // `fchmod` refuses such a descriptor; its entry in /proc leads to the inode itself.
+    // `fchmod` refuses a descriptor of `O_PATH`; its entry in /proc leads to the inode itself.
     let entry = format!("/proc/self/fd/{}", file.as_raw_fd());
     std::fs::set_permissions(entry, Permissions::from_mode(mode))
 }
@@ -99,7 +99,7 @@ fn remove_stale(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             std::fs::remove_file(path)
         }
-        // Also a queue that is full, or permissions that are missing.
+        // This includes a full queue and missing permissions.
         _ => Err(io::ErrorKind::AddrInUse.into()),
     }
 }
@@ -109,7 +109,7 @@ pub(super) fn listen(socket: &Socket) -> io::Result<UnixListener> {
     UnixListener::from_std(socket.try_clone()?.into())
 }
 
-/// Accepts connections for as long as somebody takes them.
+/// Accepts connections until their receiver is dropped.
 pub(super) async fn accept(
     listener: UnixListener,
     file: SocketFile,
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
         drop((socket, listener));
         let (_socket, other) = bind(&path, 0o666).unwrap();
-        // Which is not its own any more.
+        // The path now belongs to another socket.
         drop(file);
         assert!(path.exists());
         drop(other);

@@ -1,9 +1,9 @@
-//! The thread of [group commit](super::group_commit): it makes batches durable, everything that waits in one commit.
+//! The thread of [group commit](super::group_commit): makes all waiting batches durable in one commit.
 //!
-//! Whoever serves requests never waits for the disk: it [submits](Committer::submit) batches, keeps the
-//! responses, and lets them go once [`durable`](Committer::durable) has reached their number.
-//! [`progressed`](Committer::progressed) wakes it. While one commit is on its way to the disk the next
-//! one gathers, so the time of a commit is shared by all requests of that time.
+//! The thread that serves requests never waits for the disk. It [submits](Committer::submit) batches, keeps the responses, and
+//! sends them once [`durable`](Committer::durable) has reached their number. [`progressed`](Committer::progressed) wakes it.
+//! While one commit is being written, the next one collects batches, so that all requests of that time share the cost of a
+//! commit.
 use super::group_commit::{GroupCommit, ImageOrder, Waiting, Weighed};
 use super::{Batch, Storage, StorageError, StorageFigures};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -12,16 +12,16 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// After so long the log says that the end waits for the disk.
+/// Time after which the log reports that the shutdown waits for the disk.
 const TELL_AFTER: Duration = Duration::from_secs(5);
 
-/// How much may wait for the disk, and how long the end does.
+/// Limits of the committer.
 #[derive(Debug, Clone, Copy)]
 pub struct CommitterOptions {
-    /// Bytes of keys and values, and a small constant per write, that may wait. One batch more is
-    /// taken, so that any batch fits sometime.
+    /// Maximum number of waiting bytes of keys and values, plus a small constant per write. A batch is accepted below the
+    /// limit even if it exceeds it, so that any batch fits at some time.
     pub max_waiting_bytes: usize,
-    /// How long what was submitted may take to become durable when the committer is shut down or dropped.
+    /// Time that submitted batches have to become durable when the committer is shut down or dropped.
     pub patience: Duration,
 }
 
@@ -34,19 +34,19 @@ impl Default for CommitterOptions {
     }
 }
 
-/// Why a batch was not taken.
+/// Reason why a batch was rejected.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubmitError {
-    /// Too much waits for the disk. Whoever asks [`Committer::has_room`] first never sees this.
+    /// Too many bytes wait for the disk. Check [`Committer::has_room`] first to avoid this error.
     #[error("too many writes wait for the disk")]
     Full,
-    /// A commit failed before. Nothing that was not durable then will be; the process should end.
+    /// An earlier commit failed. Batches that were not durable then never become durable; the process should end.
     #[error(transparent)]
     Failed(#[from] Arc<StorageError>),
 }
 
-/// What the thread has achieved.
+/// Progress of the committer thread.
 #[derive(Debug, Clone, Default)]
 struct Progress {
     durable: u64,
@@ -62,12 +62,12 @@ struct Queue {
 
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        // The state is whole after each statement that holds the lock.
+        // The state is consistent after each statement that holds the lock.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Makes batches durable in the order in which they are submitted.
+/// A committer, which makes batches durable in the order in which they are submitted.
 #[derive(Debug)]
 pub struct Committer {
     lane: Lane,
@@ -77,20 +77,20 @@ pub struct Committer {
 
 #[derive(Debug)]
 enum Lane {
-    /// The storage keeps nothing durable: a commit takes no time.
+    /// The storage is not durable: a commit takes no time.
     Direct(Box<dyn Storage>),
     Thread {
         queue: Arc<Queue>,
         progress: watch::Receiver<Progress>,
         options: CommitterOptions,
         thread: Option<JoinHandle<()>>,
-        /// Hears of the end of the thread, which may wait for the disk for ever.
+        /// Disconnected when the thread ends, which may wait for the disk forever.
         end: Receiver<()>,
     },
 }
 
 impl Committer {
-    /// Takes a storage that has been [loaded](Storage::load). A durable one gets a thread of its own.
+    /// Starts a committer for a storage that has been [loaded](Storage::load). A durable storage gets a thread of its own.
     pub fn start(
         storage: Box<dyn Storage>,
         options: CommitterOptions,
@@ -107,7 +107,7 @@ impl Committer {
                 report,
                 _alive: alive,
             };
-            // Whoever starts it knows at once whether there is room.
+            // Prepares the first commit, so that the caller of `start` knows immediately whether the disk has room.
             worker.advance()?;
             let thread = std::thread::Builder::new()
                 .name("committer".into())
@@ -132,20 +132,20 @@ impl Committer {
         })
     }
 
-    /// Where it is counted what becomes durable.
+    /// Returns the counters of the storage.
     pub fn figures(&self) -> Arc<StorageFigures> {
         Arc::clone(&self.figures)
     }
 
-    /// Bytes of memory of what waits for the disk, and of a merge of a store with so many keys.
+    /// Returns the bytes of memory that waiting batches take, and a merge of a store with `keys` keys.
     pub(crate) fn memory_bytes(&self, keys: u64) -> u64 {
         self.figures.memory_bytes(keys)
     }
 
-    /// Hands over a batch and returns its number, counted from 1. Does not wait for the disk.
+    /// Submits a batch and returns its number, counted from 1. Does not wait for the disk.
     ///
-    /// An empty batch takes no number of its own: what it follows is what it waits for. Submit once per
-    /// turn of an event loop rather than once per request.
+    /// An empty batch takes no number of its own: the number of the preceding batch is returned. Submit once per turn of an
+    /// event loop rather than once per request.
     pub fn submit(&mut self, batch: Batch) -> Result<u64, SubmitError> {
         if !batch.is_empty() && !self.has_room() {
             return Err(SubmitError::Full);
@@ -153,7 +153,7 @@ impl Committer {
         self.submit_last(batch)
     }
 
-    /// Like [`submit`](Self::submit), however much waits: for the end, when nobody can wait for room.
+    /// Submits a batch like [`submit`](Self::submit), but without a limit: for the shutdown, which cannot wait for room.
     pub fn submit_last(&mut self, batch: Batch) -> Result<u64, SubmitError> {
         if batch.is_empty() {
             return Ok(self.submitted);
@@ -181,11 +181,11 @@ impl Committer {
         Ok(self.submitted)
     }
 
-    /// Has an image taken of all that was submitted so far. Does not wait for it.
+    /// Orders an image of all batches submitted so far. Does not wait for it.
     pub fn order_image(&mut self, order: ImageOrder) {
         match &mut self.lane {
             Lane::Direct(storage) => {
-                // Who wanted it may have given up.
+                // The receiver may have been dropped.
                 let _ = order.send(storage.image());
             }
             Lane::Thread { queue, .. } => {
@@ -195,8 +195,8 @@ impl Committer {
         }
     }
 
-    /// Whether the next batch will be taken. If not, stop executing requests until
-    /// [`progressed`](Self::progressed) returns.
+    /// Returns whether the next batch will be accepted. If not, stop executing requests until [`progressed`](Self::progressed)
+    /// returns.
     pub fn has_room(&self) -> bool {
         match &self.lane {
             Lane::Direct(_) => true,
@@ -204,12 +204,12 @@ impl Committer {
         }
     }
 
-    /// The number of the last submitted batch; 0 before the first.
+    /// Returns the number of the last submitted batch; 0 before the first.
     pub fn submitted(&self) -> u64 {
         self.submitted
     }
 
-    /// Every batch up to this number is durable (or as durable as the storage can make it).
+    /// Returns the number up to which all batches are durable (or as durable as the storage can make them).
     pub fn durable(&self) -> u64 {
         match &self.lane {
             Lane::Direct(_) => self.submitted,
@@ -217,8 +217,8 @@ impl Committer {
         }
     }
 
-    /// Whether the disk is full. What was submitted is kept and committed when there is room; until then, nothing more
-    /// should be submitted than what cannot be refused.
+    /// Returns whether the disk is full. Submitted batches are kept, and committed when there is room. Until then, submit only
+    /// writes that cannot be refused.
     pub fn is_full(&self) -> bool {
         match &self.lane {
             Lane::Direct(_) => false,
@@ -226,11 +226,14 @@ impl Committer {
         }
     }
 
-    /// Waits until more batches are durable than at the last call that returned, or [`is_full`](Self::is_full) has
-    /// changed, and returns [`durable`](Self::durable). Fails once a commit has failed: what is not durable then never will
-    /// be, and nobody may be told otherwise.
+    /// Waits until more batches are durable than at the last call that returned, or [`is_full`](Self::is_full) has changed.
+    /// Returns [`durable`](Self::durable).
     ///
-    /// Cancel safe. Without a durable storage there is nothing to wait for, and it never returns.
+    /// # Errors
+    /// A commit failed. Batches that are not durable then never become durable, and must not be acknowledged.
+    ///
+    /// # Cancel safety
+    /// Cancel safe. Without a durable storage there is nothing to wait for, and the call never returns.
     pub async fn progressed(&mut self) -> Result<u64, Arc<StorageError>> {
         let Lane::Thread { progress, .. } = &mut self.lane else {
             return std::future::pending().await;
@@ -245,12 +248,12 @@ impl Committer {
         }
     }
 
-    /// Makes everything submitted durable, and closes the storage. Blocks meanwhile, but not for longer than the
+    /// Makes all submitted batches durable, and closes the storage. Blocks meanwhile, but not longer than the
     /// [patience](CommitterOptions::patience).
     ///
     /// # Errors
-    /// A commit failed, or the disk has not answered in time: then its thread is left alone, and nobody may be told of what was
-    /// not [durable](Self::durable) before.
+    /// A commit failed, or the disk has not answered in time; then the thread is left running. Batches that were not
+    /// [durable](Self::durable) before must not be acknowledged.
     pub fn shutdown(mut self) -> Result<(), Arc<StorageError>> {
         self.close()
     }
@@ -292,7 +295,7 @@ impl Drop for Committer {
     }
 }
 
-/// Waits for the end of the thread, but not for ever; whether it has come.
+/// Waits until the thread ends, but not longer than `patience`. Returns whether it has ended.
 fn has_ended(end: &Receiver<()>, patience: Duration) -> bool {
     let is_over = |wait| end.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected);
     let first = patience.min(TELL_AFTER);
@@ -328,18 +331,18 @@ fn stopped() -> StorageError {
     }
 }
 
-/// What the thread works with.
+/// State of the committer thread.
 struct Worker {
     commits: GroupCommit,
     figures: Arc<StorageFigures>,
     queue: Arc<Queue>,
     report: watch::Sender<Progress>,
-    /// Dropped behind the storage.
+    /// Dropped after the storage.
     _alive: Sender<()>,
 }
 
 impl Worker {
-    /// Commits whatever waits, until the queue is closed and empty or a commit fails.
+    /// Commits waiting batches until the queue is closed and empty, or a commit fails.
     fn run(mut self) {
         if let Err(error) = self.commit_all() {
             self.report
@@ -354,7 +357,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Waits for something to do and takes all of it; `false` at the end.
+    /// Waits for work and takes all of it; `false` after the last batch.
     fn take(&mut self) -> bool {
         let (changed, waiting) = (&self.queue.changed, self.queue.lock());
         let rests = |waiting: &mut Waiting| self.commits.rests(waiting);
@@ -368,10 +371,10 @@ impl Worker {
         self.commits.take(&mut waiting)
     }
 
-    /// Does and tells all that can be done without waiting for anybody.
+    /// Makes all progress that is possible without waiting for new batches, and reports it.
     fn advance(&mut self) -> Result<(), StorageError> {
         while let Some(achieved) = self.commits.advance()? {
-            // Room first: whoever is woken by the progress may need it.
+            // Frees the room first: a task that the progress wakes may need it.
             if achieved.freed > 0 {
                 let mut waiting = self.queue.lock();
                 waiting.free(achieved.freed);

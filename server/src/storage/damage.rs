@@ -1,9 +1,9 @@
-//! What is wrong with a file, and where.
+//! Damage of files: the problem and its position.
 use super::StorageError;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// A file, or a directory, that is not what it ought to be. Nothing was changed.
+/// A file or directory that is damaged or not part of a store. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
     path: PathBuf,
@@ -13,7 +13,8 @@ pub struct Damage {
 }
 
 impl Damage {
-    /// `what` goes on after the path, like "is damaged: it is empty"; the advice goes on after "nothing was changed".
+    /// Creates the description of a problem. `what` follows the path, like "is damaged: it is empty"; the advice
+    /// follows "nothing was changed".
     pub(super) fn new(path: &Path, what: String, advice: &'static str) -> Self {
         Self {
             path: path.into(),
@@ -23,7 +24,7 @@ impl Damage {
         }
     }
 
-    /// The same, with its place in the file.
+    /// Adds the position in the file.
     #[must_use]
     pub(super) fn at(self, offset: u64) -> Self {
         Self {
@@ -32,17 +33,17 @@ impl Damage {
         }
     }
 
-    /// The file or directory.
+    /// Returns the file or directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where in the file, in bytes from its beginning, if that is known.
+    /// Returns the position in bytes from the beginning of the file, if it is known.
     pub fn offset(&self) -> Option<u64> {
         self.offset
     }
 
-    /// What is wrong; a sentence whose subject is the path.
+    /// Returns the problem as a sentence whose subject is the path.
     pub fn what(&self) -> &str {
         &self.what
     }

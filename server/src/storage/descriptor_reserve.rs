@@ -7,11 +7,11 @@ use std::sync::{Mutex, PoisonError};
 /// Number of descriptors held back: more than a roll of the log, a merge and a backup open at the same time.
 const RESERVED: usize = 16;
 
-/// The limit of open files holds for the whole process, and so does the reserve.
+/// The reserve of this process, to which the limit of open files applies.
 static RESERVE: Mutex<Vec<File>> = Mutex::new(Vec::new());
 
-/// Calls `open`. If no descriptor is left, closes reserved ones until the call succeeds; a later call that succeeds at once fills the
-/// reserve again.
+/// Calls `open`. If no descriptor is left, closes reserved ones until the call succeeds. A later call that succeeds immediately fills
+/// the reserve again.
 pub(super) fn with_reserve<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let mut result = open();
     let mut reserve = RESERVE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -32,7 +32,7 @@ pub(super) fn with_reserve<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Re
     result
 }
 
-/// Returns whether an error of the system says that this process, or the machine, has too many open files.
+/// Returns whether an error of the system means that this process, or the machine, has too many open files.
 pub(super) fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),

@@ -1,6 +1,6 @@
-//! What the durable storage does with files: everything it asks of a disk goes through [`Disk`] and [`DiskFile`].
+//! The file operations of the durable storage, all of which go through [`Disk`] and [`DiskFile`].
 //!
-//! The server has one disk, the [file system](FileSystem) of its machine. The simulation has another one, which forgets
+//! The server has one disk, the [file system](FileSystem) of its machine. The simulation has another one, which loses
 //! what was not synced.
 use super::descriptor_reserve::with_reserve;
 use std::ffi::OsString;
@@ -9,26 +9,26 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 
-/// Files and directories, with the promises of a POSIX file system and no more: what was written is durable after
-/// [`DiskFile::sync_data`], and what changed in a directory after [`sync_directory`](Self::sync_directory).
+/// Files and directories, with the guarantees of a POSIX file system and no others. Written bytes are durable after
+/// [`DiskFile::sync_data`], and changes of a directory after [`sync_directory`](Self::sync_directory).
 pub trait Disk: Debug + Send + Sync {
     /// Opens a file.
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>>;
-    /// All of a file.
+    /// Reads a whole file.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
-    /// What is there, behind links.
+    /// Returns the status of a path, following symbolic links.
     fn status(&self, path: &Path) -> io::Result<Status>;
-    /// What is there, be it a link.
+    /// Returns the status of a path itself, even if it is a symbolic link.
     fn own_status(&self, path: &Path) -> io::Result<Status>;
-    /// The names in a directory.
+    /// Returns the names in a directory.
     fn names(&self, directory: &Path) -> io::Result<Vec<OsString>>;
-    /// Makes a directory, and those above it that are missing, for this user only.
+    /// Creates a directory and its missing parents, for this user only.
     fn create_directory(&self, path: &Path) -> io::Result<()>;
-    /// Gives a file another name, in the place of the file that has it.
+    /// Renames a file, and replaces a file that has the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Gives a file another name, which no file has.
+    /// Renames a file; fails if a file has the new name.
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Gives a file another name besides, on a disk where a file can have several.
+    /// Adds another name to a file, on a disk where a file can have several.
     fn link(&self, _from: &Path, _to: &Path) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -38,54 +38,54 @@ pub trait Disk: Debug + Send + Sync {
     fn remove_directory(&self, _path: &Path) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// Takes a file away from other users.
+    /// Removes the access of other users to a file.
     fn make_private(&self, path: &Path) -> io::Result<()>;
-    /// Makes the names in a directory durable. Where directories cannot be opened, the file system has to do it by
+    /// Makes the names in a directory durable. Where directories cannot be opened, the file system has to do this by
     /// itself.
     fn sync_directory(&self, path: &Path) -> io::Result<()>;
 }
 
-/// An open file, with a place in it that reading and writing move on.
+/// An open file, with a position that reading and writing advance.
 pub trait DiskFile: Debug + Read + Seek + Send + Write {
-    /// What it is.
+    /// Returns the status of the file.
     fn status(&self) -> io::Result<Status>;
-    /// Cuts it off, or makes it longer with zeros.
+    /// Truncates the file, or extends it with zeros.
     fn set_length(&self, length: u64) -> io::Result<()>;
-    /// Reserves space for these bytes, without changing its length. Does nothing where that is not possible.
+    /// Reserves space for these bytes, without a change of the length. Does nothing where that is not supported.
     fn reserve(&self, from: u64, to: u64) -> io::Result<()>;
-    /// Makes its content durable, and its length as far as that takes.
+    /// Makes the content durable, and the length as far as the content needs it.
     fn sync_data(&self) -> io::Result<()>;
-    /// Makes it durable with all that belongs to it, but for its name.
+    /// Makes the file durable with all its metadata, except for its name.
     fn sync_all(&self) -> io::Result<()>;
-    /// Locks it until it is closed.
+    /// Locks the file until it is closed.
     fn try_lock(&self) -> Result<(), TryLockError>;
 }
 
-/// What a file is opened for. New files are for this user only.
+/// Mode in which a file is opened. New files are accessible to this user only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Read a file that is there.
+    /// Read an existing file.
     Read,
-    /// Read and write a file that is there.
+    /// Read and write an existing file.
     Change,
-    /// Write a file that is made; it must not be there.
+    /// Create a file and write it; fail if it exists.
     Create,
-    /// Write a file that is emptied, or made.
+    /// Write a file, which is truncated or created.
     Replace,
-    /// Write a file as it is there, or make it.
+    /// Write a file, which keeps its content or is created.
     Keep,
 }
 
-/// What there is under a name.
+/// Status of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Status {
-    /// A file that holds bytes.
+    /// Whether it is a regular file.
     pub is_file: bool,
-    /// A directory.
+    /// Whether it is a directory.
     pub is_directory: bool,
-    /// How many bytes it holds.
+    /// Length in bytes.
     pub length: u64,
-    /// Other users may do something with it.
+    /// Whether other users have any access to it.
     pub is_open_to_others: bool,
 }
 
@@ -141,7 +141,7 @@ impl Disk for FileSystem {
             use rustix::fs::{CWD, RenameFlags, renameat_with};
             use rustix::io::Errno;
             match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-                // Not every kernel and file system can.
+                // Some kernels and file systems do not support it.
                 Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
                 result => return Ok(result?),
             }
@@ -221,7 +221,7 @@ impl DiskFile for File {
     }
 }
 
-/// How files are opened to be written: made for this user only.
+/// Returns options that create files for this user only.
 fn private() -> OpenOptions {
     let mut options = File::options();
     options.write(true);

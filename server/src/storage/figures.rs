@@ -1,13 +1,13 @@
-//! What a storage counts, to be read by whichever thread wants to know.
+//! Counters of a storage, readable by any thread.
 use crate::histogram::{Histogram, SIZES, SharedHistogram, TIMES};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Memory that a merge needs for each key that was changed.
+/// Bytes of memory that a merge needs for each changed key.
 const MERGE_BYTES_PER_KEY: u64 = 80;
 
-/// Counters and gauges of a storage and of its group commit. One thread counts; others read single figures, which need not
-/// belong to one moment.
+/// Counters and gauges of a storage and of its group commit. One thread counts. Others read single values, which need not
+/// belong to the same moment.
 #[derive(Debug, Default)]
 pub struct StorageFigures {
     batches: SharedHistogram,
@@ -22,12 +22,12 @@ pub struct StorageFigures {
     merge_ms: AtomicU64,
 }
 
-/// The figures of one moment, roughly.
+/// Values of one moment, approximately.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct StorageReading {
-    /// Writes in each commit; their number is that of the commits.
+    /// Numbers of writes in a commit; their count is the number of commits.
     pub(crate) batches: Histogram,
-    /// Microseconds that syncing the log took.
+    /// Durations of syncs of the log, in microseconds.
     pub(crate) syncs: Histogram,
     /// Bytes appended to the log since the start.
     pub(crate) written_bytes: u64,
@@ -37,46 +37,46 @@ pub(crate) struct StorageReading {
     pub(crate) log_bytes: u64,
     /// Bytes of the merged file.
     pub(crate) base_bytes: u64,
-    /// Whether a merge is under way.
+    /// Whether a merge is running.
     pub(crate) is_merging: bool,
     /// Merges that ended since the start.
     pub(crate) merges: u64,
-    /// Merges that failed, or whose result could not be used.
+    /// Number of merges that failed, or whose result could not be used.
     pub(crate) failed_merges: u64,
-    /// How long the last one took that ended.
+    /// Duration of the last finished merge, in milliseconds.
     pub(crate) merge_ms: u64,
 }
 
 impl StorageFigures {
-    /// A commit of so many writes was made.
+    /// Records a commit of `writes` writes.
     pub(crate) fn committed(&self, writes: usize) {
         self.batches.record(&SIZES, writes as u64);
     }
 
-    /// So many bytes were appended, and synced in this time.
+    /// Records that `bytes` bytes were appended, and how long their sync took.
     pub(crate) fn synced(&self, bytes: usize, took: Duration) {
         self.written_bytes.fetch_add(bytes as u64, Relaxed);
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.syncs.record(&TIMES, micros);
     }
 
-    /// So many bytes wait now.
+    /// Sets the number of bytes that wait.
     pub(crate) fn waiting(&self, bytes: usize) {
         self.waiting_bytes.store(bytes as u64, Relaxed);
     }
 
-    /// The files have these lengths now.
+    /// Sets the lengths of the files.
     pub(crate) fn lengths(&self, log_bytes: u64, base_bytes: u64) {
         self.log_bytes.store(log_bytes, Relaxed);
         self.base_bytes.store(base_bytes, Relaxed);
     }
 
-    /// A merge has begun.
+    /// Records the beginning of a merge.
     pub(crate) fn merge_began(&self) {
         self.is_merging.store(true, Relaxed);
     }
 
-    /// A merge has ended after this time.
+    /// Records the end of a merge and how long it took.
     pub(crate) fn merge_ended(&self, took: Duration, is_used: bool) {
         self.is_merging.store(false, Relaxed);
         self.merge_ms
@@ -89,7 +89,7 @@ impl StorageFigures {
         counter.fetch_add(1, Relaxed);
     }
 
-    /// Bytes of memory of what waits for a commit, and of a merge of a store with so many keys.
+    /// Returns the bytes of memory that waiting batches take, and a merge of a store with `keys` keys.
     pub(crate) fn memory_bytes(&self, keys: u64) -> u64 {
         let is_merging = self.is_merging.load(Relaxed);
         let merge = if is_merging {
@@ -100,7 +100,7 @@ impl StorageFigures {
         self.waiting_bytes.load(Relaxed) + merge
     }
 
-    /// All of them.
+    /// Returns a copy of all counters.
     pub(crate) fn read(&self) -> StorageReading {
         StorageReading {
             batches: self.batches.read(),

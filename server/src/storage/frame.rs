@@ -1,4 +1,4 @@
-//! Frames: what logs, bases and backups consist of.
+//! Frames: the units of logs, bases and backups.
 //!
 //! Integers are little-endian. Every byte is covered by a CRC-32.
 //!
@@ -10,23 +10,23 @@
 //! | payload length | 8 |
 //! | CRC of the payload | 4 |
 //!
-//! The salt is random per store: a frame of another store is told apart, and bytes inside a client's value cannot pass
+//! The salt is random per store: a frame of another store is detected, and bytes inside a client's value cannot pass
 //! for a frame.
 
 /// Length of a frame header.
 pub(super) const FRAME_HEADER: usize = 28;
-/// What a frame that holds many records has as payload, roughly.
+/// Approximate size of the payload of a frame that holds many records.
 pub(super) const FRAME_BYTES: usize = 256 << 10;
 const FRAME_MAGIC: [u8; 4] = *b"\x93SSF";
 
-/// What a frame says of itself.
+/// Header of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FrameHeader {
-    /// Its place in the sequence.
+    /// Sequence number of the frame.
     pub(super) sequence: u64,
-    /// Bytes of the payload.
+    /// Length of the payload in bytes.
     pub(super) length: u64,
-    /// Its checksum.
+    /// Checksum of the payload.
     pub(super) crc: u32,
 }
 
@@ -41,7 +41,7 @@ impl FrameHeader {
     }
 }
 
-/// Fills in the header of the frame whose payload follows the first [`FRAME_HEADER`] bytes.
+/// Fills in the header of a frame. The payload follows the first [`FRAME_HEADER`] bytes.
 pub(super) fn seal_frame(frame: &mut [u8], salt: u64, sequence: u64) {
     let (header, payload) = frame.split_at_mut(FRAME_HEADER);
     header[..4].copy_from_slice(&FRAME_MAGIC);
@@ -59,21 +59,21 @@ fn frame_header_crc(header: &[u8], salt: u64) -> u32 {
     crc.finalize()
 }
 
-/// Whether these bytes begin with an intact frame header of this store.
+/// Returns whether these bytes begin with an intact frame header of this store.
 pub(super) fn is_frame_header(bytes: &[u8], salt: u64) -> bool {
     bytes.len() >= FRAME_HEADER
         && bytes.starts_with(&FRAME_MAGIC)
         && u32_at(bytes, 4) == frame_header_crc(bytes, salt)
 }
 
-/// The integer that begins there.
+/// Returns the 32-bit integer at the position `at`.
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     let mut field = [0; 4];
     field.copy_from_slice(&bytes[at..at + 4]);
     u32::from_le_bytes(field)
 }
 
-/// The same, of 64 bits.
+/// Returns the 64-bit integer at the position `at`.
 pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     let mut field = [0; 8];
     field.copy_from_slice(&bytes[at..at + 8]);

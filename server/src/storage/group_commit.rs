@@ -1,21 +1,21 @@
-//! Group commit without its thread: what is committed next, what is kept while the disk is full, and when the next
+//! Group commit without its thread: decides what is committed next, what is kept while the disk is full, and when the next
 //! commits are prepared.
 //!
-//! Whoever runs it brings the waiting: the [committer](super::committer) with a thread, the simulation with a clock of its
-//! own. It goes round like this:
-//! 1. Rest as long as it [rests](GroupCommit::rests), but not longer than its [patience](GroupCommit::patience).
-//! 2. [Take](GroupCommit::take) what waits. If that was the end, stop.
-//! 3. [Advance](GroupCommit::advance), and tell what it achieved, until there is nothing more to do.
+//! The caller does the waiting: the [committer](super::committer) with a thread, the simulation with a simulated clock. It
+//! repeats these steps:
+//! 1. Rest as long as [`rests`](GroupCommit::rests) holds, but not longer than the [patience](GroupCommit::patience).
+//! 2. [Take](GroupCommit::take) the waiting batches. Stop if that returns `false`.
+//! 3. [Advance](GroupCommit::advance), and report the progress, until there is nothing left to do.
 use super::{Batch, Image, Storage, StorageError, StorageFigures, Write};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// How often it is looked for room while there is none.
+/// Interval at which a full disk is checked for room.
 const LOOK_FOR_ROOM: Duration = Duration::from_secs(1);
 
-/// A batch, and what it counts for while it waits.
+/// A batch, and the number of bytes that it counts for while it waits.
 #[derive(Debug)]
 pub struct Weighed {
     batch: Batch,
@@ -34,10 +34,10 @@ impl From<Batch> for Weighed {
     }
 }
 
-/// Where an image of the store is wanted; nowhere if the store is closed before.
+/// Sender for an image of the store; dropped if the store is closed before.
 pub type ImageOrder = oneshot::Sender<Result<Box<dyn Image>, StorageError>>;
 
-/// What is to be committed.
+/// Batches and images to be processed.
 #[derive(Debug, Default)]
 pub struct Waiting {
     batches: VecDeque<Weighed>,
@@ -53,40 +53,40 @@ impl Waiting {
         self.batches.push_back(batch);
     }
 
-    /// An image is to be taken of what was there before, and of the batches added so far.
+    /// Orders an image of the earlier state and the batches added so far.
     pub fn order_image(&mut self, order: ImageOrder) {
         self.images.push(order);
     }
 
-    /// Whether no batch waits.
+    /// Returns whether no batch waits.
     pub fn is_empty(&self) -> bool {
         self.batches.is_empty()
     }
 
-    /// What the batches count for that wait, and those being committed: keys and values, and a small constant per write.
+    /// Returns the bytes of the batches that wait or are being committed: keys and values, and a small constant per write.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Batches are durable that counted for so much.
+    /// Subtracts the bytes of batches that have become durable.
     pub fn free(&mut self, bytes: usize) {
         self.bytes -= bytes;
     }
 
-    /// Nothing more will come.
+    /// Closes the queue: no batch follows.
     pub fn close(&mut self) {
         self.is_closing = true;
     }
 }
 
-/// What was achieved since the last time.
+/// Progress since the last call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Achieved {
-    /// So many more batches are durable.
+    /// Number of batches that have become durable.
     pub durable: u64,
-    /// What they counted for, to be [freed](Waiting::free).
+    /// Bytes of these batches, to be [freed](Waiting::free).
     pub freed: usize,
-    /// There is no room on the disk now.
+    /// Whether the disk is full now.
     pub is_full: bool,
 }
 
@@ -98,18 +98,18 @@ enum Next {
     Rest,
 }
 
-/// Commits what waits, all of it at a time.
+/// The state of group commit, which commits all waiting batches at once.
 #[derive(Debug)]
 pub struct GroupCommit {
     storage: Box<dyn Storage>,
     figures: Arc<StorageFigures>,
-    /// Taken, not yet committed.
+    /// Batches taken and not yet committed.
     batches: Vec<Batch>,
-    /// What they count for.
+    /// Bytes of the batches.
     bytes: usize,
-    /// To be taken after them.
+    /// Images to be taken after the batches are committed.
     images: Vec<ImageOrder>,
-    /// There was no room for them.
+    /// Whether there was no room for the batches.
     is_stuck: bool,
     is_full: bool,
     is_closing: bool,
@@ -117,8 +117,8 @@ pub struct GroupCommit {
 }
 
 impl GroupCommit {
-    /// Takes a storage that has been [loaded](Storage::load). To be [advanced](Self::advance) first, so that whoever
-    /// starts it knows at once whether there is room.
+    /// Creates the state for a storage that has been [loaded](Storage::load). Call [`advance`](Self::advance) first, to
+    /// find out immediately whether the disk has room.
     pub fn new(storage: Box<dyn Storage>) -> Self {
         Self {
             figures: storage.figures(),
@@ -133,17 +133,17 @@ impl GroupCommit {
         }
     }
 
-    /// Whether there is nothing to do yet.
+    /// Returns whether there is nothing to do yet.
     pub fn rests(&self, waiting: &Waiting) -> bool {
         !waiting.is_closing && waiting.images.is_empty() && (self.is_stuck || waiting.is_empty())
     }
 
-    /// How long it rests at most.
+    /// Returns the maximum time to rest.
     pub fn patience(&self) -> Option<Duration> {
         self.is_full.then_some(LOOK_FOR_ROOM)
     }
 
-    /// Takes all that waits; `false` if it was closed and nothing is left.
+    /// Takes all waiting batches and orders; `false` if the queue is closed and no batch is left.
     pub fn take(&mut self, waiting: &mut Waiting) -> bool {
         for Weighed { batch, bytes } in waiting.batches.drain(..) {
             self.bytes += bytes;
@@ -155,10 +155,10 @@ impl GroupCommit {
         !(self.is_closing && self.batches.is_empty())
     }
 
-    /// Does what is to be done next, which may block; none if that is to rest.
+    /// Executes the next step, which may block. Returns `None` if there is nothing left to do.
     ///
     /// # Errors
-    /// Nothing that is not durable now ever will be, and nobody may be told otherwise.
+    /// A commit failed. Batches that are not durable then never become durable, and must not be acknowledged.
     pub fn advance(&mut self) -> Result<Option<Achieved>, StorageError> {
         match self.next {
             Next::Commit if !self.batches.is_empty() => {
@@ -178,7 +178,7 @@ impl GroupCommit {
         }
     }
 
-    /// Commits what was taken; keeps it if there is no room, unless this was the last attempt.
+    /// Commits the batches that were taken. Keeps them if there is no room, unless the queue is closing.
     fn commit(&mut self) -> Result<Achieved, StorageError> {
         match self.storage.commit(&self.batches) {
             Err(error @ StorageError::Full { .. }) if !self.is_closing => {
@@ -197,10 +197,10 @@ impl GroupCommit {
         Ok(self.achieved(durable, freed))
     }
 
-    /// Takes the images that are wanted.
+    /// Takes the ordered images.
     fn take_images(&mut self) {
         for order in self.images.drain(..) {
-            // Who wanted it may have given up.
+            // The receiver may have been dropped.
             let _ = order.send(self.storage.image());
         }
     }
@@ -223,7 +223,7 @@ impl GroupCommit {
         }
     }
 
-    /// Notes whether there is room, and tells the operator if that is news.
+    /// Stores whether there is room, and logs a change.
     fn set_full(&mut self, error: Option<&StorageError>) {
         let is_news = std::mem::replace(&mut self.is_full, error.is_some()) != error.is_some();
         match error {

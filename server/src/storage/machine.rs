@@ -1,4 +1,4 @@
-//! What the durable storage needs of its machine besides a disk: the time, chance, and work beside its own.
+//! The needs of the durable storage besides a disk: time, randomness, and background work.
 use std::fmt::Debug;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -7,31 +7,31 @@ use std::time::{Duration, Instant};
 
 /// The machine that a storage runs on.
 pub trait Machine: Debug + Send + Sync {
-    /// The time on a clock that nobody sets.
+    /// Returns the time of a monotonic clock.
     fn now(&self) -> Duration;
-    /// Waits.
+    /// Sleeps for this time.
     fn sleep(&self, time: Duration);
-    /// A number that nobody else knows.
+    /// Returns an unpredictable number.
     fn random(&self) -> u64;
-    /// Begins a job, which goes on by itself.
+    /// Starts a job, which runs by itself.
     fn start(&self, name: &'static str, job: Box<dyn Job>) -> io::Result<Box<dyn Running>>;
 }
 
-/// Work that goes on while commits go on.
+/// Work that runs concurrently with commits.
 pub trait Job: Send {
-    /// Does the next part of it, which may block; says whether there is another one.
+    /// Executes the next part of the work, which may block. Returns whether another part follows.
     fn step(&mut self) -> bool;
 }
 
-/// A job that was begun.
+/// A running job.
 pub trait Running: Debug + Send {
-    /// Whether [`finish`](Self::finish) would not wait.
+    /// Returns whether [`finish`](Self::finish) returns without waiting.
     fn is_finished(&self) -> bool;
-    /// Waits for its end, be it a panic.
+    /// Waits until the job ends, even by a panic.
     fn finish(self: Box<Self>);
 }
 
-/// This machine: each job has a thread.
+/// The machine of this process: each job has a thread.
 #[derive(Debug, Clone, Copy)]
 pub struct Threads {
     begun: Instant,
@@ -55,7 +55,7 @@ impl Machine for Threads {
     }
 
     fn random(&self) -> u64 {
-        // Without random numbers of the system, the keys of hash tables are the next best.
+        // Without random numbers of the system, the keys of hash tables are the best substitute.
         getrandom::u64().unwrap_or_else(|_| RandomState::new().build_hasher().finish())
     }
 
@@ -67,12 +67,12 @@ impl Machine for Threads {
     }
 }
 
-/// Bytes that a new thread takes for its stacks.
+/// Bytes that a new thread needs for its stacks.
 const THREAD_BYTES: usize = 4 << 20;
 
-/// Makes sure that the system allows the stacks of another thread: without memory for the second one, the program would abort.
+/// Checks that the system allows the stacks of another thread. Without memory for the second stack, the program would abort.
 fn reserve_for_thread() -> io::Result<()> {
-    // An allocator with a reserve gives it up for this, so that the memory is free afterwards.
+    // An allocator with a reserve releases it for this, so that the memory is free afterwards.
     let mut stacks = Vec::<u8>::new();
     stacks.try_reserve_exact(THREAD_BYTES)?;
     drop(std::hint::black_box(stacks));
@@ -85,7 +85,7 @@ impl Running for JoinHandle<()> {
     }
 
     fn finish(self: Box<Self>) {
-        // Who waits for a result misses it then.
+        // A caller that waits for a result notices its absence.
         let _ = self.join();
     }
 }

@@ -1,10 +1,10 @@
-//! No storage: what the engine holds is all there is, and it ends with the process.
+//! The storage that stores nothing: the entries exist in the engine only, until the process ends.
 use super::{Batch, Restore, Storage, StorageError};
 
-/// Accepts every commit and keeps nothing.
+/// A storage that accepts every commit and stores nothing.
 ///
-/// The records are in the engine already; a second copy would double the memory per key. So
-/// [`load`](Storage::load) always hands over nothing.
+/// The engine holds the records already; a second copy would double the memory per key. [`load`](Storage::load)
+/// therefore always returns no records.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MemoryStorage;
 

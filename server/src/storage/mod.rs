@@ -1,6 +1,6 @@
-//! Where the engine's writes go: one trait, one conformance suite (`tests/storage/conformance.rs`).
+//! Storages, which make the writes of the engine durable: one trait, one conformance suite (`tests/storage/conformance.rs`).
 //!
-//! The engine holds every record; a storage is told of each change, and hands all records back at start.
+//! The engine holds every record. A storage receives each change, and returns all records at start.
 pub mod backup;
 pub mod committer;
 mod damage;
@@ -32,23 +32,23 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-/// One key with all that belongs to it.
+/// A key with its value and metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Not empty.
+    /// Key, which is not empty.
     pub key: Bytes,
-    /// Any bytes.
+    /// Value, of any bytes.
     pub value: Bytes,
     /// Wall clock and counter of the version; its node id is always `StateStore`.
     pub version: (u64, u64),
-    /// The fencing token that protects the key.
+    /// Fencing token that protects the key.
     pub fence: Option<Hlc>,
-    /// When it expires.
+    /// Expiry, if there is one.
     pub expiry: Option<Expiry>,
 }
 
 impl Record {
-    /// The same without ownership.
+    /// Returns a borrowed view of the record.
     pub fn view(&self) -> RecordView<'_> {
         RecordView {
             key: &self.key,
@@ -60,7 +60,7 @@ impl Record {
     }
 }
 
-/// A [`Record`] in somebody else's memory.
+/// A borrowed [`Record`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordView<'a> {
     /// As in [`Record::key`].
@@ -75,84 +75,85 @@ pub struct RecordView<'a> {
     pub expiry: Option<Expiry>,
 }
 
-/// An expiry that survives a restart and a wall clock that jumped meanwhile:
-/// at load, the time left is `at_wall_ms - now`, but never more than `ttl_ms`.
+/// An expiry that survives a restart and a wall clock that jumped meanwhile.
+///
+/// At load, the time left is `at_wall_ms - now`, but never more than `ttl_ms`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expiry {
-    /// The wall clock at which it ends, as seen when it was set.
+    /// Wall clock at which the entry expires, as calculated when it was set.
     pub at_wall_ms: u64,
-    /// The PX of the SET that made it.
+    /// PX of the SET that set it.
     pub ttl_ms: u64,
 }
 
-/// One change.
+/// A change of one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Write {
-    /// Insert or replace.
+    /// Insert or replace an entry.
     Put(Record),
-    /// Remove.
+    /// Remove an entry.
     Delete(Bytes),
 }
 
 /// Changes that become durable together, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Batch {
-    /// In the order in which they happened; a key may occur more than once.
+    /// Changes in the order in which they happened; a key may occur more than once.
     pub writes: Vec<Write>,
-    /// The highest version (wall clock, counter) that a deletion was given so far, if the batch has a deletion. Those
-    /// of entries stand in their records.
+    /// Highest version (wall clock, counter) that a deletion was given so far, if the batch has a deletion. The versions of
+    /// entries are in their records.
     pub clock: Option<(u64, u64)>,
 }
 
 impl Batch {
-    /// Adds a deletion, and the highest version that any was given so far.
+    /// Adds a deletion, and the highest version that a deletion was given so far.
     pub fn delete(&mut self, key: &Bytes, floor: (u64, u64)) {
         self.writes.push(Write::Delete(key.clone()));
         self.clock = self.clock.max(Some(floor));
     }
 
-    /// Whether there is nothing to make durable.
+    /// Returns whether the batch has no change.
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty() && self.clock.is_none()
     }
 }
 
-/// Why a storage could not do its work.
+/// An error of a storage.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StorageError {
-    /// The operating system said no.
+    /// A system call failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried, on which path.
+        /// The operation that failed, and its path.
         what: String,
-        /// The reason.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// There is no room on the disk, or no file descriptor. What was tried did not happen, and can be tried again later.
+    /// The disk is full, or no file descriptor is left. The operation had no effect, and can be retried later.
     #[error("{what}: {source}; {}", remedy(source))]
     Full {
-        /// What was tried, on which path.
+        /// The operation that failed, and its path.
         what: String,
-        /// The reason.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// The files are not what this storage wrote, or are damaged. Nothing was changed.
+    /// The files were not written by this storage, or are damaged. Nothing was changed.
     #[error("{0}")]
     Damaged(Damage),
     /// Another process uses the same data.
     #[error("{0}")]
     InUse(String),
-    /// The engine that servers share does not answer, or holds another store.
+    /// The shared engine does not answer, or holds another store.
     #[error("cannot take a snapshot of the store: {0}")]
     Engine(String),
-    /// [`Restore::progressed`] ended the load, or somebody what else takes long.
+    /// [`Restore::progressed`] stopped the load, or the caller stopped another long operation.
     #[error("it was stopped before its end")]
     Stopped,
 }
 
 impl StorageError {
-    /// Makes an [`Io`](Self::Io) of a failed system call; `what` is only put into words then.
+    /// Makes an [`Io`](Self::Io) of a failed system call; `what` is called only then.
     pub(crate) fn io(what: impl FnOnce() -> String) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::Io {
             what: what(),
@@ -160,7 +161,8 @@ impl StorageError {
         }
     }
 
-    /// The same, but [`Full`](Self::Full) if there is no room: for calls that did nothing then.
+    /// Makes a [`Full`](Self::Full) if there is no room, else an [`Io`](Self::Io): for calls that have no effect without
+    /// room.
     pub(crate) fn io_or_full(what: impl FnOnce() -> String) -> impl FnOnce(std::io::Error) -> Self {
         move |source| {
             let what = what();
@@ -172,7 +174,8 @@ impl StorageError {
         }
     }
 
-    /// Makes a [`Full`](Self::Full) as well if there is no file descriptor, for calls that can wait until there is one.
+    /// Makes a [`Full`](Self::Full) if there is no room or no file descriptor, else an [`Io`](Self::Io): for calls that can
+    /// wait.
     pub(crate) fn io_or_postponed(
         what: impl FnOnce() -> String,
     ) -> impl FnOnce(std::io::Error) -> Self {
@@ -198,22 +201,22 @@ fn remedy(source: &std::io::Error) -> &'static str {
     }
 }
 
-/// Whether an error of the system says that there is no room.
+/// Returns whether an error of the system means that there is no room.
 fn is_full(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
-/// Takes over what a storage holds.
+/// A receiver of the content of a storage.
 ///
-/// The changes come in the order in which they happened: the last change of a key counts, and a key may be put more
-/// than once, or deleted without having been put.
+/// The changes come in the order in which they happened: the last change of a key counts. A key may be put more than once, or
+/// deleted without having been put.
 pub trait Restore {
-    /// The keys of the records and removals that come next, some dozens, so that they can be looked for at the same time.
+    /// Announces the keys of the next records and removals, some dozens, so that they can be looked up concurrently.
     fn ahead(&mut self, _keys: &mut dyn Iterator<Item = &[u8]>) {}
-    /// Insert or replace.
+    /// Inserts or replaces a record.
     fn put(&mut self, record: &RecordView<'_>);
-    /// Remove, if it is there.
+    /// Removes a key, if it exists.
     fn delete(&mut self, key: &[u8]);
     /// Called every few milliseconds. [`Break`](ControlFlow::Break) ends the load with [`StorageError::Stopped`].
     fn progressed(&mut self, _progress: LoadProgress) -> ControlFlow<()> {
@@ -221,20 +224,20 @@ pub trait Restore {
     }
 }
 
-/// How much of a load is done, in bytes of the storage's files.
+/// Progress of a load, in bytes of the storage's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadProgress {
-    /// Handed over.
+    /// Bytes read so far.
     pub done: u64,
-    /// To hand over in all.
+    /// Bytes to read in total.
     pub total: u64,
 }
 
-/// Takes records, each once.
+/// A receiver of records, each once.
 pub trait Receive {
-    /// The next one.
+    /// Takes the next record.
     fn record(&mut self, record: &RecordView<'_>) -> Result<(), StorageError>;
-    /// Called every few milliseconds: so many bytes of files have been read since the last call.
+    /// Called every few milliseconds with the number of file bytes read since the last call.
     fn read(&mut self, _bytes: u64) -> Result<(), StorageError> {
         Ok(())
     }
@@ -242,54 +245,54 @@ pub trait Receive {
 
 /// The whole content of a store at one moment.
 pub trait Records {
-    /// Hands over each record once, in any order, and returns the stored clock. An error of who receives them ends it. May be
-    /// called again, with the same outcome.
+    /// Passes each record to `to` once, in any order, and returns the stored clock. Stops at the first error of `to`. May be
+    /// called again, with the same result.
     fn records(&mut self, to: &mut dyn Receive) -> Result<Option<(u64, u64)>, StorageError>;
     /// As of [`Storage::seed`].
     fn seed(&self) -> u64;
 }
 
-/// What a [`Storage`] held at one moment. Files that it needs stay as long as it lives.
+/// The content of a [`Storage`] at one moment. Its files are kept until the image is dropped.
 pub trait Image: Records + std::fmt::Debug + Send {
-    /// Copies it to a directory of its own, missing or empty and on the same file system, from which another store can start.
+    /// Copies the content to a directory from which another store can start. The directory must be missing or empty, and on
+    /// the same file system.
     fn copy_to(&self, directory: &Path) -> Result<(), StorageError>;
 }
 
-/// Keeps records. Used by one thread at a time; every call may block.
+/// A storage of records. It is used by one thread at a time; every call may block.
 pub trait Storage: Send + std::fmt::Debug {
-    /// Hands over all changes that count and then returns the stored clock. Called once, before the first commit.
+    /// Passes all changes that count to `into`, and returns the stored clock. Called once, before the first commit.
     ///
-    /// After an error, [`Stopped`](StorageError::Stopped) among them, what was handed over is not the whole content.
-    /// Nothing was changed; a stopped load can be begun anew.
+    /// After an error, such as [`Stopped`](StorageError::Stopped), the content passed so far is incomplete. Nothing was
+    /// changed, and a stopped load can be started again.
     fn load(&mut self, into: &mut dyn Restore) -> Result<Option<(u64, u64)>, StorageError>;
     /// Applies the batches in order; when it returns, all of them are durable as one atomic step.
     ///
-    /// After [`StorageError::Full`] nothing of them is kept, and they can be committed later. After any other error it
-    /// is not known whether they are kept: nobody may be told that they are, and every later commit fails
-    /// too, until the storage is opened again.
+    /// After [`StorageError::Full`] no batch is kept, and all can be committed later. After any other error it is unknown
+    /// whether they are kept: they must not be acknowledged, and every later commit fails until the storage is opened again.
     fn commit(&mut self, batches: &[Batch]) -> Result<(), StorageError>;
-    /// Does what makes the next commits quick and certain, as far as it need not wait long. To be called after
-    /// commits, once nobody waits for their end, and about every second while it fails with [`StorageError::Full`].
+    /// Makes the next commits fast and safe, as far as that does not take long. Call it after commits, once no request waits
+    /// for them, and about every second while it fails with [`StorageError::Full`].
     ///
-    /// That error means that only what is on its way should still be committed: for that, some space is kept.
+    /// After that error, commit only batches already submitted: some space is kept for them.
     fn prepare(&mut self) -> Result<(), StorageError> {
         Ok(())
     }
-    /// What is durable now, to be read on another thread, while this storage goes on. Takes no time, whatever there is.
+    /// Returns the durable content, readable on another thread while this storage continues. Takes constant time.
     fn image(&mut self) -> Result<Box<dyn Image>, StorageError> {
         Err(StorageError::Io {
             what: "cannot copy the store".into(),
             source: io::Error::new(io::ErrorKind::Unsupported, "it is kept in memory only"),
         })
     }
-    /// A random number that was made with the data and stays with it; nobody else knows it.
+    /// Returns a secret random number that was created with the data and stays with it.
     fn seed(&self) -> Option<u64> {
         None
     }
-    /// Where it counts what it does; nowhere by default.
+    /// Returns the counters of the storage. The default implementation counts nothing.
     fn figures(&self) -> Arc<StorageFigures> {
         Arc::default()
     }
-    /// Whether a commit takes time, so that it wants a thread of its own.
+    /// Returns whether a commit takes time, so that it needs a thread of its own.
     fn is_durable(&self) -> bool;
 }

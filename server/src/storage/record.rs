@@ -1,4 +1,4 @@
-//! The bytes of a commit: changes one after the other, each with a tag, integers as LEB128.
+//! The encoding of a commit: consecutive changes, each with a tag; integers as LEB128.
 //!
 //! | tag | content |
 //! |---|---|
@@ -6,8 +6,7 @@
 //! | 1 | delete: key |
 //! | 2, plus 4 with a fence, plus 8 with an expiry | put: key, version (wall clock, counter), fence (wall clock, counter, node id), expiry (end, PX), value |
 //!
-//! Keys, node ids and values carry their length before them. Checksums belong to the
-//! [frame](super::frame) around.
+//! Keys, node ids and values are preceded by their length. The enclosing [frame](super::frame) has the checksums.
 use super::{Batch, Expiry, Record, RecordView, Write};
 use statestore_protocol::Hlc;
 
@@ -20,10 +19,10 @@ const WITH_EXPIRY: u8 = 8;
 /// A version: wall clock and counter.
 pub(super) type Version = (u64, u64);
 
-/// One decoded change; borrows from the frame.
+/// A decoded change, borrowed from the frame.
 #[derive(Debug)]
 pub(super) enum Change<'a> {
-    /// The highest version issued so far.
+    /// Highest version issued so far.
     Clock(Version),
     /// Insert or replace.
     Put(Put<'a>),
@@ -35,11 +34,11 @@ pub(super) enum Change<'a> {
 #[derive(Debug)]
 pub(super) struct Put<'a> {
     pub(super) record: RecordView<'a>,
-    /// The whole change as it is encoded.
+    /// The encoded change.
     pub(super) encoded: &'a [u8],
 }
 
-/// Appends the batches; only the highest clock of them is written. Empty batches add nothing.
+/// Appends the batches, with only the highest of their clocks. Empty batches add no bytes.
 pub(super) fn encode_batches(batches: &[Batch], out: &mut Vec<u8>) {
     for write in batches.iter().flat_map(|batch| &batch.writes) {
         match write {
@@ -124,19 +123,19 @@ fn encode_integer(mut value: u64, out: &mut Vec<u8>) {
     out.push(value.to_le_bytes()[0]);
 }
 
-/// Reads the changes of one commit, in order.
+/// A reader of the changes of a commit, in order.
 #[derive(Debug)]
 pub(super) struct Changes<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Changes<'a> {
-    /// The changes in a frame's payload.
+    /// Returns the changes in a frame's payload.
     pub(super) fn new(payload: &'a [u8]) -> Self {
         Self { rest: payload }
     }
 
-    /// The next change; `Ok(None)` at the end, `Err` if these bytes are no changes.
+    /// Returns the next change; `Ok(None)` at the end, `Err` if the bytes are malformed.
     pub(super) fn next(&mut self) -> Result<Option<Change<'a>>, Malformed> {
         if self.rest.is_empty() {
             return Ok(None);
@@ -214,6 +213,6 @@ impl<'a> Changes<'a> {
     }
 }
 
-/// Bytes with a right checksum that are no changes.
+/// Error for bytes with a correct checksum that are no changes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Malformed;

@@ -1,4 +1,4 @@
-//! A storage over an engine that servers share: the engine keeps every entry, and a backup is a snapshot of it.
+//! A storage over a shared engine: the engine keeps every entry, and a backup is a snapshot of it.
 use super::record::Version;
 use super::spool::Spool;
 use super::{Batch, Image, NewStore, Receive, RecordView, Records, Restore, Storage, StorageError};
@@ -7,15 +7,15 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A receiver of the state of a store at one revision: of records, and of changes that were made while these were read.
+/// A receiver of the state of a store at one revision: of records, and of changes made while these were read.
 pub trait ReceiveSnapshot {
-    /// Forgets everything received so far, since the snapshot is taken anew.
+    /// Discards everything received so far, since the snapshot starts again.
     ///
     /// # Errors
     /// The temporary file cannot be written.
     fn restart(&mut self) -> Result<(), StorageError>;
 
-    /// Takes a record as the engine has it. Each key comes once; a change of it counts instead, whether it comes before or after.
+    /// Takes a record as the engine has it. Each key comes once. A change of the key takes precedence, before or after.
     ///
     /// # Errors
     /// The temporary file cannot be written.
@@ -36,13 +36,13 @@ pub trait ReceiveSnapshot {
     /// Returns whether the snapshot is still wanted. Called after each answer of the engine.
     ///
     /// # Errors
-    /// [`StorageError::Stopped`] if it is not.
+    /// [`StorageError::Stopped`] if it is no longer wanted.
     fn proceed(&mut self) -> Result<(), StorageError>;
 }
 
-/// An engine that snapshots can be taken of.
+/// An engine that can take snapshots.
 pub trait SnapshotSource: Debug + Send + Sync {
-    /// Hands over the state of the store at one revision between call and return. Blocks until it is complete.
+    /// Passes the state of the store at one revision between call and return to `to`. Blocks until it is complete.
     ///
     /// # Errors
     /// [`StorageError::Engine`], or an error of the receiver.
@@ -52,12 +52,12 @@ pub trait SnapshotSource: Debug + Send + Sync {
     fn take(&self, to: &mut dyn ReceiveSnapshot) -> Result<(), StorageError>;
 }
 
-/// A storage whose entries are in an engine.
+/// A storage whose entries are in a shared engine.
 #[derive(Debug)]
 pub struct SharedStorage(Arc<dyn SnapshotSource>);
 
 impl SharedStorage {
-    /// Takes images from this source.
+    /// Creates a storage whose images come from this source.
     pub fn new(source: Arc<dyn SnapshotSource>) -> Self {
         Self(source)
     }
@@ -89,7 +89,7 @@ impl Storage for SharedStorage {
     }
 }
 
-/// A snapshot of an engine, taken when its records are asked for first.
+/// A snapshot of an engine, taken when its records are first read.
 #[derive(Debug)]
 struct SharedImage {
     source: Arc<dyn SnapshotSource>,
@@ -130,10 +130,10 @@ impl Image for SharedImage {
     }
 }
 
-/// A snapshot on its way into the temporary file.
+/// A snapshot being written to the temporary file.
 struct Taking<'a> {
     spool: Spool,
-    /// The receiver of the records later, which says whether they are still wanted.
+    /// Final receiver of the records, which reports whether they are still wanted.
     wanted: &'a mut dyn Receive,
 }
 

@@ -1,7 +1,8 @@
 //! A temporary file that holds a snapshot of a store until a backup of it is written.
 //!
 //! A backup begins with the number of its records, which is known once all of them were read. The file keeps them until then, and until
-//! a slow reader has taken them, so that the engine is asked once and at its own pace. It has no name, and is gone with the process.
+//! a slow reader has taken them. The engine is therefore read once, and at its own pace. The file has no name, and disappears with the
+//! process.
 use super::frame::{FRAME_BYTES, FRAME_HEADER, FrameHeader, seal_frame};
 use super::record::{Change, Changes, Version, encode_record};
 use super::{Receive, RecordView, StorageError};
@@ -17,12 +18,12 @@ const FOLDERS: [&str; 2] = ["/var/tmp", "/tmp"];
 
 const READ_AHEAD: usize = 256 << 10;
 
-/// A 128-bit hash of a key under a secret, which no two keys share.
+/// A keyed 128-bit hash of a key. Collisions are not expected.
 type KeyHash = [u64; 2];
 
 /// Records of a snapshot, and the changes that were made while it was read.
 ///
-/// Memory is needed for each key that was changed meanwhile, not for each key.
+/// Memory is needed for each changed key, not for each key.
 #[derive(Debug)]
 pub(super) struct Spool {
     file: File,
@@ -33,7 +34,7 @@ pub(super) struct Spool {
     frames: u64,
     /// Number of records in the file.
     records: u64,
-    /// For each changed key the number of the record that counts; `None` if it was removed.
+    /// Number of the record that counts, for each changed key; `None` if the key was removed.
     changed: HashMap<KeyHash, Option<u64>, foldhash::fast::RandomState>,
     clock: Version,
 }
@@ -63,7 +64,7 @@ impl Spool {
         })
     }
 
-    /// Removes everything.
+    /// Discards all records and changes.
     pub(super) fn clear(&mut self) -> Result<(), StorageError> {
         self.frame.truncate(FRAME_HEADER);
         (self.frames, self.records, self.clock) = (0, 0, (0, 0));
@@ -72,7 +73,7 @@ impl Spool {
         cleared.map_err(self.failed())
     }
 
-    /// Adds a record as the engine has it. Each key is found once; a change of it counts instead, whether it comes before or after.
+    /// Adds a record as the engine has it. Each key is found once. A change of the key takes precedence, before or after.
     pub(super) fn found(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
         if self.changed.contains_key(&self.hash(record.key)) {
             return Ok(());
@@ -117,7 +118,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Hands over each record that counts, and returns the clock.
+    /// Passes each record that counts to `to`, and returns the clock.
     pub(super) fn read(&mut self, to: &mut dyn Receive) -> Result<Option<Version>, StorageError> {
         self.write_frame()?;
         self.file.rewind().map_err(self.failed())?;
@@ -167,7 +168,7 @@ fn split(number: u128) -> (u64, u64) {
     (high, low)
 }
 
-/// Creates an unnamed file that its user alone can read.
+/// Creates an unnamed file that only its user can read.
 fn create_file() -> Result<(File, PathBuf), StorageError> {
     let folders: Vec<PathBuf> = match env::var_os("TMPDIR").filter(|folder| !folder.is_empty()) {
         Some(folder) => vec![folder.into()],
@@ -214,7 +215,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// A receiver of everything.
+    /// A receiver that keeps all records.
     #[derive(Debug, Default)]
     struct All(BTreeMap<Vec<u8>, Vec<u8>>);
 

@@ -1,4 +1,4 @@
-//! `statestored backup`: a backup of a server that does not run.
+//! `statestored backup`: backs up the store of a server that does not run.
 use super::ToolError;
 use super::progress::Progress;
 use super::source::open_store;

@@ -1,4 +1,4 @@
-//! `statestored check`: whether everything is as it was written.
+//! `statestored check`: checks that all files are as they were written.
 use super::ToolError;
 use super::progress::Progress;
 use super::source::open_backup;
@@ -37,7 +37,7 @@ pub struct Check {
     json: bool,
 }
 
-/// What is said of it to a program.
+/// The report in JSON.
 #[derive(Debug, Serialize)]
 struct Report<'a> {
     path: String,
@@ -48,9 +48,9 @@ struct Report<'a> {
     files: u64,
     bytes: u64,
     damage: Vec<DamageReport<'a>>,
-    /// Files that do not belong to it.
+    /// Files that do not belong to the store.
     strangers: Vec<String>,
-    /// The log that ends with a commit that was never finished.
+    /// Log that ends with an unfinished commit.
     #[serde(skip_serializing_if = "Option::is_none")]
     torn: Option<String>,
 }
@@ -80,7 +80,7 @@ impl Check {
                 Err(ToolError::Storage(StorageError::Stopped))
             }
             Err(error) => {
-                // Nobody can read more of it than that.
+                // The rest cannot be read.
                 let _ = writeln!(std::io::stderr(), "statestored: {error}");
                 Ok(UNCHECKED.into())
             }
@@ -194,7 +194,7 @@ fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Who only checks.
+/// A receiver that only shows progress.
 struct Reading {
     progress: Progress,
     bytes: u64,

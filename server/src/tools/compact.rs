@@ -1,4 +1,4 @@
-//! `statestored compact`: a data folder without what is not needed any more.
+//! `statestored compact`: removes from a data folder what is no longer needed.
 use super::ToolError;
 use super::progress::Progress;
 use crate::storage::{DurableOptions, DurableStorage, StoppedStore, StorageError};
@@ -25,7 +25,7 @@ pub struct Compact {
 impl Compact {
     pub(super) fn run(&self) -> Result<(), ToolError> {
         let mut progress = Progress::begin("compacting", None)?;
-        // It must be a store: opening the storage would make one.
+        // The directory must be a store: opening the storage would create one.
         drop(StoppedStore::open(&self.directory, &mut |bytes| {
             progress.read(bytes)
         })?);
@@ -42,7 +42,7 @@ impl Compact {
     }
 }
 
-/// How long all files of a folder are.
+/// Returns the total length of all files of a folder.
 fn bytes(directory: &Path) -> Result<u64, StorageError> {
     let sum = || {
         let mut sum = 0;

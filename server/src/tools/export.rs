@@ -1,4 +1,4 @@
-//! `statestored export`: records as text.
+//! `statestored export`: writes the records as text.
 use super::ToolError;
 use super::progress::Progress;
 use super::source::Source;
@@ -34,9 +34,9 @@ impl Export {
             progress.read(bytes)
         });
         match written {
-            // Like `head`, who reads it may have enough.
+            // The reader may have ended early, like `head`.
             Err(StorageError::Io { source, .. }) if source.kind() == ErrorKind::BrokenPipe => {
-                // What is in its buffer has no reader.
+                // The buffered bytes have no reader.
                 drop(stdout.into_parts());
                 Ok(())
             }

@@ -1,13 +1,13 @@
-//! `statestored health`: what a container has no other program for.
+//! `statestored health`: the health check for containers that have no other program for it.
 use crate::admin::HttpAddress;
 use clap::Args;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// How long anything may take.
+/// Time limit of each operation.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// More is no answer to this.
+/// Maximum length of a response.
 const MOST_BYTES: u64 = 64 * 1024;
 
 /// Whether a server is alive.
@@ -21,7 +21,7 @@ pub struct Health {
     ready: bool,
 }
 
-/// It is not, or nobody says so.
+/// Reason why the server is not healthy, or does not answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HealthError {
     #[error("cannot ask {address}: {source}")]

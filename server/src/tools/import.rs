@@ -1,4 +1,4 @@
-//! `statestored import`: a data folder of lines of text.
+//! `statestored import`: creates a data folder from lines of text, or adds them to it.
 use super::ToolError;
 use super::progress::{Progress, Watched};
 use super::source::open_file;
@@ -60,7 +60,7 @@ impl Import {
         Ok((JsonLinesReader::new(&self.file, file)?, length))
     }
 
-    /// Makes a store of the lines.
+    /// Creates a store from the lines. Returns the number of records.
     fn fill(&self) -> Result<u64, ToolError> {
         let (lines, length) = self.lines()?;
         let records = lines.announced();
@@ -75,10 +75,10 @@ impl Import {
         Ok(records)
     }
 
-    /// Puts the lines into a store, those that are newer.
+    /// Adds the lines that are newer to an existing store. Returns the number of records that the store has then.
     fn merge(&self) -> Result<u64, ToolError> {
         let (lines, length) = self.lines()?;
-        // Read once for the versions and once for the records.
+        // The file is read once for the versions and once for the records.
         let mut progress = Progress::begin("importing", length.map(|length| 2 * length))?;
         let mut coming = Coming::new();
         let floor = lines.records(&mut Watched {
@@ -102,7 +102,7 @@ impl Import {
                 rewrite,
                 count: 0,
             };
-            // What has changed since the first time is found as well: the file is read as strictly again.
+            // A change of the file since the first read is found as well: the second read is as strict.
             self.lines()?.0.records(&mut Watched {
                 to: &mut adding,
                 progress: &mut progress,
@@ -114,10 +114,11 @@ impl Import {
     }
 }
 
-/// The versions of the records that come; a key is told by a hash that no two keys share.
+/// The versions of the records in the file. A key is identified by a keyed hash of 128 bits, so that collisions are not
+/// expected.
 struct Coming {
     hasher: SipHasher13,
-    /// With whether the record is newer than what is there.
+    /// Version of the record of each key, and whether it is newer than the existing one.
     versions: HashMap<u128, (Version, bool), foldhash::fast::RandomState>,
 }
 
@@ -134,7 +135,7 @@ impl Coming {
         self.hasher.hash(key).as_u128()
     }
 
-    /// Whether a newer record comes in the place of this one. If not, the one that comes does not count.
+    /// Returns whether the file has a newer record than the existing one. Otherwise, the record in the file is ignored.
     fn replaces(&mut self, there: &RecordView<'_>) -> bool {
         let name = self.name(there.key);
         let Some((version, is_newer)) = self.versions.get_mut(&name) else {
@@ -153,7 +154,7 @@ impl Receive for Coming {
     }
 }
 
-/// Adds the records that count.
+/// A receiver that adds the records that count.
 struct Adding<'a, 'b> {
     coming: &'a Coming,
     rewrite: &'a mut Rewrite<'b>,
@@ -181,7 +182,7 @@ fn has_changed() -> StorageError {
     }
 }
 
-/// Who is told of records and does not want them.
+/// A receiver that ignores all records.
 struct Nobody;
 
 impl Restore for Nobody {

@@ -1,7 +1,6 @@
-//! What `statestored` does instead of serving: a file for each subcommand.
+//! Subcommands of `statestored` other than serving, each in a file of its own.
 //!
-//! A tool has arguments of its own. The options of the server, the environment's and those of a configuration file, do not count
-//! for it.
+//! A tool has arguments of its own. Options of the server in the environment or a configuration file do not apply to it.
 mod backup;
 mod check;
 mod compact;
@@ -41,7 +40,7 @@ pub enum Tool {
     Health(health::Health),
 }
 
-/// Why a tool for data did not do what it should.
+/// Reason why a tool for data failed.
 #[derive(Debug, thiserror::Error)]
 enum ToolError {
     #[error(transparent)]
@@ -51,10 +50,10 @@ enum ToolError {
 }
 
 impl Tool {
-    /// Does it; blocks until it is done.
+    /// Executes the tool; blocks until it is done.
     ///
     /// # Errors
-    /// What could not be done, in words for whoever called it.
+    /// The operation that failed, as a message for the caller.
     pub fn run(self) -> Result<ExitCode, Box<dyn Error>> {
         let done = match self {
             Self::Passwd(passwd) => return Ok(passwd.run().map(|()| ExitCode::SUCCESS)?),
@@ -79,7 +78,7 @@ impl Tool {
     }
 }
 
-/// What a process ends with that was interrupted.
+/// Exit code of an interrupted process.
 const INTERRUPTED: u8 = 130;
 
 fn succeeded(done: Result<(), ToolError>) -> Result<ExitCode, ToolError> {

@@ -1,4 +1,4 @@
-//! `statestored passwd`: the lines of a user in a file of users.
+//! `statestored passwd`: edits the lines of a user in a file of users.
 use crate::access::{PasswordHash, ScramKeys, salt_key};
 use clap::Args;
 use rustix::fs::{FlockOperation, flock};
@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 use zeroize::Zeroizing;
 
-/// What the owner may do with the file, and the group if it may already.
+/// Permissions of the file: those of the owner, and that of the group if it has it already.
 const OF_OWNER: u32 = 0o600;
 const OF_GROUP: u32 = 0o040;
 
-/// MQTT has no longer passwords, in bytes.
+/// Maximum length of a password in MQTT, in bytes.
 const MAX_PASSWORD_BYTES: usize = 65_535;
 
 const EXAMPLES: &str = "\
@@ -52,7 +52,7 @@ pub struct Passwd {
     scram: bool,
 }
 
-/// Why a file of users stayed as it was.
+/// Reason why a file of users was not changed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PasswdError {
     #[error("cannot {what} {path}: {source}")]
@@ -84,7 +84,7 @@ pub(super) enum PasswdError {
     NoUser { name: String, path: PathBuf },
 }
 
-/// What a name may be, so that its line can be read.
+/// Returns the name if the file can contain it, else the reason.
 fn name(name: &str) -> Result<String, &'static str> {
     if name.is_empty() {
         Err("a user name is not empty")
@@ -106,7 +106,7 @@ impl Passwd {
             let hash = PasswordHash::of(&password).map_err(|_| PasswdError::NoMemory)?;
             let mut secrets = vec![hash.to_string()];
             if self.scram {
-                // Others would have to be normalised, by both sides alike.
+                // Other characters would need the same normalisation on both sides.
                 if !password.iter().all(|byte| matches!(byte, b' '..=b'~')) {
                     return Err(PasswdError::NotAscii);
                 }
@@ -144,13 +144,13 @@ impl Passwd {
         }
     }
 
-    /// Puts these lines in the place of those of the user.
+    /// Replaces the lines of the user with these lines.
     fn edit(&self, lines: &[String]) -> Result<(), PasswdError> {
         let failed = |what| {
             let path = self.file.clone();
             move |source| PasswdError::File { what, path, source }
         };
-        // What a link names is replaced, not the link.
+        // The target of a link is replaced, not the link.
         let path = match fs::canonicalize(&self.file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.file.clone(),
             other => other.map_err(failed("find"))?,
@@ -160,7 +160,7 @@ impl Passwd {
             _ => Path::new("."),
         };
         let directory = File::open(folder).map_err(failed("open the folder of"))?;
-        // Somebody else who edits the file at the same time waits.
+        // Waits while another process edits the file.
         flock(&directory, FlockOperation::LockExclusive)
             .map_err(|error| failed("lock the folder of")(error.into()))?;
         let (text, before) = match File::open(&path) {
@@ -172,7 +172,7 @@ impl Passwd {
             Err(error) if error.kind() == io::ErrorKind::NotFound => (Zeroizing::default(), None),
             Err(error) => return Err(failed("read")(error)),
         };
-        // Some editors begin UTF-8 text with a byte order mark, which is not a part of the first name.
+        // Some editors begin UTF-8 text with a byte order mark, which is no part of the first name.
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         let text = replaced(text, &self.name, lines).ok_or_else(|| PasswdError::NoUser {
             name: self.name.clone(),
@@ -183,7 +183,7 @@ impl Passwd {
             let mut file = NamedTempFile::new_in(folder)?;
             let mut mode = OF_OWNER;
             if let Some(before) = before {
-                // It stays readable for a server that runs as somebody else.
+                // Keeps the file readable for a server that runs as another user.
                 let new = file.as_file().metadata()?;
                 if (before.uid(), before.gid()) != (new.uid(), new.gid()) {
                     fchown(file.as_file(), Some(before.uid()), Some(before.gid()))?;
@@ -206,7 +206,7 @@ impl Passwd {
     }
 }
 
-/// The first line, without its end.
+/// Reads the first line, without its end.
 fn one_line(input: &mut impl BufRead) -> io::Result<Zeroizing<Vec<u8>>> {
     let mut line = Zeroizing::new(Vec::with_capacity(1024));
     input.read_until(b'\n', &mut line)?;
@@ -219,7 +219,7 @@ fn one_line(input: &mut impl BufRead) -> io::Result<Zeroizing<Vec<u8>>> {
     Ok(line)
 }
 
-/// The text with these lines in the place of those of the user, or at its end; `None` if there are none to delete.
+/// Returns the text in which these lines replace those of the user, or follow at the end. `None` if there are none to delete.
 fn replaced(text: &str, name: &str, lines: &[String]) -> Option<Zeroizing<String>> {
     let is_of_user = |line: &str| {
         let of = line.split_once(':').map(|(of, _)| of);
@@ -240,7 +240,8 @@ fn replaced(text: &str, name: &str, lines: &[String]) -> Option<Zeroizing<String
     Some(new)
 }
 
-/// Adds the key of the salts that SCRAM shows for unknown users to a file that has keys for SCRAM, once; `None` if there is no randomness.
+/// Adds the salt key, from which SCRAM derives the salts of unknown users, to a file with SCRAM keys and without a salt key. `None` if
+/// there is no randomness.
 fn with_salt_key(mut text: Zeroizing<String>) -> Option<Zeroizing<String>> {
     let has_keys = |line: &str| {
         let secret = line.split_once(':').map(|(_, secret)| secret);

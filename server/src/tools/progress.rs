@@ -1,4 +1,4 @@
-//! How far something is that takes long, and whether it shall go on.
+//! Progress of a long operation, and its interruption.
 use super::INTERRUPTED;
 use crate::storage::{Receive, RecordView, StorageError};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often a line is written.
+/// Interval at which the line is written.
 const EVERY: Duration = Duration::from_millis(200);
 
 /// A line on standard error, if that is a terminal.
 #[derive(Debug)]
 pub(super) struct Progress {
     what: &'static str,
-    /// How many bytes are to be read, if that is known.
+    /// Number of bytes to read, if it is known.
     total: Option<u64>,
     done: u64,
     shown: Option<Instant>,
@@ -25,7 +25,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Begins. SIGINT and SIGTERM end it from now on, with [`StorageError::Stopped`].
+    /// Starts to show progress. From now on, SIGINT and SIGTERM stop the operation with [`StorageError::Stopped`].
     pub(super) fn begin(what: &'static str, total: Option<u64>) -> std::io::Result<Self> {
         let is_stopped = Arc::new(AtomicBool::new(false));
         stop_at_signals(&is_stopped)?;
@@ -40,7 +40,7 @@ impl Progress {
         })
     }
 
-    /// So many bytes were read since the last call.
+    /// Adds the number of bytes read since the last call.
     pub(super) fn read(&mut self, bytes: u64) -> Result<(), StorageError> {
         self.done += bytes;
         if self.is_stopped.load(Ordering::Relaxed) {
@@ -50,7 +50,7 @@ impl Progress {
         if self.is_terminal && since >= EVERY {
             self.shown = Some(Instant::now());
             let what = self.what;
-            // Who cannot be told how far it is still wants it done.
+            // The tool continues if progress cannot be shown.
             let _ = match self.total {
                 Some(total) => {
                     let percent = (self.done * 100 / total.max(1)).min(100);
@@ -62,7 +62,7 @@ impl Progress {
         Ok(())
     }
 
-    /// Whether it shall go on.
+    /// Returns whether the operation should continue.
     pub(super) fn is_wanted(&self) -> bool {
         !self.is_stopped.load(Ordering::Relaxed)
     }
@@ -76,7 +76,7 @@ impl Drop for Progress {
     }
 }
 
-/// Shows how far somebody is who receives records.
+/// A receiver that shows the progress of another one.
 pub(super) struct Watched<'a> {
     pub(super) to: &'a mut dyn Receive,
     pub(super) progress: &'a mut Progress,
@@ -93,7 +93,7 @@ impl Receive for Watched<'_> {
     }
 }
 
-/// Sets the flag at the first signal; a second one ends the process wherever it is.
+/// Sets the flag at the first signal; a second one ends the process immediately.
 fn stop_at_signals(is_stopped: &Arc<AtomicBool>) -> std::io::Result<()> {
     for signal in [SIGINT, SIGTERM] {
         flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(is_stopped))?;

@@ -1,4 +1,4 @@
-//! `statestored restore`: a data folder of a backup.
+//! `statestored restore`: creates a data folder from a backup.
 use super::ToolError;
 use super::progress::{Progress, Watched};
 use super::source::open_backup;

@@ -1,4 +1,4 @@
-//! Where records come from: the data directory of a stopped server, or a backup.
+//! Sources of records: the data directory of a stopped server, or a backup.
 use super::progress::Progress;
 use crate::storage::backup::{BackupReader, Header};
 use crate::storage::{Receive, Records, StoppedStore, StorageError};
@@ -29,7 +29,7 @@ impl Source {
     }
 }
 
-/// The store in a data folder.
+/// Opens the store in a data folder.
 pub(super) fn open_store(
     directory: &Path,
     progress: &mut Progress,
@@ -38,7 +38,7 @@ pub(super) fn open_store(
     Ok(Box::new(store))
 }
 
-/// A backup that is read anew each time.
+/// A backup that is opened again for each read.
 struct BackupFile {
     path: PathBuf,
     header: Header,
@@ -63,13 +63,13 @@ impl Records for BackupFile {
     }
 }
 
-/// A backup, and its length if it has one.
+/// Opens a backup. Returns its length if it has one.
 pub(super) fn open_backup(path: &Path) -> Result<(BackupReader<File>, Option<u64>), StorageError> {
     let (file, length) = open_file(path)?;
     Ok((BackupReader::new(path, file)?, length))
 }
 
-/// A file to be read once, and its length if it has one.
+/// Opens a file to be read once. Returns its length if it has one.
 pub(super) fn open_file(path: &Path) -> Result<(File, Option<u64>), StorageError> {
     let cannot = || format!("cannot read {}", path.display());
     let file = File::open(path).map_err(StorageError::io(cannot))?;

@@ -1,4 +1,4 @@
-//! TLS towards somebody else, whose client this server is.
+//! TLS of connections on which this server is the client.
 use super::{TlsError, authorities, own_identity};
 use rustls::ClientConfig;
 use rustls::client::Resumption;
@@ -7,10 +7,11 @@ use rustls::sign::SingleCertAndKey;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Trusts whom these authorities have signed, and shows this certificate with its key. Blocks as long as the files take.
+/// Creates a configuration that trusts certificates of these authorities, and shows this certificate with its key.
+/// Blocks until the files are read.
 ///
 /// # Errors
-/// A file cannot be read, or is not what it should be, or the key is another certificate's.
+/// A file cannot be read or parsed, or the key belongs to another certificate.
 pub(crate) fn client_tls(
     ca: &Path,
     identity: Option<(&Path, &Path)>,
@@ -26,7 +27,7 @@ pub(crate) fn client_tls(
         }
         None => builder.with_no_client_auth(),
     };
-    // A certificate that was renewed counts from the next connection on.
+    // A renewed certificate takes effect with the next connection.
     config.resumption = Resumption::disabled();
     Ok(config)
 }

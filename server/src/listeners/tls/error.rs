@@ -1,25 +1,25 @@
-//! What is wrong with the files of TLS.
+//! Errors in the files of TLS.
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-/// Why TLS cannot be spoken with these files.
+/// Reason why the files of TLS are not usable.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
     /// A file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The reason.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// A file is not what it should be.
+    /// The content of a file is invalid.
     #[error("{} {problem}", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// Problem of the file.
         problem: String,
     },
     /// The cryptography cannot be set up.

@@ -1,4 +1,4 @@
-//! The files of TLS: certificates, a key, what is revoked.
+//! The files of TLS: certificates, a key, a revocation list.
 use super::TlsError;
 use crate::config::TlsFiles;
 use crate::reading;
@@ -12,17 +12,17 @@ use x509_parser::prelude::{CertificateRevocationList, FromDer};
 use x509_parser::time::ASN1Time;
 use zeroize::Zeroizing;
 
-/// Permissions of a file.
+/// Permissions of other users to read or write a file.
 const OTHERS_READ_OR_WRITE: u32 = 0o006;
 
-/// A longer file is refused.
+/// Maximum length of a file.
 const MOST_BYTES: u64 = 64 * 1024 * 1024;
 
-/// What tells one state of a file from another: device, inode, size, and when content and inode were changed, in seconds and
-/// nanoseconds. `None` if there is no file.
+/// State of a file: device, inode, size, and the times when content and inode were changed, in seconds and nanoseconds.
+/// `None` if there is no file.
 pub(super) type Stamp = Option<(u64, u64, u64, [i64; 4])>;
 
-/// The stamps of all files, in an order of their own.
+/// Returns the states of all files, in a fixed order.
 pub(super) fn stamps(files: &TlsFiles) -> Vec<Stamp> {
     let named = [Some(&files.certificate), Some(&files.key)];
     let more = [files.client_ca.as_ref(), files.client_crl.as_ref()];
@@ -60,7 +60,7 @@ fn read_open(path: &Path, look: impl FnOnce(&File)) -> Result<Zeroizing<Vec<u8>>
     if length > MOST_BYTES {
         return Err(TlsError::file(path, "is too long for what it should be"));
     }
-    // With room for all of it: a buffer that grows leaves copies behind.
+    // The buffer has room for the whole file: a growing buffer would leave copies behind.
     let capacity = usize::try_from(length).unwrap_or(0) + 64;
     let mut bytes = Zeroizing::new(Vec::with_capacity(capacity));
     file.take(MOST_BYTES)
@@ -69,7 +69,7 @@ fn read_open(path: &Path, look: impl FnOnce(&File)) -> Result<Zeroizing<Vec<u8>>
     Ok(bytes)
 }
 
-/// One section at least, all of one kind.
+/// Returns all sections of a kind, at least one.
 fn sections<T: PemObject>(path: &Path, kind: &str) -> Result<Vec<T>, TlsError> {
     let bytes = read(path)?;
     let sections: Result<Vec<T>, _> = T::pem_slice_iter(&bytes).collect();
@@ -111,7 +111,7 @@ pub(super) fn revoked(path: &Path) -> Result<Vec<CertificateRevocationListDer<'s
     Ok(lists)
 }
 
-/// PKCS#8, PKCS#1 or SEC1, without a password.
+/// Reads a private key in PKCS#8, PKCS#1 or SEC1, without a password.
 pub(super) fn private_key(path: &Path) -> Result<Zeroizing<PrivateKeyDer<'static>>, TlsError> {
     let bytes = read_open(path, |file| {
         let mode = file

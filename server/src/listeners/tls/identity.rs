@@ -1,4 +1,4 @@
-//! Who a certificate belongs to.
+//! The identity of a certificate's owner.
 use crate::access::ClientCertificate;
 use rustls::pki_types::CertificateDer;
 use std::fmt::Write;
@@ -8,7 +8,7 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
 use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
-/// Parts of a name that have a short word in RFC 4514, and that of e-mail, which many certificates have.
+/// Attributes with a short name in RFC 4514, and the e-mail address, which many certificates have.
 const SHORT: [(&str, &str); 10] = [
     ("2.5.4.3", "CN"),
     ("2.5.4.6", "C"),
@@ -22,7 +22,8 @@ const SHORT: [(&str, &str); 10] = [
     ("1.2.840.113549.1.9.1", "emailAddress"),
 ];
 
-/// What a client's certificate says, if it is within its time; one that opened a session before may not be any more.
+/// Returns the identity in a client's certificate, if the certificate is valid now. A resumed session may have one that
+/// has expired.
 pub(in crate::listeners) fn identity(
     der: &CertificateDer<'_>,
 ) -> Result<ClientCertificate, &'static str> {
@@ -68,7 +69,7 @@ pub(super) fn end(der: &CertificateDer<'_>) -> Option<(String, i64)> {
     Some((name(certificate.subject()), end_s))
 }
 
-/// A distinguished name as in RFC 4514.
+/// Formats a distinguished name according to RFC 4514.
 fn name(name: &X509Name<'_>) -> String {
     let mut out = String::new();
     let parts: Vec<_> = name.iter_rdn().collect();
@@ -104,7 +105,7 @@ fn text<'a>(attribute: &'a AttributeTypeAndValue<'_>) -> Option<&'a str> {
     attribute.as_str().ok()
 }
 
-/// As RFC 4514, section 2.4, says, and all control characters.
+/// Escapes the characters of RFC 4514, section 2.4, and all control characters.
 fn escape(out: &mut String, text: &str) {
     let last = text.chars().count().saturating_sub(1);
     for (index, letter) in text.chars().enumerate() {
@@ -121,7 +122,7 @@ fn escape(out: &mut String, text: &str) {
             letter if letter.is_control() => {
                 let mut bytes = [0; 4];
                 for byte in letter.encode_utf8(&mut bytes).bytes() {
-                    // A string takes everything.
+                    // Writing to a `String` cannot fail.
                     let _ = write!(out, "\\{byte:02X}");
                 }
             }

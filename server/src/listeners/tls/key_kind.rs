@@ -1,4 +1,4 @@
-//! The kind of a key, for messages about those that cannot be used.
+//! The kind of a key, for messages about unsupported keys.
 use rustls::pki_types::CertificateDer;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
@@ -16,7 +16,7 @@ const NAMES: [(&str, &str); 8] = [
     ("1.3.132.0.10", "ECDSA over secp256k1"),
 ];
 
-/// Returns the kind of a certificate's key, such as `RSA of 8192 bits`; `None` if it is not known.
+/// Returns the kind of a certificate's key, such as `RSA of 8192 bits`; `None` if it is unknown.
 pub(super) fn key_kind(der: &CertificateDer<'_>) -> Option<String> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     let info = certificate.public_key();
@@ -24,7 +24,7 @@ pub(super) fn key_kind(der: &CertificateDer<'_>) -> Option<String> {
         return Some(format!("RSA of {} bits", key.key_size()));
     }
     let algorithm = &info.algorithm;
-    // Of elliptic curves, the parameter names the curve.
+    // The parameter of an elliptic curve algorithm names the curve.
     let curve = algorithm
         .parameters
         .as_ref()

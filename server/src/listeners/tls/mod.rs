@@ -29,35 +29,35 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What rustls says after the handshake (ALPN): plain MQTT, or HTTP for WebSocket.
+/// Protocols negotiated in the handshake (ALPN): plain MQTT, or HTTP for WebSocket.
 const MQTT: &[u8] = b"mqtt";
 const HTTP: &[u8] = b"http/1.1";
 
-/// How long before its end the log tells of a certificate. Those that are renewed by a program never come so close.
+/// Days before the expiry of a certificate from which on the log warns. Automatic renewal is never that late.
 const DAYS_OF_WARNING: i64 = 7;
 
-/// A certificate with its key, and whose certificates are accepted, as files said it.
+/// A certificate with its key, and the authorities of clients, as read from files.
 #[derive(Debug, Clone)]
 pub struct Tls(Arc<Read>);
 
 #[derive(Debug)]
 struct Read {
     files: TlsFiles,
-    /// What the files were when they were read.
+    /// States of the files when they were read.
     stamps: Vec<Stamp>,
-    /// The subjects and ends of the server's certificate and of those behind it, in seconds since 1970.
+    /// Subjects and expiry times of the server's certificate and the other ones of its chain, in seconds since 1970.
     ends: Vec<(String, i64)>,
     mqtt: Arc<ServerConfig>,
     http: Arc<ServerConfig>,
 }
 
 impl Tls {
-    /// Reads the files. Blocks as long as they take.
+    /// Reads the files. Blocks until they are read.
     ///
     /// # Errors
-    /// A file cannot be read, or is not what it should be, or the key is another certificate's.
+    /// A file cannot be read or parsed, or the key belongs to another certificate.
     pub fn read(files: TlsFiles) -> Result<Self, TlsError> {
-        // Before they are read, so that a change meanwhile is seen.
+        // Taken before the files are read, so that a concurrent change is noticed.
         let stamps = files::stamps(&files);
         let mqtt = configuration(&files)?;
         let chain = certificates(&files.certificate)?;
@@ -73,7 +73,7 @@ impl Tls {
         })))
     }
 
-    /// Reports in the log if clients do not trust the server's certificate, or one behind it, any more, or soon will not.
+    /// Logs certificates of the server's chain that have expired or will expire soon.
     pub(super) fn warn_of_its_end(&self) {
         const DAY_S: i64 = 24 * 3600;
         let now_s = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -102,18 +102,18 @@ impl Tls {
         }
     }
 
-    /// Whether nobody comes in without a certificate.
+    /// Returns whether clients need a certificate.
     pub(crate) fn demands_certificates(&self) -> bool {
         let files = &self.0.files;
         files.client_ca.is_some() && files.client_certificates == ClientCertificates::Required
     }
 
-    /// Whether both are of one reading of the files.
+    /// Returns whether both are from the same reading of the files.
     fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// For a handshake, behind which is MQTT or WebSocket.
+    /// Returns the configuration of a handshake, which MQTT or WebSocket follows.
     pub(super) fn config(&self, has_websocket: bool) -> Arc<ServerConfig> {
         Arc::clone(if has_websocket {
             &self.0.http
@@ -123,7 +123,7 @@ impl Tls {
     }
 }
 
-/// The TLS that is in force.
+/// The TLS configuration in force.
 #[derive(Debug, Clone)]
 pub(crate) struct InForce(Arc<RwLock<Option<Tls>>>);
 
@@ -133,7 +133,7 @@ impl InForce {
     }
 
     pub(crate) fn get(&self) -> Option<Tls> {
-        // Nothing in here is ever half done.
+        // The value is always consistent.
         let tls = self.0.read().unwrap_or_else(PoisonError::into_inner);
         tls.clone()
     }
@@ -142,7 +142,7 @@ impl InForce {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(tls);
     }
 
-    /// Has one take the place of another one, unless that is not in force any more; whether it has.
+    /// Replaces `former` with `tls`, unless a reload has replaced it meanwhile. Returns whether it did.
     fn replace(&self, former: &Tls, tls: Tls) -> bool {
         let mut in_force = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let is_former = in_force.as_ref().is_some_and(|it| it.is(former));
@@ -165,14 +165,15 @@ fn configuration(files: &TlsFiles) -> Result<ServerConfig, TlsError> {
     };
     let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(identity)));
     config.alpn_protocols = vec![MQTT.into()];
-    // Tickets are of one reading of the files: whom other files do not let in any more has to show a certificate again.
+    // The key of tickets is new with each reading of the files. A client that other files exclude has to show its
+    // certificate again.
     config.ticketer = Ticketer::new().map_err(TlsError::setup)?;
     // A client has one connection at a time.
     config.send_tls13_tickets = 1;
     Ok(config)
 }
 
-/// The certificate that this server shows.
+/// Reads the server's certificate and key.
 fn own_identity(certificate: &Path, key_file: &Path) -> Result<CertifiedKey, TlsError> {
     let chain = certificates(certificate)?;
     let key = private_key(key_file)?;
@@ -208,7 +209,7 @@ fn own_identity(certificate: &Path, key_file: &Path) -> Result<CertifiedKey, Tls
     }
 }
 
-/// Who looks at the certificates of clients; `None` if they are not asked for one.
+/// Creates the verifier of clients' certificates; `None` if clients are not asked for one.
 fn client_verifier(
     files: &TlsFiles,
     provider: Arc<CryptoProvider>,
@@ -224,7 +225,7 @@ fn client_verifier(
     let roots = Arc::new(authorities(ca)?);
     let mut builder = WebPkiClientVerifier::builder_with_provider(roots, provider);
     if let Some(crl) = &files.client_crl {
-        // Of authorities without a list nothing is revoked.
+        // Certificates of authorities without a list count as not revoked.
         builder = builder
             .with_crls(revoked(crl)?)
             .allow_unknown_revocation_status();

@@ -1,8 +1,8 @@
-//! Why a handshake of TLS failed, in words that say what to do.
+//! Messages for failed TLS handshakes, with their remedies.
 use rustls::{CertificateError, Error, OtherError};
 use std::io;
 
-/// Puts advice in the place of an error that only names a detail of the implementation.
+/// Replaces an error that only names a detail of the implementation with advice.
 pub(in crate::listeners) fn explained(error: io::Error) -> io::Error {
     let cause = error
         .get_ref()
@@ -20,7 +20,7 @@ pub(in crate::listeners) fn explained(error: io::Error) -> io::Error {
     }
 }
 
-/// What is wrong with a certificate of version 1, which `openssl x509 -req` makes without extensions.
+/// Description of a certificate of version 1, which `openssl x509 -req` makes without extensions.
 pub(super) const VERSION_1: &str = "of X.509 version 1, which is not supported: make it one of version 3 (openssl x509 -req -extfile FILE, \
                                     where FILE may hold `basicConstraints = CA:FALSE`)";
 

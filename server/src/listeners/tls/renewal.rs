@@ -1,16 +1,18 @@
-//! Certificates that are renewed while the server runs.
+//! Renewal of certificates while the server runs.
 use super::{InForce, Tls, TlsError, files};
 use std::time::{Duration, Instant};
 use tokio::task::spawn_blocking;
 
-/// How often the files are looked at.
+/// Interval at which the files are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// How often the log tells of a certificate that ends.
+/// Interval at which the log warns of a certificate that expires.
 const TELL_EVERY: Duration = Duration::from_secs(12 * 3600);
 
-/// Reads the files again whenever they have changed and then stayed the same from one look to the next, since several are seldom
-/// written at once. What cannot be used changes nothing.
+/// Reads the files again whenever they have changed.
+///
+/// A change counts once the files have stayed the same for one interval, since several files are seldom written at the same
+/// time. Invalid files change nothing.
 pub(in crate::listeners) async fn renew(in_force: InForce) {
     let mut seen = None;
     let mut refused = None;
@@ -27,7 +29,7 @@ pub(in crate::listeners) async fn renew(in_force: InForce) {
             return;
         };
         let files = tls.0.files.clone();
-        // Files can be slow, and handshakes go on meanwhile.
+        // Reading can be slow, and handshakes continue meanwhile.
         let Ok(stamps) = spawn_blocking(move || files::stamps(&files)).await else {
             return;
         };
@@ -53,7 +55,7 @@ pub(in crate::listeners) async fn renew(in_force: InForce) {
 fn renewed(in_force: &InForce, former: &Tls, read: Result<Tls, TlsError>) {
     match read {
         Ok(tls) => {
-            // Otherwise a reload has brought others meanwhile, perhaps with other demands on clients.
+            // If not, a reload has replaced the configuration meanwhile, perhaps with other requirements for clients.
             if in_force.replace(former, tls) {
                 tracing::info!("the certificates were read again");
             }

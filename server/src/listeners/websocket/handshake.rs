@@ -1,4 +1,4 @@
-//! The HTTP request that makes a WebSocket of a connection, and its answer (RFC 6455, section 4).
+//! The HTTP request that upgrades a connection to WebSocket, and its response (RFC 6455, section 4).
 use super::origin;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,17 +8,18 @@ use sha1::{Digest, Sha1};
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Which every server appends to a key.
+/// Suffix that every server appends to a key.
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 const PROTOCOL: &str = "mqtt";
-/// A longer request is refused.
+/// Maximum length of a request.
 const MOST_BYTES: usize = 8 * 1024;
 const MOST_HEADERS: usize = 64;
 
-/// Why a request is refused, with the status of HTTP.
+/// HTTP status and reason of a refused request.
 type Refusal = (&'static str, &'static str);
 
-/// Answers the request of a client; what came behind it belongs to the WebSocket. An error was told to the client.
+/// Answers the upgrade request of a client. Returns the bytes that follow it, which belong to the WebSocket. Before an
+/// error is returned, a response with the reason is sent.
 pub(in crate::listeners) async fn upgrade<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     has_tls: bool,
@@ -57,7 +58,7 @@ pub(in crate::listeners) async fn upgrade<S: AsyncRead + AsyncWrite + Unpin>(
     }
 }
 
-/// How long the request is, and the key of the answer; `None` if there is not all of it yet.
+/// Returns the length of the request, and the key of the response; `None` if the request is incomplete.
 fn answer(
     input: &[u8],
     has_tls: bool,
@@ -128,14 +129,14 @@ fn has(headers: &[Header<'_>], name: &str) -> bool {
     named(headers, name).next().is_some()
 }
 
-/// A header that is there once, without the spaces around it.
+/// Returns the trimmed value of a header that occurs once.
 fn single<'a>(headers: &'a [Header<'_>], name: &'a str) -> Option<&'a str> {
     let mut found = named(headers, name);
     let header = found.next().filter(|_| found.next().is_none())?;
     std::str::from_utf8(header.value).ok().map(str::trim)
 }
 
-/// What all headers of this name list.
+/// Returns the words in all headers of this name.
 fn words<'a>(headers: &'a [Header<'_>], name: &'a str) -> impl Iterator<Item = &'a str> {
     named(headers, name)
         .filter_map(|header| std::str::from_utf8(header.value).ok())
@@ -147,7 +148,7 @@ fn words<'a>(headers: &'a [Header<'_>], name: &'a str) -> impl Iterator<Item = &
 mod tests {
     use super::*;
 
-    /// The request of section 1.3, with other lines instead of some.
+    /// Returns the request of section 1.3, with some lines replaced.
     fn request(replaced: &[(&str, &str)]) -> Vec<u8> {
         let mut lines = vec![
             ("Host", "server.example.com"),

@@ -1,6 +1,6 @@
 //! MQTT over WebSocket (RFC 6455; MQTT 5, section 6), from the server's side.
 //!
-//! What arrives is handed on as it comes: a frame takes no memory however long it is.
+//! Received bytes are passed on as they arrive: a frame takes no memory, whatever its length.
 mod handshake;
 mod origin;
 
@@ -13,12 +13,12 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
-/// Room for one read.
+/// Size of the buffer of a read.
 const READ: usize = 16 * 1024;
-/// The longest frame that is written: it is copied behind its header.
+/// Maximum payload of a written frame, which is copied behind its header.
 const MOST_WRITTEN: usize = 64 * 1024;
 
-/// What a side says that breaks the rules (section 7.4.1), and one that has done its work.
+/// Close codes (section 7.4.1) for a violation of the protocol, and for a normal end.
 const PROTOCOL_ERROR: u16 = 1002;
 const NORMAL: u16 = 1000;
 
@@ -26,16 +26,16 @@ const NORMAL: u16 = 1000;
 #[derive(Debug)]
 pub(crate) struct WebSocket<T> {
     transport: T,
-    /// What was read and not handed on.
+    /// Bytes that were read and not passed on yet.
     input: BytesMut,
     incoming: Incoming,
-    /// Whole frames, on their way.
+    /// Complete frames to be written.
     output: BytesMut,
     is_closed: bool,
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> WebSocket<T> {
-    /// Behind the handshake; what came with it belongs to the WebSocket.
+    /// Creates the stream behind the handshake. `input` has the bytes that followed the handshake.
     pub(super) fn new(transport: T, input: BytesMut) -> Self {
         Self {
             transport,
@@ -50,7 +50,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> WebSocket<T> {
         &mut self.transport
     }
 
-    /// Takes frames out of what was read, up to the next one with payload. Whether there is payload, or the end.
+    /// Processes the frames that were read, up to the next one with payload. Returns whether there is payload or the
+    /// end.
     fn advance(&mut self) -> io::Result<bool> {
         match self.incoming.advance(&mut self.input) {
             Ok(is_there) => {
@@ -72,7 +73,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> WebSocket<T> {
         }
     }
 
-    /// Writes what is on its way, and behind it the answer to a ping.
+    /// Writes the pending output, and then the response to a ping.
     fn poll_drain(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             while !self.output.is_empty() {
@@ -88,7 +89,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> WebSocket<T> {
                 }
                 Some(_) => {}
                 None => {
-                    // Whoever is silent takes no room.
+                    // An idle connection keeps no buffer.
                     self.output = BytesMut::new();
                     return Poll::Ready(Ok(()));
                 }
@@ -96,7 +97,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> WebSocket<T> {
         }
     }
 
-    /// Writes what it takes now; the rest at a later read or write.
+    /// Writes as much as the transport accepts; a later read or write continues.
     fn write_some(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         if let Poll::Ready(written) = self.poll_drain(context) {
             written?;
@@ -154,7 +155,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WebSocket<T> {
         ready!(this.poll_drain(context))?;
         let length = bytes.len().min(MOST_WRITTEN);
         put(&mut this.output, Kind::Binary, &bytes[..length], None);
-        // The rest is written when more comes, or at the flush that follows.
+        // The rest is written by later writes or the flush.
         match this.poll_drain(context) {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             _ => Poll::Ready(Ok(length)),
@@ -167,7 +168,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WebSocket<T> {
         Pin::new(&mut this.transport).poll_flush(context)
     }
 
-    /// Says goodbye, and ends the connection.
+    /// Sends a close frame, and ends the connection.
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         this.close(NORMAL);

@@ -1,12 +1,13 @@
-//! Which web pages may connect.
+//! Origins of web pages that may connect.
 //!
-//! A browser lets every page open a WebSocket to every host, in the network of whoever looks at the page, and says in `Origin` where the
-//! page is from. So a page counts as a stranger unless it is named, or comes from the very host that it connects to. Even that can be
-//! a lie: the owner of a name can have it lead to this machine, after the page was loaded. It is none if the host is a number or
-//! `localhost`, or if the connection is one of TLS, whose certificate has that name.
+//! A browser lets every page open a WebSocket to every host in the network of its user. It sends the origin of the page in `Origin`. A
+//! page is therefore rejected unless its origin is configured, or is the host that it connects to.
+//!
+//! Even the latter can be forged: the owner of a name can make it resolve to this machine after the page was loaded. That is impossible
+//! if the host is an IP address or `localhost`, or if the connection has TLS with a certificate for that name.
 use std::net::IpAddr;
 
-/// Whether a request may come from there. `allowed` is in lower case.
+/// Returns whether a page of this origin may connect. `allowed` is in lower case.
 pub(super) fn is_allowed(origin: &str, host: &str, has_tls: bool, allowed: &[String]) -> bool {
     let origin = origin.to_ascii_lowercase();
     if allowed.contains(&origin) {
@@ -18,7 +19,7 @@ pub(super) fn is_allowed(origin: &str, host: &str, has_tls: bool, allowed: &[Str
     of_origin == host.to_ascii_lowercase() && (has_tls || cannot_be_borrowed(of_origin))
 }
 
-/// Whether nobody can have this host lead elsewhere.
+/// Returns whether the host is a number or `localhost`, which the owner of a page cannot make resolve to this machine.
 fn cannot_be_borrowed(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),

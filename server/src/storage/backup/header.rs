@@ -1,11 +1,11 @@
-//! The beginning of a backup, which says what it is.
+//! The header of a backup, which names its format.
 use super::FORMAT;
 use statestore_protocol::Hlc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const TITLE: &str = "statestore backup";
 
-/// What a backup says of itself, in lines of text:
+/// Header of a backup, in lines of text:
 ///
 /// ```text
 /// statestore backup
@@ -18,31 +18,31 @@ const TITLE: &str = "statestore backup";
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// When it was begun, in milliseconds since the Unix epoch.
+    /// Time when the backup was begun, in milliseconds since the Unix epoch.
     pub made_ms: u64,
-    /// How many records it holds.
+    /// Number of records.
     pub records: u64,
-    /// The highest version (wall clock, counter) that is in it, be it that of a deletion; zeros if there is none.
+    /// Highest version (wall clock, counter) in the backup, of a record or a deletion; zeros if there is none.
     pub highest: (u64, u64),
     /// The [seed](crate::storage::Storage::seed) of the store, which is also the salt of the frames.
     pub salt: u64,
 }
 
-/// Why bytes are no header.
+/// Reason why bytes are no valid header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unreadable {
-    /// This is something else.
+    /// The file is no backup.
     NotOurs,
-    /// It is of a later program.
+    /// A later version of this program wrote the backup.
     Newer(u32),
-    /// Its content does not fit its checksum.
+    /// The content does not match its checksum.
     Damaged,
 }
 
 impl Header {
-    /// No header is longer.
+    /// Maximum length of a header.
     pub(super) const MOST_BYTES: u64 = 512;
-    /// What its last line begins with.
+    /// Prefix of the last line.
     pub(super) const LAST_LINE: &str = "checksum ";
 
     pub(super) fn to_text(self) -> String {
@@ -61,7 +61,7 @@ impl Header {
         format!("{text}{}{checksum:08x}\n", Self::LAST_LINE)
     }
 
-    /// The time of this moment, as a backup has it.
+    /// Returns the current time in milliseconds since the Unix epoch.
     pub(super) fn now_ms() -> u64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         since.map_or(0, |since| {
@@ -100,16 +100,16 @@ impl Header {
     }
 }
 
-/// The end of the year 9999, after which times have no such text.
+/// End of the year 9999; later times cannot be written in this form.
 const LAST_MS: u64 = 253_402_300_799_999;
 
-/// A time in milliseconds since the Unix epoch, as text.
+/// Formats a time in milliseconds since the Unix epoch.
 fn made(ms: u64) -> String {
     let since = Duration::from_millis(ms.min(LAST_MS));
     humantime::format_rfc3339_millis(UNIX_EPOCH + since).to_string()
 }
 
-/// This moment as text.
+/// Returns the current time as text.
 pub(in crate::storage) fn made_now() -> String {
     made(Header::now_ms())
 }

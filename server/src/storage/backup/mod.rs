@@ -15,7 +15,7 @@
 //! | number of records | 8 |
 //! | length of everything before the trailer | 8 |
 //!
-//! It is written and read from its beginning to its end, so that it can go through a pipe or a network.
+//! A backup is written and read sequentially, so that it can go through a pipe or a network.
 mod header;
 mod new_file;
 mod reader;
@@ -29,13 +29,13 @@ pub use writer::write;
 
 use super::frame::{u32_at, u64_at};
 
-/// The version of everything inside a backup.
+/// Version of the format of backups.
 pub const FORMAT: u32 = 1;
 
 const TRAILER: usize = 40;
 const TRAILER_MAGIC: &[u8; 8] = b"sst-end\n";
 
-/// What the end of a backup says of all that stands before it.
+/// Totals of everything before the trailer, as the trailer of a backup states them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Trailer {
     crc: u32,

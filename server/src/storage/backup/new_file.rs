@@ -1,4 +1,4 @@
-//! A file that is there as a whole or not at all.
+//! Files that are created as a whole or not at all.
 use crate::storage::StorageError;
 use crate::storage::disk::{Access, Disk, DiskFile, FileSystem};
 use std::ffi::OsString;
@@ -7,14 +7,14 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How much is written between two syncs, so that commits on the same disk never wait for all of it.
+/// Number of bytes written between two syncs, so that commits on the same disk never wait for all of them.
 const SYNC_BYTES: u64 = 4 << 20;
 
-/// So many names are tried; each is taken once in four thousand million times.
+/// Number of names to try. A name is taken with a probability of one in four thousand million.
 const ATTEMPTS: usize = 8;
 
-/// A file being written, for this user only, under a name like `NAME.1f2e3d4c.part` in the folder where it shall be. Gone if it is
-/// dropped before it is [kept](Self::keep).
+/// A file being written, for this user only, under a name like `NAME.1f2e3d4c.part` in the folder of its final name. It is removed
+/// if it is dropped before it is [kept](Self::keep).
 #[derive(Debug)]
 pub struct NewFile {
     disk: Arc<dyn Disk>,
@@ -27,18 +27,18 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Begins it.
+    /// Creates the temporary file.
     ///
     /// # Errors
-    /// The file is there already, and is not to be replaced; or it cannot be made.
+    /// The file exists already and should not be replaced, or it cannot be created.
     pub fn create(path: &Path, replaces: bool) -> Result<Self, StorageError> {
         Self::create_on(Arc::new(FileSystem), path, replaces)
     }
 
-    /// The same on another disk than that of this machine.
+    /// Creates the temporary file on a given disk.
     ///
     /// # Errors
-    /// As of [`create`](Self::create).
+    /// As with [`create`](Self::create).
     pub fn create_on(
         disk: Arc<dyn Disk>,
         path: &Path,
@@ -60,10 +60,10 @@ impl NewFile {
         })
     }
 
-    /// Gives it its name, durable with all its content.
+    /// Renames the file to its final name, durable with all its content.
     ///
     /// # Errors
-    /// That is not possible, or somebody made such a file meanwhile; then this one is gone.
+    /// The file cannot be synced or renamed, or another process has created a file with that name; then this file is removed.
     pub fn keep(mut self) -> Result<(), StorageError> {
         let cannot = || cannot_write(&self.path);
         let synced = self.file.sync_all();
@@ -102,13 +102,13 @@ impl Write for NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.is_kept {
-            // What stays is no file that anybody looks for.
+            // A file that cannot be removed keeps its `.part` name, which no program looks for.
             let _ = self.disk.remove(&self.part);
         }
     }
 }
 
-/// Makes a file beside that of this path, under a name that nobody can foretell.
+/// Creates a file beside that of this path, under an unpredictable name.
 fn begin(disk: &dyn Disk, path: &Path) -> io::Result<(PathBuf, Box<dyn DiskFile>)> {
     let mut attempts = 0;
     loop {

@@ -1,4 +1,4 @@
-//! Reading a backup, and checking every byte of it.
+//! A reader of backups, which checks every byte.
 use super::header::Unreadable;
 use super::{FORMAT, Header, TRAILER, TRAILER_MAGIC, Trailer};
 use crate::storage::damage::Damage;
@@ -17,18 +17,18 @@ pub struct BackupReader<R> {
     input: BufReader<R>,
     header: Header,
     crc: crc32fast::Hasher,
-    /// What has been read so far.
+    /// Totals of the frames read so far.
     seen: Trailer,
-    /// The highest version so far.
+    /// Highest version read so far.
     highest: (u64, u64),
     clock: Option<(u64, u64)>,
 }
 
 impl<R: Read> BackupReader<R> {
-    /// Reads the header. The path is for messages.
+    /// Reads the header. `path` is used in messages.
     ///
     /// # Errors
-    /// It cannot be read, is no backup, is damaged, or of a newer format.
+    /// The input cannot be read, is no backup, is damaged, or has a newer format.
     pub fn new(path: &Path, input: R) -> Result<Self, StorageError> {
         let mut input = BufReader::with_capacity(READ_AHEAD, input);
         let mut text = Vec::new();
@@ -71,21 +71,21 @@ impl<R: Read> BackupReader<R> {
         })
     }
 
-    /// What it says of itself.
+    /// Returns the header.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Where the next frame, or the trailer, begins.
+    /// Returns the position of the next frame, or of the trailer.
     pub fn offset(&self) -> u64 {
         self.seen.length
     }
 
-    /// Hands over all records, and returns the stored clock. What was handed over counts only if this succeeds: only then has
-    /// everything been checked.
+    /// Passes all records to `to`, and returns the stored clock. The records count only if this succeeds, since only then
+    /// everything has been checked.
     ///
     /// # Errors
-    /// It cannot be read or is damaged, or an error of who receives.
+    /// The backup cannot be read or is damaged, or `to` returns an error.
     pub fn records(mut self, to: &mut dyn Receive) -> Result<Option<(u64, u64)>, StorageError> {
         let mut payload = Vec::new();
         while self.next_frame(&mut payload)? {
@@ -114,7 +114,7 @@ impl<R: Read> BackupReader<R> {
         Ok(self.clock)
     }
 
-    /// Reads the payload of the next frame; `false` after the trailer, if it and all before it are right.
+    /// Reads the payload of the next frame; `false` after the trailer, if it matches everything before it.
     fn next_frame(&mut self, payload: &mut Vec<u8>) -> Result<bool, StorageError> {
         let mut head = [0; TRAILER];
         self.fill(&mut head[..FRAME_HEADER])?;
@@ -128,7 +128,7 @@ impl<R: Read> BackupReader<R> {
             return Err(self.broken("neither the next frame nor the end is here"));
         };
         payload.clear();
-        // Grows with what is there, not with what is said.
+        // The buffer grows with the bytes that exist, not with the length that the header states.
         let read = (&mut self.input).take(frame.length).read_to_end(payload);
         if read.map_err(cannot_read(&self.path))? as u64 != frame.length {
             return Err(self.cut_off());

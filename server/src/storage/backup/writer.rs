@@ -1,15 +1,17 @@
-//! Writing a backup.
+//! A writer of backups.
 use super::{Header, Trailer};
 use crate::storage::frame::{FRAME_BYTES, FRAME_HEADER, seal_frame};
 use crate::storage::record::{encode_clock, encode_record};
 use crate::storage::{Receive, RecordView, Records, StorageError};
 use std::io;
 
-/// Writes everything as a backup; header, frames and trailer come in a piece each. Reads it twice: first to count, while it only
-/// asks whether it `is_wanted` still.
+/// Writes all records as a backup. Header, frames and trailer are separate writes.
+///
+/// Reads the records twice: first to count them, then to write them. Calls `is_wanted` while it counts.
 ///
 /// # Errors
-/// Something cannot be read or written, or it is not wanted any more ([`StorageError::Stopped`]). What was written is no backup then.
+/// A record cannot be read, the backup cannot be written, or it is no longer wanted ([`StorageError::Stopped`]). The bytes written so
+/// far are no backup then.
 pub fn write(
     records: &mut dyn Records,
     to: &mut dyn io::Write,
@@ -44,7 +46,7 @@ pub fn write(
     Ok(header)
 }
 
-/// Learns what the header says.
+/// Counts the records and finds the highest version, for the header.
 struct Count<'a> {
     records: u64,
     highest: (u64, u64),

@@ -1,11 +1,10 @@
 //! The log being written, and the one after it.
 //!
-//! Space is reserved behind the end of a file (its length stays what was written), so that a full disk is known
-//! before a byte of a commit is written. Where the file system cannot reserve, a write that finds no room is taken back.
+//! Space is reserved behind the end of a file, whose length stays what was written. A full disk is therefore known before a byte of a
+//! commit is written. Where the file system cannot reserve space, a write that finds no room is taken back.
 //!
-//! A commit that makes the file longer also makes the file system note its length and where its bytes are, which takes as long
-//! again as to write it. So the one that does is followed by [zeros](Active::write_ahead), and the next ones are
-//! written over them.
+//! A commit that extends the file makes the file system update its length and its block map. That takes as long again as the write.
+//! Such a commit is therefore followed by [zeros](Active::write_ahead), and the next commits overwrite them.
 use super::log::{FILE_HEADER, FileHeader};
 use crate::storage::disk::{Access, Disk, DiskFile};
 use crate::storage::machine::Machine;
@@ -14,9 +13,9 @@ use std::io::{self, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How much is read and written at a time when a part of a log is written anew.
+/// Number of bytes read and written at a time when a part of a log is rewritten.
 const REWRITE_BYTES: usize = 1 << 20;
-/// So many zeros follow a commit that makes the file longer. More of them would make it last longer, fewer would be used up sooner.
+/// Zeros that follow a commit that extends the file. More zeros would make that commit slower, fewer would be used up sooner.
 static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
 
 /// The log being written.
@@ -24,23 +23,23 @@ static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
 pub(super) struct Active {
     file: Box<dyn DiskFile>,
     path: PathBuf,
-    /// Where its last commit ends.
+    /// Position where the last commit ends.
     pub(super) length: u64,
-    /// Where the file ends: behind the last commit, there are zeros.
+    /// Length of the file. Zeros fill it behind the last commit.
     filled: u64,
-    /// Up to where there certainly is room.
+    /// Position up to which space is reserved.
     reserved: u64,
-    /// What was cut off may still be there after a power failure.
+    /// Whether bytes that were cut off may reappear after a power failure.
     is_cut: bool,
     /// Sequence number of the next commit.
     pub(super) next: u64,
 }
 
 impl Active {
-    /// Opens a log to go on at its end. What was never acknowledged begins at `acknowledged`.
+    /// Opens a log to append to it. Unacknowledged bytes begin at `acknowledged`.
     ///
-    /// If syncing it failed, or was never tried, it may be in memory only, and after a failure the system
-    /// takes it for written: a sync alone would do nothing. So it is written anew before it is synced.
+    /// If a sync failed, or was never tried, these bytes may be in memory only. After a failed sync the system considers them written,
+    /// and another sync does nothing. They are therefore rewritten before they are synced.
     pub(super) fn resume(
         disk: &dyn Disk,
         path: &Path,
@@ -72,7 +71,7 @@ impl Active {
         })
     }
 
-    /// Whether it has no commit yet.
+    /// Returns whether the log has no commit yet.
     pub(super) fn is_empty(&self) -> bool {
         self.length <= FILE_HEADER as u64
     }
@@ -89,9 +88,9 @@ impl Active {
         Ok(())
     }
 
-    /// Appends the frame with the number [`next`](Self::next), durable when it returns. After
-    /// [`StorageError::Full`] nothing of it is there.
-    /// Says how long syncing took.
+    /// Appends the frame with the number [`next`](Self::next), durable when it returns. Returns how long the sync took.
+    ///
+    /// After [`StorageError::Full`] no part of the frame is in the file.
     pub(super) fn append(
         &mut self,
         frame: &[u8],
@@ -143,7 +142,7 @@ impl Active {
         self.file.seek(SeekFrom::Start(end)).map(drop)
     }
 
-    /// Cuts off what a write left that found no room. It was never synced, and nobody waits for it.
+    /// Cuts off the part of a commit that was written before the disk was full. It was never synced, and no request waits for it.
     fn take_back(&mut self) -> Result<(), StorageError> {
         self.reserved = self.length;
         self.filled = self.length;
@@ -160,7 +159,7 @@ impl Active {
         Ok(())
     }
 
-    /// Makes it as long as its commits are, durable, before anything else says how long it is.
+    /// Cuts the file to the end of its last commit, durably. Called before another file records its length.
     pub(super) fn settle(&mut self) -> Result<(), StorageError> {
         if self.filled > self.length {
             self.file
@@ -178,7 +177,7 @@ impl Active {
         Ok(())
     }
 
-    /// Nothing more is written to it: gives back the space that was reserved and is not needed.
+    /// Releases the reserved space that is not needed. Nothing is written to the file afterwards.
     pub(super) fn seal(self) {
         if self.reserved > self.length
             && let Err(error) = self.file.set_length(self.length)
@@ -203,7 +202,7 @@ pub(super) struct Spare {
 }
 
 impl Spare {
-    /// Makes one, except that its name is not durable yet. Leaves no file behind if there is no room.
+    /// Creates a spare whose name is not durable yet. Leaves no file behind if there is no room.
     pub(super) fn create(
         disk: &dyn Disk,
         path: PathBuf,
@@ -215,7 +214,7 @@ impl Spare {
             format!("cannot create {}", path.display())
         }))?;
         if let Err(error) = file.reserve(0, bytes) {
-            // If it stays it is a leftover like that of a crash.
+            // A file that remains is a leftover like that of a crash.
             let _ = disk.remove(&path);
             return Err(StorageError::io_or_full(|| {
                 format!("cannot reserve {bytes} bytes for {}", path.display())
@@ -229,7 +228,7 @@ impl Spare {
         })
     }
 
-    /// Writes its header, durable when it returns. May be done again with another first commit.
+    /// Writes the header, durable when it returns. May be repeated with another first commit.
     pub(super) fn write_header(&mut self, salt: u64, first: u64) -> Result<(), StorageError> {
         let header = FileHeader::log(salt, self.id, first);
         self.file
@@ -243,7 +242,7 @@ impl Spare {
         }))
     }
 
-    /// Makes it the log being written; its header is there.
+    /// Makes the spare the log being written; its header must have been written.
     pub(super) fn activate(self, next: u64) -> Active {
         Active {
             file: self.file,
@@ -257,7 +256,7 @@ impl Spare {
     }
 }
 
-/// Writes the bytes from `begin` to `end` again, as they are.
+/// Writes the existing bytes from `begin` to `end` again.
 fn rewrite(file: &mut dyn DiskFile, begin: u64, end: u64) -> io::Result<()> {
     let mut bytes = vec![0; REWRITE_BYTES];
     let mut at = begin;

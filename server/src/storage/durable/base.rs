@@ -1,4 +1,4 @@
-//! Writing a base.
+//! A writer of bases.
 use super::log::{self, FILE_HEADER, FileHeader};
 use super::manifest::Base;
 use crate::storage::disk::{Disk, DiskFile};
@@ -7,10 +7,10 @@ use crate::storage::record::{Version, encode_clock, encode_record};
 use crate::storage::{RecordView, StorageError};
 use std::path::PathBuf;
 
-/// A base is synced in parts, so that commits to the log never wait for all of it.
+/// Number of bytes written between two syncs, so that commits to the log never wait for the whole base.
 const SYNC_BYTES: u64 = 4 << 20;
 
-/// A base that grows.
+/// A base being written.
 #[derive(Debug)]
 pub(super) struct BaseWriter {
     file: Box<dyn DiskFile>,
@@ -24,7 +24,7 @@ pub(super) struct BaseWriter {
 }
 
 impl BaseWriter {
-    /// Makes the file.
+    /// Creates the file.
     pub(super) fn create(
         disk: &dyn Disk,
         path: PathBuf,
@@ -43,7 +43,7 @@ impl BaseWriter {
         })
     }
 
-    /// Adds a record as it is encoded; says whether a frame is behind it.
+    /// Adds a record in its encoded form. Returns whether a frame was completed.
     pub(super) fn add_encoded(&mut self, record: &[u8]) -> Result<bool, StorageError> {
         self.frame.extend_from_slice(record);
         self.flush()
@@ -55,7 +55,7 @@ impl BaseWriter {
         self.flush()
     }
 
-    /// Adds the clock; the base is durable then, except for its name.
+    /// Adds the clock, and makes the base durable, except for its name.
     pub(super) fn finish(
         &mut self,
         clock: Option<Version>,

@@ -1,4 +1,4 @@
-//! Reading everything in a data directory, and telling all that is wrong instead of only what is found first.
+//! Check of a data directory, which reports all damage instead of only the first.
 use super::contents::{Contents, End};
 use super::directory::{check_length, lock_if_any, read_manifest, strangers};
 use super::files::{Visit, check_first};
@@ -12,26 +12,26 @@ use crate::storage::{Damage, StorageError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a check found.
+/// Result of a check.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Checked {
-    /// How many records there are; unknown if something is wrong.
+    /// Number of records; `None` if there is damage.
     pub records: Option<u64>,
-    /// How many files belong to it.
+    /// Number of files of the store.
     pub files: u64,
-    /// How many bytes were read.
+    /// Number of bytes read.
     pub bytes: u64,
-    /// What is wrong. Empty if everything is as it was written.
+    /// Damage that was found. Empty if every file is as it was written.
     pub damage: Vec<Damage>,
-    /// Files that do not belong to it, or are not needed any more. They do no harm.
+    /// Files that do not belong to the store, or are no longer needed. They are harmless.
     pub strangers: Vec<PathBuf>,
-    /// Bytes of a commit that was never finished, and which the next start cuts off.
+    /// The log that ends with an unfinished commit, which the next start cuts off.
     pub torn: Option<PathBuf>,
 }
 
 impl Checked {
-    /// Of a single file that has not been read yet.
+    /// Creates the result for a single file that has not been read yet.
     pub(crate) fn of_file() -> Self {
         Self {
             files: 1,
@@ -39,7 +39,7 @@ impl Checked {
         }
     }
 
-    /// Notes damage; passes on what kept the check from looking.
+    /// Records damage; returns any other error, which prevents the check.
     pub(crate) fn note<T>(
         &mut self,
         result: Result<T, StorageError>,
@@ -55,11 +55,11 @@ impl Checked {
     }
 }
 
-/// Checks a data directory that no process uses; nothing in it is changed. `read` is told how much was read since the last
-/// call, and can end it with an error.
+/// Checks a data directory that no process uses; nothing in it is changed. `read` receives the number of bytes read since
+/// the last call, and can stop the check with an error.
 ///
 /// # Errors
-/// It is in use, or cannot be read.
+/// The directory is in use, or cannot be read.
 pub fn check(
     path: &Path,
     read: &mut dyn FnMut(u64) -> Result<(), StorageError>,
@@ -77,7 +77,7 @@ pub fn check(
         disk: &disk,
         directory: path,
         manifest: &manifest,
-        // Without a mark, what it would have said does not count.
+        // Without a mark, the number that it would have stated does not count.
         acknowledged: mark.unwrap_or(Acknowledged {
             sequence: 0,
             is_closed: false,
@@ -131,7 +131,7 @@ pub fn check(
     Ok(checked)
 }
 
-/// Looks at each change.
+/// A visitor that checks each change.
 struct Checking<'a> {
     path: PathBuf,
     is_base: bool,

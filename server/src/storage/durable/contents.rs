@@ -1,4 +1,4 @@
-//! What a data directory consists of, and how far its current log goes.
+//! The files of a data directory, and the end of its current log.
 use super::directory::{base_path, log_path};
 use super::files::{Ended, Files, Visit, check_first, next_changes};
 use super::log::{FileHeader, Reader, damaged};
@@ -9,7 +9,7 @@ use crate::storage::disk::Disk;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What manifest and mark say.
+/// Contents of a data directory according to its manifest and mark.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Contents<'a> {
     pub(super) disk: &'a Arc<dyn Disk>,
@@ -21,17 +21,17 @@ pub(super) struct Contents<'a> {
 /// The end of the current log.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct End {
-    /// Where what was never acknowledged begins.
+    /// Position where unacknowledged bytes begin.
     pub(super) acknowledged: u64,
     pub(super) length: u64,
-    /// The last commit.
+    /// Number of the last commit.
     pub(super) last: u64,
-    /// A commit follows that was never finished.
+    /// Whether an unfinished commit follows.
     pub(super) is_torn: bool,
 }
 
 impl Contents<'_> {
-    /// The base and the sealed logs, with what must be in them.
+    /// Returns the base and the sealed logs, with their expected contents.
     pub(super) fn files(&self) -> Files {
         let Manifest {
             salt, base, sealed, ..
@@ -45,7 +45,7 @@ impl Contents<'_> {
         }
     }
 
-    /// The same with the current log up to this end.
+    /// Returns the base, the sealed logs, and the current log up to this end.
     pub(super) fn files_up_to(&self, length: u64, last: u64) -> Files {
         let mut files = self.files();
         let current = Sealed {
@@ -58,7 +58,7 @@ impl Contents<'_> {
         files
     }
 
-    /// The log that is being written.
+    /// Returns the path of the log being written.
     pub(super) fn current_log(&self) -> PathBuf {
         log_path(self.directory, self.manifest.active)
     }
@@ -76,7 +76,7 @@ impl Contents<'_> {
         check_first(&self.current_log(), self.manifest.first, through + 1)
     }
 
-    /// Reads the current log, and decides whether what follows its last frame is a torn commit or damage.
+    /// Reads the current log, and decides whether the bytes after its last frame are a torn commit or damage.
     pub(super) fn read_current(&self, visit: &mut dyn Visit) -> Result<End, StorageError> {
         let Manifest {
             salt,

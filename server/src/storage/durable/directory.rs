@@ -1,4 +1,4 @@
-//! The data directory: who may use it, how it begins, and which of its files count.
+//! The data directory: its lock, its creation, and the files that belong to it.
 use super::active::Spare;
 use super::log::{self, FILE_HEADER, FileHeader, damaged};
 use super::manifest::{self, Manifest};
@@ -11,30 +11,30 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The file that is locked.
+/// Name of the file that is locked.
 pub(super) const LOCK: &str = "lock";
 const NEW_MANIFEST: &str = "statestore.manifest.new";
-/// Is there as long as a store is being made that begins with records.
+/// Name of the file that marks a store being created together with its records.
 pub(super) const UNFINISHED: &str = "unfinished";
-/// Names that file systems and storage systems have at the root of a volume: that of ext4, and folders of snapshots.
+/// Names that file systems and storage systems use at the root of a volume: that of ext4, and folders of snapshots.
 const OF_VOLUMES: [&str; 4] = ["lost+found", ".snapshot", ".snapshots", ".zfs"];
 
-/// Whether a name belongs to the volume and not to its user.
+/// Returns whether a name belongs to the volume and not to its user.
 pub(super) fn is_of_volume(name: &str) -> bool {
     OF_VOLUMES.contains(&name)
 }
 
-/// A data directory that this process alone uses.
+/// A data directory that this process has locked.
 #[derive(Debug)]
 pub(super) struct Directory {
     disk: Arc<dyn Disk>,
     path: PathBuf,
-    /// Locked as long as it is open.
+    /// The lock, held while the file is open.
     _lock: Box<dyn DiskFile>,
 }
 
 impl Directory {
-    /// Opens a data directory; makes one, with this salt, in an empty or missing directory.
+    /// Opens a data directory. Creates one with this salt in an empty or missing directory.
     pub(super) fn open(
         disk: Arc<dyn Disk>,
         path: &Path,
@@ -58,32 +58,32 @@ impl Directory {
         Ok((directory, manifest))
     }
 
-    /// Where the directory is.
+    /// Returns the path of the directory.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it is on.
+    /// Returns the disk of the directory.
     pub(super) fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
     }
 
-    /// Whether nothing has this name.
+    /// Returns whether no file has this name.
     pub(super) fn is_free(&self, path: &Path) -> bool {
         self.disk.own_status(path).is_err()
     }
 
-    /// The file of a log.
+    /// Returns the path of a log.
     pub(super) fn log(&self, id: u64) -> PathBuf {
         log_path(&self.path, id)
     }
 
-    /// The file of a base.
+    /// Returns the path of a base.
     pub(super) fn base(&self, id: u64) -> PathBuf {
         base_path(&self.path, id)
     }
 
-    /// Makes the next log, with its name durable and `bytes` reserved.
+    /// Creates the next log, with its name durable and `bytes` reserved.
     pub(super) fn create_spare(&self, active: u64, bytes: u64) -> Result<Spare, StorageError> {
         // The numbers between are for bases. A leftover that cannot be removed keeps its number.
         let mut id = active + 2;
@@ -100,12 +100,12 @@ impl Directory {
         sync_directory(&*self.disk, &self.path)
     }
 
-    /// Replaces the manifest as one durable step. After [`StorageError::Full`] it is the old one.
+    /// Replaces the manifest as one durable step. After [`StorageError::Full`] the manifest is unchanged.
     pub(super) fn write_manifest(&self, manifest: &Manifest) -> Result<(), StorageError> {
         write_manifest(&*self.disk, &self.path, manifest)
     }
 
-    /// The files that an interrupted roll or merge left behind, or that a merge replaced.
+    /// Returns the files that an interrupted roll or merge left behind, or that a merge replaced.
     pub(super) fn leftovers(&self, manifest: &Manifest, spare: Option<u64>) -> Vec<PathBuf> {
         let names = match self.disk.names(&self.path) {
             Ok(names) => names,
@@ -121,8 +121,8 @@ impl Directory {
         leftovers.map(|name| self.path.join(name)).collect()
     }
 
-    /// Takes the files away from other users, to whom an older program may have shown them, and warns if the folder
-    /// is open to them.
+    /// Removes the access of other users to the files, which an older version may have granted. Warns if the folder is accessible to
+    /// them.
     fn keep_private(&self) {
         let folder = self.path.display();
         let status = self.disk.status(&self.path);
@@ -146,12 +146,12 @@ impl Directory {
         }
     }
 
-    /// Makes the files of an empty store; the manifest comes last.
+    /// Creates the files of an empty store; the manifest comes last.
     fn begin(&self, salt: u64) -> Result<Manifest, StorageError> {
         let manifest = Manifest::new(salt);
         let log = self.log(manifest.active);
         match self.disk.remove(&log) {
-            // Left by an interrupted beginning.
+            // Left by an interrupted creation.
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => {
@@ -172,7 +172,7 @@ impl Directory {
     }
 }
 
-/// Whether a file with this name was needed once, or never.
+/// Returns whether a file with this name is not needed any more, or never was.
 fn is_leftover(name: &OsStr, manifest: &Manifest, spare: Option<u64>) -> bool {
     let name = name.to_str().unwrap_or_default();
     match (id_of(name, "log-"), id_of(name, "base-")) {
@@ -186,7 +186,7 @@ fn is_leftover(name: &OsStr, manifest: &Manifest, spare: Option<u64>) -> bool {
     }
 }
 
-/// What is in a data directory and does not belong to the store.
+/// Returns the files in a data directory that do not belong to the store.
 pub(super) fn strangers(
     disk: &dyn Disk,
     directory: &Path,
@@ -208,17 +208,17 @@ pub(super) fn strangers(
     Ok(strangers)
 }
 
-/// The file of a log in a data directory.
+/// Returns the path of a log in a data directory.
 pub(super) fn log_path(directory: &Path, id: u64) -> PathBuf {
     directory.join(format!("log-{id}"))
 }
 
-/// The file of a base in a data directory.
+/// Returns the path of a base in a data directory.
 pub(super) fn base_path(directory: &Path, id: u64) -> PathBuf {
     directory.join(format!("base-{id}"))
 }
 
-/// Writes the manifest of a data directory, in the place of the one that it may have.
+/// Writes the manifest of a data directory, and replaces the existing one.
 pub(super) fn write_manifest(
     disk: &dyn Disk,
     directory: &Path,
@@ -240,8 +240,10 @@ pub(super) fn write_manifest(
     sync_directory(disk, directory)
 }
 
-/// Removes what was made of a store that is not going to be one: the manifest, which says that it is one, then its files, and at last
-/// the note which says that it is none. Each is gone for good before the next, so that the power can fail meanwhile.
+/// Removes the files of a store that was not completed. First the manifest, which makes it a store, then its files, and last the note
+/// that it is incomplete.
+///
+/// Each step is durable before the next, so that the power can fail at any time.
 pub(super) fn remove_all(disk: &dyn Disk, directory: &Path, mut names: Vec<&str>) {
     let step = |name: &str| match name {
         manifest::NAME => 0,
@@ -251,14 +253,14 @@ pub(super) fn remove_all(disk: &dyn Disk, directory: &Path, mut names: Vec<&str>
     names.sort_by_key(|name| step(name));
     for names in names.chunk_by(|one, other| step(one) == step(other)) {
         for name in names {
-            // What stays is no store, and the next attempt removes it or says so.
+            // The remaining files are no store: the next attempt removes them or reports them.
             let _ = disk.remove(&directory.join(name));
         }
         let _ = sync_directory(disk, directory);
     }
 }
 
-/// The manifest of a data directory, if it has one.
+/// Returns the manifest of a data directory, if it has one.
 pub(super) fn read_manifest(
     disk: &dyn Disk,
     directory: &Path,
@@ -273,23 +275,23 @@ pub(super) fn read_manifest(
     }
 }
 
-/// The directory and those above it that are missing, the lowest first.
+/// Returns the missing directories of a path, the lowest first.
 pub(super) fn missing<'a>(disk: &dyn Disk, path: &'a Path) -> Vec<&'a Path> {
     let is_missing = |path: &&Path| !path.as_os_str().is_empty() && disk.status(path).is_err();
     path.ancestors().take_while(is_missing).collect()
 }
 
-/// Makes the directory and those above it that are missing, for this user only, with durable names.
+/// Creates the directory and its missing parents, for this user only, with durable names.
 pub(super) fn create(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
     let missing = missing(disk, path);
     let above = path.ancestors().nth(missing.len());
-    // The last one that is there may have been made by a process that did not live to sync its name.
+    // The last existing directory may have been created by a process that ended before it synced the name.
     let is_new = disk.status(&path.join(manifest::NAME)).is_err();
     if let Some(there) = above.filter(|there| is_new && !there.as_os_str().is_empty()) {
         sync_name(disk, there)?;
     }
     for new in missing.into_iter().rev() {
-        // A path such as `a/../b` may have made it already.
+        // A path such as `a/../b` may have created it already.
         let created = disk.create_directory(new);
         created.map_err(StorageError::io(|| {
             format!("cannot create the data directory {}", new.display())
@@ -304,7 +306,7 @@ pub(super) fn create(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
     })(ErrorKind::NotADirectory.into()))
 }
 
-/// Makes the name of a directory durable, unless this user may not do that: then it is somebody else's.
+/// Makes the name of a directory durable. Succeeds if this user lacks the permission: then another user owns the parent.
 fn sync_name(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
     match sync_directory(disk, parent_of(path)) {
         Err(StorageError::Io { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {
@@ -314,7 +316,7 @@ fn sync_name(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
     }
 }
 
-/// Where the name of a directory is.
+/// Returns the directory that contains the name of a directory.
 pub(super) fn parent_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
@@ -323,18 +325,18 @@ pub(super) fn parent_of(path: &Path) -> &Path {
     }
 }
 
-/// Whether a file with this name belongs to a data directory.
+/// Returns whether a file with this name belongs to a data directory.
 pub(super) fn is_ours(name: &str) -> bool {
     let is_numbered = id_of(name, "log-").or(id_of(name, "base-")).is_some();
     is_numbered || [LOCK, mark::NAME, manifest::NAME, NEW_MANIFEST, UNFINISHED].contains(&name)
 }
 
-/// The number in the name of a log or base.
+/// Returns the number in the name of a log or base.
 fn id_of(name: &str, prefix: &str) -> Option<u64> {
     name.strip_prefix(prefix)?.parse().ok()
 }
 
-/// Without a manifest, only what an interrupted beginning leaves may be in the directory.
+/// Checks that a directory without a manifest contains only the files of an interrupted creation.
 fn refuse_foreign(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
     let fail = || StorageError::io(|| format!("cannot read the data directory {}", path.display()));
     let names = disk.names(path).map_err(fail())?;
@@ -364,7 +366,7 @@ fn refuse_foreign(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
     Ok(())
 }
 
-/// Has this process alone use the directory, as long as the file is open.
+/// Locks the directory for this process, as long as the file is open.
 pub(super) fn lock(disk: &dyn Disk, directory: &Path) -> Result<Box<dyn DiskFile>, StorageError> {
     let path = directory.join(LOCK);
     let opened = disk.open(&path, Access::Keep);
@@ -374,7 +376,7 @@ pub(super) fn lock(disk: &dyn Disk, directory: &Path) -> Result<Box<dyn DiskFile
     locked(file, directory)
 }
 
-/// The same without making anything; a copy of a directory may have no such file.
+/// Locks the directory without creating the lock file, which a copy of a directory may lack.
 pub(super) fn lock_if_any(
     disk: &dyn Disk,
     directory: &Path,

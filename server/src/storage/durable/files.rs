@@ -8,16 +8,16 @@ use crate::storage::record::{Change, Changes};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How many changes are announced at a time.
+/// Number of changes that are announced at a time.
 const AHEAD: usize = 32;
 
-/// What reads changes.
+/// A visitor of changes.
 pub(super) trait Visit {
-    /// The changes that come next.
+    /// Announces the next changes.
     fn ahead(&mut self, _changes: &[Change<'_>]) {}
-    /// The next change.
+    /// Takes the next change.
     fn change(&mut self, change: Change<'_>) -> Result<(), StorageError>;
-    /// A frame is behind us; so many bytes of files have been read since the last call.
+    /// Called after each frame with the number of file bytes read since the last call.
     fn read(&mut self, _bytes: u64) -> Result<(), StorageError> {
         Ok(())
     }
@@ -29,7 +29,7 @@ impl<F: FnMut(Change<'_>) -> Result<(), StorageError>> Visit for F {
     }
 }
 
-/// Files that do not change any more, oldest first.
+/// Files that no longer change, oldest first.
 #[derive(Debug, Clone)]
 pub(super) struct Files {
     pub(super) disk: Arc<dyn Disk>,
@@ -39,13 +39,13 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Their length in bytes.
+    /// Returns the total length in bytes.
     pub(super) fn bytes(&self) -> u64 {
         let base = self.base.as_ref().map_or(0, |(_, base)| base.length);
         base + self.logs.iter().map(|(_, log)| log.length).sum::<u64>()
     }
 
-    /// Where they are.
+    /// Returns the paths of the files.
     pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
         let base = self.base.iter().map(|(path, _)| path.as_path());
         base.chain(self.logs.iter().map(|(path, _)| path.as_path()))
@@ -136,14 +136,14 @@ pub(super) fn each_change(
     }
 }
 
-/// Whether a file ended.
+/// Position after a frame was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// A frame was read.
+    /// A frame was read; another one may follow.
     Not,
-    /// After an intact frame.
+    /// The file ended after an intact frame.
     Whole,
-    /// With something that is not an intact frame.
+    /// The file ends with bytes that are not an intact frame.
     Broken,
 }
 

@@ -1,7 +1,7 @@
-//! The store as it is between two commits, to be read while it goes on.
+//! The store as it is between two commits, readable while commits continue.
 //!
-//! Base and sealed logs are never written again, and of the current log only what is there is read. None of these files is
-//! removed while somebody [holds](Held) it.
+//! Base and sealed logs are never written again, and the current log is read only up to its length at that moment. None of
+//! these files is removed while a reader [holds](Held) it.
 use super::files::{Files, Visit};
 use super::live::Live;
 use super::manifest::Manifest;
@@ -12,11 +12,11 @@ use crate::storage::{Image, Receive, Records};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
-/// Files that somebody reads.
+/// Files that a reader needs.
 #[derive(Debug)]
 struct Held(Vec<PathBuf>);
 
-/// Who reads files.
+/// Readers of files.
 #[derive(Debug, Default)]
 pub(super) struct Holders(Vec<Weak<Held>>);
 
@@ -27,7 +27,7 @@ impl Holders {
         held
     }
 
-    /// Takes out the files that somebody reads.
+    /// Removes the files that readers need from the list.
     pub(super) fn without_held(&self, mut files: Vec<PathBuf>) -> Vec<PathBuf> {
         for held in self.0.iter().filter_map(Weak::upgrade) {
             files.retain(|file| !held.0.contains(file));
@@ -35,7 +35,7 @@ impl Holders {
         files
     }
 
-    /// Whether somebody has come to the end since the last call.
+    /// Returns whether a reader has finished since the last call.
     pub(super) fn have_let_go(&mut self) -> bool {
         let before = self.0.len();
         self.0.retain(|held| held.strong_count() > 0);
@@ -47,14 +47,14 @@ impl Holders {
 #[derive(Debug)]
 pub(super) struct DurableImage {
     manifest: Manifest,
-    /// The last log is the current one.
+    /// Files of the image; the last log is the current one.
     files: Files,
     live: Option<Live>,
     _held: Option<Arc<Held>>,
 }
 
 impl DurableImage {
-    /// Of files that nobody changes.
+    /// Creates an image of files that do not change.
     pub(super) fn of(manifest: Manifest, files: Files) -> Self {
         Self {
             manifest,
@@ -66,7 +66,7 @@ impl DurableImage {
 }
 
 impl DurableStorage {
-    /// Takes the image, which only opens its files later.
+    /// Takes the image. Its files are opened when it is read.
     pub(super) fn take_image(&mut self) -> Option<DurableImage> {
         let active = self.active.as_ref()?;
         let contents = self.contents();
@@ -79,7 +79,7 @@ impl DurableStorage {
     }
 }
 
-/// Hands records on.
+/// A visitor that passes records on.
 struct Handing<'a>(&'a mut dyn Receive);
 
 impl Visit for Handing<'_> {

@@ -1,26 +1,26 @@
-//! What is live in a base and the logs after it.
+//! The live records of a base and the logs after it.
 use super::files::{Files, Visit};
 use crate::storage::StorageError;
 use crate::storage::record::{Change, Version};
 use siphasher::sip128::SipHasher13;
 use std::collections::HashMap;
 
-/// Knows which change of a key is its last one.
+/// An index of the last change of each key.
 ///
-/// Takes memory for each key that was changed since the base, whatever the size of keys and values. A key is told by a hash of 128
-/// bits with a secret, which no two keys share.
+/// Takes memory for each key that was changed since the base, regardless of the size of keys and values. A key is identified by a
+/// keyed hash of 128 bits, so that collisions are not expected.
 #[derive(Debug)]
 pub(super) struct Live {
     files: Files,
     hasher: SipHasher13,
-    /// Counted through all logs.
+    /// Number of the last change of each key, counted through all logs.
     last_change: HashMap<[u64; 2], u64, foldhash::fast::RandomState>,
-    /// The highest clock in the logs.
+    /// Highest clock in the logs.
     clock: Option<Version>,
 }
 
 impl Live {
-    /// Reads the logs; `read` is told the bytes of each frame.
+    /// Reads the logs; `read` receives the number of bytes of each frame.
     pub(super) fn new(
         files: &Files,
         read: &mut dyn FnMut(u64) -> Result<(), StorageError>,
@@ -63,7 +63,7 @@ impl Live {
     }
 }
 
-/// Numbers the changes of the logs.
+/// A visitor that numbers the changes of the logs.
 struct Indexing<'a> {
     live: &'a mut Live,
     number: u64,
@@ -91,7 +91,7 @@ impl Visit for Indexing<'_> {
     }
 }
 
-/// Passes on the records of the base that no log changes.
+/// A visitor that passes on the records of the base that no log changes.
 struct OfBase<'a> {
     live: &'a Live,
     clock: Option<Version>,
@@ -120,7 +120,7 @@ impl Visit for OfBase<'_> {
     }
 }
 
-/// Passes on the records of the logs that nothing changes later.
+/// A visitor that passes on the records of the logs that no later change replaces.
 struct OfLogs<'a> {
     live: &'a Live,
     number: u64,

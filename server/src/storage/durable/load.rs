@@ -1,17 +1,17 @@
-//! Handing everything over at start: each file is read once, while it is checked.
+//! Loading of all records at start: each file is read once, while it is checked.
 use super::files::Visit;
 use crate::storage::record::{Change, Version};
 use crate::storage::{LoadProgress, Restore, StorageError};
 
-/// How many bytes are read between two reports: some milliseconds.
+/// Number of bytes read between two reports: some milliseconds.
 const REPORT_BYTES: u64 = 1 << 20;
 
-/// A load under way.
+/// A load in progress.
 pub(super) struct Load<'a> {
     into: &'a mut dyn Restore,
     progress: LoadProgress,
     reported: u64,
-    /// The highest one found so far.
+    /// Highest clock found so far.
     pub(super) clock: Option<Version>,
 }
 

@@ -11,7 +11,7 @@
 //! | file number | 8 |
 //! | sequence number of the first frame | 8 |
 //!
-//! The salt is random per directory, so that a file of another directory is told apart. `frame.rs` has the frames.
+//! The salt is random per directory, so that a file of another directory is detected. `frame.rs` has the frames.
 use super::manifest::FORMAT;
 use crate::storage::disk::{Access, Disk, DiskFile};
 use crate::storage::frame::{FRAME_HEADER, FrameHeader, is_frame_header, u32_at};
@@ -23,16 +23,16 @@ use std::path::{Path, PathBuf};
 pub(super) const FILE_HEADER: usize = 40;
 const READ_AHEAD: usize = 256 << 10;
 
-/// What a file holds.
+/// Content of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// One frame per commit.
+    /// Commits, a frame each.
     Log,
-    /// Each live record once.
+    /// Live records, each once.
     Base,
 }
 
-/// What a file says about itself.
+/// Header of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileHeader {
     pub(super) kind: Kind,
@@ -51,7 +51,7 @@ impl FileHeader {
         }
     }
 
-    /// Frames of a base are counted from 1.
+    /// Returns the header of a base, whose frames are counted from 1.
     pub(super) fn base(salt: u64, id: u64) -> Self {
         Self {
             kind: Kind::Base,
@@ -81,7 +81,7 @@ impl FileHeader {
     }
 }
 
-/// Makes a file that has a header and no frame yet, durable except for its name.
+/// Creates a file with a header and no frame, durable except for its name.
 pub(super) fn create(
     disk: &dyn Disk,
     path: &Path,
@@ -97,18 +97,18 @@ pub(super) fn create(
     make().map_err(fail)
 }
 
-/// What the reader found at its position.
+/// Result of reading at the current position.
 #[derive(Debug)]
 pub(super) enum Step<'a> {
     /// An intact frame.
     Frame(&'a [u8]),
     /// The end, right after a frame.
     End,
-    /// No intact frame here.
+    /// Bytes that are no intact frame.
     Broken,
 }
 
-/// Reads the frames of one file in order.
+/// A reader of the frames of a file, in order.
 #[derive(Debug)]
 pub(super) struct Reader {
     path: PathBuf,
@@ -116,14 +116,14 @@ pub(super) struct Reader {
     salt: u64,
     /// Sequence number of the next frame.
     pub(super) next: u64,
-    /// Where the next frame begins.
+    /// Position of the next frame.
     pub(super) offset: u64,
     end: u64,
     payload: Vec<u8>,
 }
 
 impl Reader {
-    /// Opens the file and checks its header; `end` is where its frames end, by default its length.
+    /// Opens the file and checks its header. `end` is the position where its frames end, by default its length.
     pub(super) fn open(
         disk: &dyn Disk,
         path: &Path,
@@ -175,7 +175,7 @@ impl Reader {
         Ok(reader)
     }
 
-    /// The next frame.
+    /// Returns the next frame.
     pub(super) fn step(&mut self) -> Result<Step<'_>, StorageError> {
         let left = self.end.saturating_sub(self.offset);
         if left == 0 {
@@ -212,7 +212,7 @@ impl Reader {
         Ok(Step::Frame(&self.payload))
     }
 
-    /// Whether nothing but zeros follows behind the place where the reader stopped.
+    /// Returns whether only zeros follow the position where the reader stopped.
     pub(super) fn is_followed_by_zeros(&self, disk: &dyn Disk) -> Result<bool, StorageError> {
         let read = || {
             let mut file = disk.open(&self.path, Access::Read)?;
@@ -232,7 +232,7 @@ impl Reader {
         }))
     }
 
-    /// Whether an intact frame header follows anywhere behind the place where the reader stopped.
+    /// Returns whether an intact frame header follows anywhere behind the position where the reader stopped.
     pub(super) fn is_followed_by_frame(&self, disk: &dyn Disk) -> Result<bool, StorageError> {
         let rest = disk.read(&self.path).map_err(StorageError::io(|| {
             format!("cannot read {}", self.path.display())
@@ -244,7 +244,7 @@ impl Reader {
         Ok((0..rest.len()).any(|at| is_frame_header(&rest[at..], self.salt)))
     }
 
-    /// The error for a frame that ought to be intact.
+    /// Returns the error for a frame that should be intact.
     pub(super) fn broken(&self) -> StorageError {
         let what = format_args!("frame {} at byte {} is not intact", self.next, self.offset);
         damage(&self.path, what).at(self.offset).into()
@@ -257,12 +257,12 @@ impl Reader {
     }
 }
 
-/// The error for a file that is not as it was written.
+/// Returns the error for a file that is not as it was written.
 pub(super) fn damaged(path: &Path, what: impl std::fmt::Display) -> StorageError {
     damage(path, what).into()
 }
 
-/// The same, to say more about it.
+/// Returns the damage of a file, for the caller to extend.
 pub(super) fn damage(path: &Path, what: impl std::fmt::Display) -> Damage {
     Damage::new(
         path,

@@ -1,4 +1,4 @@
-//! The manifest: which files make up the store. It is the marker of a data directory as well.
+//! The manifest: the list of the files of a store. It also marks a data directory.
 //!
 //! A text file, replaced as a whole by rename:
 //! ```text
@@ -10,35 +10,35 @@
 //! log 9 first 6401
 //! checksum 1c291ca3
 //! ```
-//! The last log is the one being written; its length is not known here.
+//! The last log is the one being written; the manifest does not have its length.
 use super::log::damaged;
 use crate::storage::{Damage, StorageError};
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// The version of everything inside a data directory.
+/// Version of the format of data directories.
 pub(super) const FORMAT: u32 = 1;
 /// The file name.
 pub(super) const NAME: &str = "statestore.manifest";
 const TITLE: &str = "statestore data directory";
 
-/// All live records up to a commit.
+/// A base: all live records up to a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Base {
     pub(super) id: u64,
     pub(super) length: u64,
-    /// The last commit inside.
+    /// Number of the last commit in the base.
     pub(super) through: u64,
 }
 
-/// A log that is not written any more.
+/// A sealed log, which is not written any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sealed {
     pub(super) id: u64,
     pub(super) length: u64,
-    /// The first commit inside.
+    /// Number of the first commit in the log.
     pub(super) first: u64,
-    /// The last commit inside.
+    /// Number of the last commit in the log.
     pub(super) last: u64,
 }
 
@@ -50,12 +50,12 @@ pub(super) struct Manifest {
     pub(super) sealed: Vec<Sealed>,
     /// Number of the log being written.
     pub(super) active: u64,
-    /// Its first commit.
+    /// Number of the first commit in the current log.
     pub(super) first: u64,
 }
 
 impl Manifest {
-    /// A store without any commit.
+    /// Returns the manifest of a store without any commit.
     pub(super) fn new(salt: u64) -> Self {
         Self {
             salt,
@@ -66,7 +66,7 @@ impl Manifest {
         }
     }
 
-    /// The file's content.
+    /// Returns the file's content.
     pub(super) fn to_text(&self) -> String {
         let mut text = format!("{TITLE}\nformat {FORMAT}\nsalt {:016x}\n", self.salt);
         // Writing to a String cannot fail.
@@ -93,7 +93,7 @@ impl Manifest {
         text
     }
 
-    /// Reads a file's content.
+    /// Parses the content of a file.
     pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Self, StorageError> {
         let not_ours = || {
             damaged(
@@ -151,7 +151,7 @@ impl Manifest {
     }
 }
 
-/// The error for files of a later program.
+/// Returns the error for files of a later version of this program.
 pub(super) fn newer_format(path: &Path, format: u32) -> StorageError {
     let what = format!("has format {format}, this program reads up to format {FORMAT}");
     Damage::new(path, what, "use a newer program").into()

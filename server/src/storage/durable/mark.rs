@@ -1,11 +1,11 @@
 //! The acknowledgement mark: the number of the last commit that was reported as durable.
 //!
-//! A log alone cannot tell a commit that was never finished from an acknowledged one that somebody
-//! cut off later. The mark can: it is written after each commit, without waiting for the disk, so it
-//! is exact however the process ends; after a power failure it may be some seconds old.
+//! A log alone cannot distinguish a commit that was never finished from an acknowledged one that was cut off later. The mark can:
+//! it is written after each commit, without waiting for the disk. It is therefore exact however the process ends; after a power
+//! failure it may be some seconds old.
 //!
-//! Two slots of 512 bytes (one disk sector each), written in turn; the newest intact one counts. At most one of them is not intact,
-//! however the power fails.
+//! The mark has two slots of 512 bytes (one disk sector each), written alternately; the newest intact one counts. A power failure
+//! damages one of them at most.
 use super::log::damaged;
 use crate::storage::StorageError;
 use crate::storage::disk::{Access, Disk, DiskFile};
@@ -17,12 +17,12 @@ pub(super) const NAME: &str = "acknowledged";
 const MAGIC: &[u8; 8] = b"sst-mark";
 const SLOT: usize = 512;
 
-/// What the mark says.
+/// Content of the mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Acknowledged {
-    /// The last acknowledged commit.
+    /// Number of the last acknowledged commit.
     pub(super) sequence: u64,
-    /// The store was closed after it; nothing may follow.
+    /// Whether the store was closed after that commit, so that no commit may follow.
     pub(super) is_closed: bool,
 }
 
@@ -75,7 +75,7 @@ impl Mark {
         Ok((mark, acknowledged))
     }
 
-    /// Reads the mark, and nothing more.
+    /// Reads the mark without opening it for writing.
     pub(super) fn read(
         disk: &dyn Disk,
         directory: &Path,
@@ -85,7 +85,7 @@ impl Mark {
             .map(|(_, _, acknowledged)| acknowledged)
     }
 
-    /// Writes the mark; survives the end of the process, but not yet a power failure.
+    /// Writes the mark. It survives the end of the process, but not yet a power failure.
     pub(super) fn write(&mut self, acknowledged: Acknowledged) -> Result<(), StorageError> {
         let slot = encode(self.turn, acknowledged, self.salt);
         let at = (self.turn % 2) * SLOT as u64;
@@ -98,13 +98,13 @@ impl Mark {
                 format!("cannot write {}", self.path.display())
             }))?;
         if pieces > 1 {
-            // A part of it may be on the disk without the rest, and the other slot must not be written meanwhile.
+            // A part of the write may be on the disk without the rest. The other slot must not be written before that is synced.
             self.sync()?;
         }
         Ok(())
     }
 
-    /// Waits until what was written is on disk.
+    /// Waits until the written bytes are on the disk.
     pub(super) fn sync(&mut self) -> Result<(), StorageError> {
         self.file.sync_all().map_err(StorageError::io(|| {
             format!("cannot sync {}", self.path.display())
@@ -112,7 +112,7 @@ impl Mark {
     }
 }
 
-/// Writes everything, and tells in how many pieces the file took it.
+/// Writes all bytes, and returns how many writes that took.
 fn write_in_pieces(file: &mut dyn DiskFile, mut rest: &[u8]) -> io::Result<usize> {
     let mut pieces = 0;
     while !rest.is_empty() {

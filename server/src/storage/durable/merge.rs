@@ -1,4 +1,4 @@
-//! Merging a base and the logs after it into a new base, beside the commits.
+//! Merges of a base and the logs after it into a new base, concurrent with commits.
 use super::base::BaseWriter;
 use super::directory::{Directory, sync_directory};
 use super::files::Files;
@@ -12,22 +12,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// What became of a merge: the new base, durable with its name.
+/// Result of a merge: the new base, durable with its name.
 type Merged = Result<Base, StorageError>;
 
-/// A merge under way.
+/// A merge in progress.
 #[derive(Debug)]
 pub(super) struct Merge {
     running: Box<dyn Running>,
     path: PathBuf,
     merged: Receiver<Merged>,
-    /// The last commit of what is merged.
+    /// Number of the last commit that is merged.
     through: u64,
     is_cancelled: Arc<AtomicBool>,
 }
 
 impl Merge {
-    /// Begins to merge the files into the base `id`.
+    /// Starts to merge the files into the base `id`.
     pub(super) fn start(
         machine: &dyn Machine,
         directory: &Directory,
@@ -58,17 +58,17 @@ impl Merge {
         })
     }
 
-    /// The last commit of what is merged.
+    /// Returns the number of the last commit that is merged.
     pub(super) fn through(&self) -> u64 {
         self.through
     }
 
-    /// Whether [`finish`](Self::finish) would not wait.
+    /// Returns whether [`finish`](Self::finish) returns without waiting.
     pub(super) fn is_finished(&self) -> bool {
         self.running.is_finished()
     }
 
-    /// The new base.
+    /// Waits for the end of the merge, and returns the new base.
     pub(super) fn finish(self) -> Merged {
         self.running.finish();
         self.merged.try_recv().unwrap_or_else(|_| {
@@ -77,10 +77,10 @@ impl Merge {
         })
     }
 
-    /// Ends it early; what it wrote is a leftover.
+    /// Cancels the merge. Its file is a leftover, which is removed later.
     pub(super) fn cancel(self) {
         self.is_cancelled.store(true, Ordering::Relaxed);
-        // A merge that is given up has nothing to report.
+        // The result of a cancelled merge is not needed.
         let _ = self.finish();
     }
 }
@@ -96,13 +96,13 @@ struct Merging {
     tell: SyncSender<Merged>,
 }
 
-/// What comes next.
+/// Next step of a merge.
 enum Stage {
-    /// The new file.
+    /// Create the new file.
     Create,
-    /// All that is live into it, durable.
+    /// Write all live records into the file, durably.
     Fill(BaseWriter),
-    /// Its name, durable.
+    /// Make the name of the file durable.
     Name(Base),
 }
 
@@ -111,14 +111,14 @@ impl Job for Merging {
         let Some(merged) = self.advance().transpose() else {
             return true;
         };
-        // Nobody listens to a merge that is given up.
+        // A cancelled merge has no receiver.
         let _ = self.tell.try_send(merged);
         false
     }
 }
 
 impl Merging {
-    /// Does what comes next; the base, if that was all.
+    /// Executes the next step. Returns the base after the last one.
     fn advance(&mut self) -> Result<Option<Base>, StorageError> {
         let disk = &*self.files.disk;
         match &mut self.stage {
@@ -142,7 +142,7 @@ impl Merging {
     }
 }
 
-/// Writes what is live into a base, durable except for its name.
+/// Writes the live records into a base, durable except for its name.
 fn fill(
     files: &Files,
     writer: &mut BaseWriter,

@@ -1,20 +1,20 @@
-//! When logs are merged, what becomes of a merge, and how commits wait for one that is behind.
+//! The start of merges, the installation of their result, and the pace of commits while a merge is behind.
 use super::merge::Merge;
 use super::{DurableStorage, StorageError};
 use std::time::Duration;
 
-/// Commits are slowed down when the logs sealed since a merge began are this many times what starts one.
+/// Ratio at which commits are slowed down: the logs sealed since a merge began, to the amount that starts a merge.
 const MOST_UNMERGED: u64 = 2;
 
-/// How long a commit waits then for each byte, at first: as if the disk wrote 64 MiB a second.
+/// Initial delay of a commit per byte: as if the disk wrote 64 MiB a second.
 const PACE_NS_PER_BYTE: u64 = 15;
 
-/// The longest such wait.
+/// Maximum delay of a commit.
 const MOST_PACE: Duration = Duration::from_millis(40);
 
 impl DurableStorage {
-    /// Slows commits down while a merge is far behind, the more the further, so that the space on disk is bounded
-    /// however fast the commits are; but never for long.
+    /// Slows commits down while a merge is far behind, so that the space on disk is bounded at any rate of commits. The
+    /// delay grows with the distance, up to [`MOST_PACE`].
     pub(super) fn pace(&self, written: usize) {
         let Some(merge) = &self.merge else { return };
         let unmerged = self.sealed_bytes(merge.through());
@@ -29,10 +29,10 @@ impl DurableStorage {
         }
     }
 
-    /// Begins to merge, if it is time. If that is not possible now, the next sealed log tries again.
+    /// Starts a merge, if one is due. If that fails, the next sealed log tries again.
     pub(super) fn start_merge(&mut self) {
         let id = self.manifest.active + 1;
-        // A file with this name is being removed, or cannot be.
+        // A file with this name may be waiting for its removal, which may have failed.
         let is_free = || self.directory.is_free(&self.directory.base(id));
         if self.merge.is_none() && self.sealed_bytes(0) >= self.merge_bytes() && is_free() {
             match Merge::start(&*self.machine, &self.directory, self.contents().files(), id) {
@@ -46,7 +46,7 @@ impl DurableStorage {
         }
     }
 
-    /// Length of the sealed logs behind the commit `through`.
+    /// Returns the length of the sealed logs behind the commit `through`.
     pub(super) fn sealed_bytes(&self, through: u64) -> u64 {
         let logs = self.manifest.sealed.iter();
         logs.filter(|log| log.first > through)
@@ -54,13 +54,13 @@ impl DurableStorage {
             .sum()
     }
 
-    /// How much sealed log is worth a merge.
+    /// Returns the length of sealed logs at which a merge is due.
     fn merge_bytes(&self) -> u64 {
         let base = self.manifest.base.map_or(0, |base| base.length);
         self.options.log_bytes.max(base)
     }
 
-    /// Puts a finished merge in the place of what it merged.
+    /// Replaces the merged files with the result of a finished merge.
     pub(super) fn install_merge(&mut self) -> Result<(), StorageError> {
         let Some(merge) = self.merge.take_if(|merge| merge.is_finished()) else {
             return Ok(());
@@ -72,7 +72,7 @@ impl DurableStorage {
         let base = match merged {
             Ok(base) => base,
             Err(error @ (StorageError::Io { .. } | StorageError::Full { .. })) => {
-                // The logs still hold everything; the next sealed log tries again.
+                // The logs still have all records; the next sealed log tries again.
                 tracing::warn!("the data files were not merged: {error}");
                 self.remove_leftovers(spare);
                 return Ok(());
@@ -93,9 +93,9 @@ impl DurableStorage {
         Ok(())
     }
 
-    /// Begins to remove the files that do not count; `spare` is the next log. Not to be called while a merge goes on.
+    /// Starts to remove the files that do not count; `spare` is the next log. Do not call it during a merge.
     pub(super) fn remove_leftovers(&mut self, spare: Option<u64>) {
-        // What is being removed is not found again.
+        // Files that are being removed must not be found again.
         self.tidy.finish();
         let leftovers = self.directory.leftovers(&self.manifest, spare);
         let leftovers = self.holders.without_held(leftovers);

@@ -1,15 +1,17 @@
 //! Records on disk: an append-only log, group commits, and merging in the background.
 //!
-//! The engine holds every record in memory, so this storage is only ever written, and read once at
-//! start. A commit appends one frame to the current log and waits for `fdatasync`. A log that has
-//! grown to [`DurableOptions::log_bytes`] is sealed and the next one begun. When the sealed logs have
-//! grown to the size of the base (and to at least one log), a thread merges both into a new base.
+//! The engine holds every record in memory. The server therefore only writes to this storage, and reads it once, at
+//! start. A commit appends one frame to the current log and waits for `fdatasync`. A log that has reached
+//! [`DurableOptions::log_bytes`] is sealed, and the next one begins. When the sealed logs have reached the size of the
+//! base (and of at least one log), a thread merges both into a new base.
 //!
 //! # What is on disk after a crash
-//! Every acknowledged commit. The one commit under way may be there as a whole or not at all. If it is
-//! torn, the log ends with bytes that are not an intact frame, nothing intact follows them, and the
-//! acknowledgement mark does not name them: they are cut off at the next start. Everything else that is
-//! not as it was written is damage: [`StorageError::Damaged`], and no file is touched.
+//! Every acknowledged commit is on disk. A commit in progress may be there as a whole or not at all.
+//!
+//! A torn commit leaves bytes at the end of the log that are not an intact frame. No intact frame follows them, and the
+//! acknowledgement mark does not name them: they are cut off at the next start.
+//!
+//! Any other difference from what was written is damage: [`StorageError::Damaged`], and no file is changed.
 //! `docs/storage.md` describes the rules, the costs and the limits.
 mod active;
 mod base;
@@ -55,10 +57,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidy::Tidy;
 
-/// What can be set.
+/// Options of the durable storage.
 #[derive(Debug, Clone, Copy)]
 pub struct DurableOptions {
-    /// The length in bytes at which a log is sealed; also the least amount of log worth a merge.
+    /// Length in bytes at which a log is sealed. It is also the least amount of log worth a merge.
     pub log_bytes: u64,
 }
 
@@ -79,46 +81,46 @@ pub struct DurableStorage {
     manifest: Manifest,
     mark: Mark,
     acknowledged: Acknowledged,
-    /// None before [`load`](Storage::load).
+    /// The log being written. `None` before [`load`](Storage::load).
     active: Option<Active>,
-    /// The frame being put together; kept for its memory.
+    /// Buffer of the frame being built; kept for its memory.
     frame: Vec<u8>,
-    /// The next log; without one, the current log goes on.
+    /// The next log; without one, the current log continues.
     spare: Option<Spare>,
-    /// When there was no spare to be had, and whether because there is no room.
+    /// Time of the last failure to create a spare, and whether the disk was full.
     refused: Option<(Duration, bool)>,
     merge: Option<Merge>,
-    /// When it began.
+    /// Time when the merge began.
     merge_began: Duration,
     figures: Arc<StorageFigures>,
     tidy: Tidy,
-    /// Of files that must stay.
+    /// Readers of files that must not be removed.
     holders: Holders,
-    /// A commit failed: what is on disk is not known, so nothing more is accepted.
+    /// Whether a commit failed. The content of the disk is unknown then, so that no further commit is accepted.
     has_failed: bool,
 }
 
-/// How soon it is tried again to reserve space.
+/// Interval between attempts to reserve space.
 const RESERVE_AGAIN: Duration = Duration::from_millis(500);
 
-/// Buffers above this size are given back after use.
+/// Size in bytes above which a buffer is freed after use.
 const KEPT_BUFFER: usize = 4 << 20;
 
 impl DurableStorage {
-    /// Opens the data directory, and makes one if `path` is missing or empty.
+    /// Opens the data directory, and creates one if `path` is missing or empty.
     ///
     /// # Errors
-    /// [`StorageError::InUse`] if another process has it open, [`StorageError::Damaged`] if it is
-    /// something else or not as it was written.
+    /// [`StorageError::InUse`] if another process has it open, [`StorageError::Damaged`] if it is no data directory or
+    /// not as it was written.
     pub fn open(path: &Path, options: DurableOptions) -> Result<Self, StorageError> {
         let machine = Arc::new(Threads::default());
         Self::open_on(machine, Arc::new(FileSystem), path, options)
     }
 
-    /// The same on another machine and disk than those of this process.
+    /// Opens the data directory on a given machine and disk.
     ///
     /// # Errors
-    /// As of [`open`](Self::open).
+    /// As with [`open`](Self::open).
     pub fn open_on(
         machine: Arc<dyn Machine>,
         disk: Arc<dyn Disk>,
@@ -147,7 +149,7 @@ impl DurableStorage {
         })
     }
 
-    /// What there is.
+    /// Returns the contents according to manifest and mark.
     fn contents(&self) -> Contents<'_> {
         Contents {
             disk: self.directory.disk(),
@@ -157,15 +159,15 @@ impl DurableStorage {
         }
     }
 
-    /// Opens the current log for appending, without what a torn commit left.
+    /// Opens the current log for appending, and cuts off a torn commit.
     fn resume(&mut self, end: End) -> Result<(), StorageError> {
         let path = self.directory.log(self.manifest.active);
         let disk = &**self.directory.disk();
         let active = Active::resume(disk, &path, end.acknowledged, end.length, end.last + 1)?;
-        // The last process may have failed to sync the names that this one found.
+        // The previous process may have failed to sync the names that this one found.
         self.directory.sync()?;
         self.acknowledge(end.last, false)?;
-        // On disk before the first commit: a mark that says "closed" forbids any.
+        // Synced before the first commit: a mark with "closed" allows none.
         self.mark.sync()?;
         self.active = Some(active);
         self.remove_leftovers(None);
@@ -206,7 +208,7 @@ impl DurableStorage {
         };
         seal_frame(&mut self.frame, self.manifest.salt, next);
         match self.append() {
-            // The next log has its space already.
+            // The next log has reserved its space already.
             Err(StorageError::Full { .. }) if self.can_roll() => {
                 self.try_roll()?;
                 self.append()?;
@@ -241,8 +243,8 @@ impl DurableStorage {
         self.spare.is_some() && self.active.as_ref().is_some_and(|log| !log.is_empty())
     }
 
-    /// Seals the current log and begins the next one. Without a spare, or without room for what that takes, the
-    /// current one goes on.
+    /// Seals the current log and begins the next one. Without a spare, or without room for that, the current log
+    /// continues.
     fn try_roll(&mut self) -> Result<(), StorageError> {
         let Some(mut spare) = self.spare.take() else {
             return Ok(());
@@ -268,7 +270,7 @@ impl DurableStorage {
         }
     }
 
-    /// Makes the spare durable as the log after `active`.
+    /// Makes the spare the durable log after `active`.
     fn begin_log(
         &mut self,
         active: &mut Active,
@@ -290,7 +292,7 @@ impl DurableStorage {
         Ok(manifest)
     }
 
-    /// Makes the next log ahead of time, and reserves the rest of this one.
+    /// Creates the next log ahead of time, and reserves the rest of the current one.
     fn reserve(&mut self) -> Result<(), StorageError> {
         let bytes = self.options.log_bytes;
         if let Some(active) = &mut self.active {
@@ -331,14 +333,14 @@ impl DurableStorage {
                 if is_full {
                     return Err(error);
                 }
-                // The current log goes on meanwhile.
+                // The current log continues meanwhile.
                 tracing::warn!("{error}");
                 Ok(())
             }
         }
     }
 
-    /// What the last attempt to reserve came to.
+    /// Returns the result of the last attempt to reserve space.
     fn refusal(&self) -> Result<(), StorageError> {
         match self.refused {
             Some((_, true)) => Err(StorageError::Full {
@@ -362,14 +364,14 @@ impl DurableStorage {
         })
     }
 
-    /// Remembers that nothing may follow, if it is so.
+    /// Stores whether the result forbids further commits.
     fn judge(&mut self, result: Result<(), StorageError>) -> Result<(), StorageError> {
         self.has_failed = !matches!(result, Ok(()) | Err(StorageError::Full { .. }));
         result
     }
 }
 
-/// For who commits without wanting to know what there was.
+/// A receiver that ignores the existing records.
 struct Nobody;
 
 impl Restore for Nobody {

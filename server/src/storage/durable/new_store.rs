@@ -1,7 +1,7 @@
-//! A data directory that is made with all its records. It is no store before the last of them is there.
+//! A data directory that is created together with all its records. It is no store before the last record is written.
 //!
-//! The file `unfinished` is the first one, and the manifest the last one. A directory that has the one and not the other was being
-//! made by a process that did not live to finish it: a server refuses it, and it can be made again.
+//! The file `unfinished` is created first, and the manifest last. A directory with `unfinished` and without a manifest was not
+//! completed by its process: a server refuses it, and it can be created again.
 use super::base::BaseWriter;
 use super::directory::{
     LOCK, UNFINISHED, base_path, create, is_of_volume, is_ours, lock, log_path, missing,
@@ -19,18 +19,18 @@ use std::sync::Arc;
 
 const NOTE: &[u8] = b"This directory was being filled by `statestored restore` or `statestored import`, which did not finish.\n\
 It is no store. Begin again with the same directory, or remove it.\n";
-/// The records are as if one commit had made them.
+/// Sequence number of the single commit that the records seem to come from.
 const THROUGH: u64 = 1;
 const BASE: u64 = 2;
 const LOG: u64 = 3;
 
-/// A store in the making. Everything is removed if it is dropped before it is [finished](Self::finish).
+/// A store being created. All its files are removed if it is dropped before it is [finished](Self::finish).
 #[derive(Debug)]
 pub struct NewStore {
     disk: Arc<dyn Disk>,
     path: PathBuf,
     salt: u64,
-    /// Directories that were made for it, the last one first.
+    /// Directories created for the store, in reverse order of creation.
     made: Vec<PathBuf>,
     base: Option<BaseWriter>,
     is_finished: bool,
@@ -38,18 +38,18 @@ pub struct NewStore {
 }
 
 impl NewStore {
-    /// Begins one in a directory that is missing, empty, or left by one that was not finished.
+    /// Begins a store in a directory that is missing, empty, or left by an incomplete creation.
     ///
     /// # Errors
-    /// Something else is in the directory, somebody uses it, or it cannot be written.
+    /// The directory contains other files, is in use, or cannot be written.
     pub fn create(path: &Path, salt: u64) -> Result<Self, StorageError> {
         Self::create_on(Arc::new(FileSystem), path, salt)
     }
 
-    /// The same on another disk than that of this machine.
+    /// Begins a store on a given disk.
     ///
     /// # Errors
-    /// As of [`create`](Self::create).
+    /// As with [`create`](Self::create).
     pub fn create_on(disk: Arc<dyn Disk>, path: &Path, salt: u64) -> Result<Self, StorageError> {
         let made = missing(&*disk, path).into_iter().map(PathBuf::from);
         let made = made.collect();
@@ -89,10 +89,10 @@ impl NewStore {
         Ok(())
     }
 
-    /// Makes it a store, durable, with this clock.
+    /// Completes the store, durably, with this clock.
     ///
     /// # Errors
-    /// It cannot be written; nothing is left of it.
+    /// The store cannot be written. All its files are removed.
     pub fn finish(mut self, clock: Option<Version>) -> Result<(), StorageError> {
         let Some(mut base) = self.base.take() else {
             return Ok(());
@@ -117,12 +117,12 @@ impl NewStore {
         sync_directory(disk, &self.path)?;
         write_manifest(disk, &self.path, &manifest)?;
         self.is_finished = true;
-        // Where it stays, or comes back when the power fails, the next start removes it.
+        // If the file remains, or reappears after a power failure, the next start removes it.
         let _ = disk.remove(&self.path.join(UNFINISHED));
         Ok(())
     }
 
-    /// Removes what was made, but for what is to be kept.
+    /// Removes the files of the store, except those in `kept`.
     fn clear(&self, kept: &[&str]) {
         let names = self.disk.names(&self.path).unwrap_or_default();
         let names = names.iter().filter_map(|name| name.to_str());
@@ -147,7 +147,7 @@ impl Drop for NewStore {
         }
         self.clear(&[]);
         for directory in &self.made {
-            // One that comes back when the power fails is empty.
+            // A directory that reappears after a power failure is empty.
             if self.disk.remove_directory(directory).is_err() {
                 return;
             }
@@ -155,7 +155,7 @@ impl Drop for NewStore {
     }
 }
 
-/// Whether an unfinished store is there; an error if anything else is.
+/// Returns whether the directory contains an unfinished store; an error if it contains other files.
 fn is_left(disk: &dyn Disk, path: &Path) -> Result<bool, StorageError> {
     let names = disk.names(path).map_err(StorageError::io(|| {
         format!("cannot read the directory {}", path.display())

@@ -1,4 +1,4 @@
-//! Writing a store anew while nobody waits for it.
+//! Rewriting a store while no client uses it.
 use super::base::BaseWriter;
 use super::live::Live;
 use super::{DurableStorage, Nobody};
@@ -6,7 +6,7 @@ use crate::storage::record::{Change, Version};
 use crate::storage::{RecordView, Storage, StorageError};
 use std::io;
 
-/// The records of a store, and where those go that shall be in it.
+/// A rewrite of a store: its records, and the base for those that are kept.
 #[derive(Debug)]
 pub struct Rewrite<'a> {
     live: Live,
@@ -14,8 +14,8 @@ pub struct Rewrite<'a> {
 }
 
 impl Rewrite<'_> {
-    /// Reads all records of the store, keeps those that are wanted, and returns the clock. `read` is told how much was read since
-    /// the last call, and can end it with an error.
+    /// Reads all records of the store, keeps those for which `is_wanted` returns `true`, and returns the clock. `read` receives the
+    /// number of bytes read since the last call, and can stop the rewrite with an error.
     pub fn keep(
         &mut self,
         is_wanted: &mut dyn FnMut(&RecordView<'_>) -> bool,
@@ -34,17 +34,17 @@ impl Rewrite<'_> {
         })
     }
 
-    /// Adds a record of whose key none was kept.
+    /// Adds a record whose key none of the kept records has.
     pub fn add(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
         self.base.add(record).map(drop)
     }
 }
 
 impl DurableStorage {
-    /// Puts a new base, with what `content` puts into it and the clock that it returns, in the place of everything, as one durable step.
+    /// Replaces the whole store with a new base, in one durable step. `content` adds the records of the base and returns the clock.
     ///
     /// # Errors
-    /// Something cannot be read or written, or an error of `content`: everything is as before.
+    /// A file cannot be read or written, or `content` returns an error. The store is unchanged then.
     pub fn rewrite(
         &mut self,
         content: &mut dyn FnMut(&mut Rewrite<'_>) -> Result<Option<Version>, StorageError>,
@@ -69,7 +69,7 @@ impl DurableStorage {
             });
         }
         let replaced = self.replace_base(content);
-        // Of the new files if that failed, and of the old ones otherwise.
+        // Removes the new files if that failed, and the old ones otherwise.
         self.remove_leftovers(self.spare.as_ref().map(|spare| spare.id));
         replaced
     }
@@ -81,7 +81,7 @@ impl DurableStorage {
         let disk = &**self.directory.disk();
         let salt = self.manifest.salt;
         let live = Live::new(&self.contents().files(), &mut |_| Ok(()))?;
-        // The base of before may have been made with the same log.
+        // The former base may have been created with the same log.
         let mut id = self.manifest.active + 1;
         while !self.directory.is_free(&self.directory.base(id)) {
             id += 2;

@@ -1,7 +1,7 @@
 //! A copy of an image in a directory of its own.
 //!
 //! The base and the sealed logs are never written again: they are linked, which takes neither time nor space. The current log is
-//! copied as far as it goes. The manifest comes last; without it the directory is no store.
+//! copied up to its length in the image. The manifest comes last; without it the directory is no store.
 use super::directory::{self, sync_directory};
 use super::files::Files;
 use super::manifest::{Manifest, Sealed};
@@ -12,15 +12,15 @@ use std::ffi::OsString;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// What is copied.
+/// Content to be copied.
 pub(super) struct Snapshot<'a> {
     pub(super) manifest: &'a Manifest,
-    /// The last log is the current one.
+    /// Files of the image; the last log is the current one.
     pub(super) files: &'a Files,
 }
 
 impl Snapshot<'_> {
-    /// Writes the copy, durable. The directory is made if it is missing, and must be empty.
+    /// Writes the copy, durably. The directory is created if it is missing, and must be empty.
     pub(super) fn write(&self, to: &Path) -> Result<(), StorageError> {
         let disk = &*self.files.disk;
         directory::create(disk, to)?;
@@ -37,7 +37,7 @@ impl Snapshot<'_> {
         }
         let result = self.fill(disk, to);
         if result.is_err() {
-            // It is no store, and would be in the way of the next attempt.
+            // The incomplete copy is no store, and would prevent the next attempt.
             let names = disk.names(to).unwrap_or_default();
             let names = names.iter().filter_map(|name| name.to_str());
             let names = names.filter(|name| !directory::is_of_volume(name));
@@ -87,7 +87,7 @@ fn copy_log(disk: &dyn Disk, log: &Path, length: u64, to: &Path) -> Result<(), S
     }))
 }
 
-/// Where a file of the store is in the copy.
+/// Returns the path of a file of the store in the copy.
 fn place(file: &Path, to: &Path) -> PathBuf {
     file.file_name()
         .map_or_else(|| to.into(), |name| to.join(name))

@@ -1,4 +1,4 @@
-//! A store that no process runs on, to be read by a tool. Nothing in its directory is changed.
+//! A store that no process uses, to be read by a tool. Its directory is not changed.
 use super::contents::{Contents, End};
 use super::directory::{lock_if_any, read_manifest};
 use super::files::Visit;
@@ -12,14 +12,14 @@ use crate::storage::{Receive, Records, StorageError};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The content of a data directory, which no server can use meanwhile.
+/// The content of a data directory, which is locked meanwhile.
 #[derive(Debug)]
 pub struct StoppedStore {
     image: DurableImage,
     _lock: Option<Box<dyn DiskFile>>,
 }
 
-/// Who only wants to know where the log ends.
+/// A visitor that reads the log only to find its end.
 struct Looking<'a>(&'a mut dyn FnMut(u64) -> Result<(), StorageError>);
 
 impl Visit for Looking<'_> {
@@ -33,10 +33,10 @@ impl Visit for Looking<'_> {
 }
 
 impl StoppedStore {
-    /// Opens it. `read` is told how much was read since the last call, and can end it with an error.
+    /// Opens the store. `read` receives the number of bytes read since the last call, and can stop the reading with an error.
     ///
     /// # Errors
-    /// [`StorageError::InUse`] if a server runs on it, [`StorageError::Damaged`] if it is something else or not as it was written.
+    /// [`StorageError::InUse`] if a server runs on it, [`StorageError::Damaged`] if it is no store or not as it was written.
     pub fn open(
         path: &Path,
         read: &mut dyn FnMut(u64) -> Result<(), StorageError>,
@@ -70,12 +70,12 @@ impl Records for StoppedStore {
     }
 }
 
-/// Whether the directory has the files of a store, sound or not.
+/// Returns whether the directory contains the files of a store, intact or not.
 pub fn is_store(path: &Path) -> bool {
     path.join(manifest::NAME).exists()
 }
 
-/// The error for a directory without a manifest.
+/// Returns the error for a directory without a manifest.
 pub(super) fn no_store(path: &Path) -> StorageError {
     damaged(
         path,

@@ -1,15 +1,15 @@
-//! Removing files that do not count any more, beside the commits: that of a large file takes long.
+//! Removal of files that no longer count, concurrent with commits, since the removal of a large file takes long.
 use crate::storage::disk::Disk;
 use crate::storage::machine::{Job, Machine, Running};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Removals under way.
+/// Removals in progress.
 #[derive(Debug, Default)]
 pub(super) struct Tidy(Option<Box<dyn Running>>);
 
 impl Tidy {
-    /// Begins to remove these files. One that cannot be removed stays: it takes space and does no other harm.
+    /// Starts to remove these files. A file that cannot be removed only takes space.
     pub(super) fn remove(
         &mut self,
         machine: &dyn Machine,
@@ -26,21 +26,21 @@ impl Tidy {
         };
         match machine.start("tidy", Box::new(removal)) {
             Ok(running) => self.0 = Some(running),
-            // The next time finds them again.
+            // The next attempt finds them again.
             Err(error) => tracing::warn!("old data files stay for now: {error}"),
         }
     }
 
-    /// Waits until all are removed.
+    /// Waits until all files are removed.
     pub(super) fn finish(&mut self) {
         if let Some(running) = self.0.take() {
-            // It only fails with a panic, and then nothing depends on it.
+            // A failure can only be a panic, and no data depends on the removal.
             running.finish();
         }
     }
 }
 
-/// The files that are left to remove.
+/// Files that remain to be removed.
 struct Removal {
     disk: Arc<dyn Disk>,
     files: Vec<PathBuf>,

@@ -1,4 +1,4 @@
-//! What a line says.
+//! Format of a line.
 use crate::storage::{Expiry, Record, RecordView};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,7 +7,7 @@ use statestore_protocol::Hlc;
 use statestore_protocol::hlc::STORE_NODE_ID;
 use std::borrow::Cow;
 
-/// The first line.
+/// The header, which is the first line.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HeaderLine {
@@ -18,13 +18,13 @@ pub(super) struct HeaderLine {
     pub(super) floor: Option<String>,
 }
 
-/// Only the format, for lines of a later program.
+/// The format number alone, for lines of a later version.
 #[derive(Debug, Deserialize)]
 pub(super) struct AnyHeaderLine {
     pub(super) statestore_export: u32,
 }
 
-/// Any other line.
+/// A record, which is any other line.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RecordLine<'a> {
@@ -68,7 +68,7 @@ impl<'a> RecordLine<'a> {
         }
     }
 
-    /// The record, or what is wrong with the line.
+    /// Returns the record, or the problem of the line.
     pub(super) fn into_record(self) -> Result<Record, String> {
         let key = bytes("key", self.key, self.key_base64)?;
         if key.is_empty() {

@@ -1,4 +1,4 @@
-//! Reading lines.
+//! A reader of lines.
 use super::FORMAT;
 use super::line::{AnyHeaderLine, HeaderLine, RecordLine, version};
 use crate::storage::{Damage, Receive, StorageError};
@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-/// Lines whose header has been read.
+/// An export whose header has been read.
 #[derive(Debug)]
 pub struct JsonLinesReader<R> {
     input: BufReader<R>,
@@ -18,7 +18,7 @@ pub struct JsonLinesReader<R> {
     line: Vec<u8>,
 }
 
-/// Where a line is.
+/// Position of a line.
 #[derive(Debug)]
 struct Place {
     path: PathBuf,
@@ -28,7 +28,7 @@ struct Place {
 }
 
 impl Place {
-    /// What JSON says of a line counts lines of its own.
+    /// Converts an error of JSON, which counts lines of its own, to one with the number of this line.
     fn json_error(&self, error: &serde_json::Error) -> StorageError {
         let text = error.to_string();
         match text.split_once(" at line ") {
@@ -46,10 +46,10 @@ impl Place {
 }
 
 impl<R: Read> JsonLinesReader<R> {
-    /// Reads the header. The path is for messages.
+    /// Reads the header. `path` is used in messages.
     ///
     /// # Errors
-    /// It cannot be read, or the first line is not the one of an export that this program knows.
+    /// The input cannot be read, or its first line is not the header of a supported export.
     pub fn new(path: &Path, input: R) -> Result<Self, StorageError> {
         let mut input = BufReader::with_capacity(256 << 10, input);
         let mut place = Place {
@@ -83,15 +83,15 @@ impl<R: Read> JsonLinesReader<R> {
         })
     }
 
-    /// How many records it announces.
+    /// Returns the number of records according to the header.
     pub fn announced(&self) -> u64 {
         self.header.records
     }
 
-    /// Hands over all records, and returns the clock. What was handed over counts only if this succeeds.
+    /// Passes all records to `to`, and returns the clock. The records count only if this succeeds.
     ///
     /// # Errors
-    /// A line is wrong, a key stands twice, there are more or fewer records than announced, or an error of who receives.
+    /// A line is invalid, a key occurs twice, the number of records differs from the header, or `to` returns an error.
     pub fn records(mut self, to: &mut dyn Receive) -> Result<Option<(u64, u64)>, StorageError> {
         let secret = RandomState::new();
         let hasher = SipHasher13::new_with_keys(secret.hash_one(1), secret.hash_one(2));

@@ -1,4 +1,4 @@
-//! Writing lines.
+//! A writer of lines.
 use super::FORMAT;
 use super::line::{HeaderLine, RecordLine};
 use crate::storage::backup::made_now;
@@ -7,11 +7,11 @@ use serde::Serialize;
 use statestore_protocol::Hlc;
 use std::io;
 
-/// Writes everything as lines, and returns how many records there are. Reads it twice: first to count. `read` is told how much was
-/// read since the last call, and can end it with an error.
+/// Writes all records as lines, and returns their number. Reads the records twice: first to count them, then to write them. `read`
+/// receives the number of bytes read since the last call, and can stop the export with an error.
 ///
 /// # Errors
-/// Something cannot be read or written, or an error of `read`. What was written is no whole export then.
+/// A record cannot be read, the export cannot be written, or `read` returns an error. The export is incomplete then.
 pub fn write(
     records: &mut dyn Records,
     to: &mut dyn io::Write,
