@@ -140,7 +140,7 @@ void extensions(statestore::client& client) {
   CHECK(left.is_known() && !left.is_never() && left.time() > 0ms && left.time() <= 60s);
   client.set("cxx/ext/stays", "x");
   const auto never = client.get("cxx/ext/stays", ask)->expires_in(), unknown = client.get("cxx/ext/stays")->expires_in();
-  CHECK(never.is_known() && never.is_never() && never.time() == milliseconds::max() && never != unknown && !unknown.is_known());
+  CHECK(never.is_known() && never.is_never() && never.time() == statestore::milliseconds::max() && never != unknown && !unknown.is_known());
   // Written back, it does not make the key permanent; a time without an end does.
   statestore::set_options same;
   same.expires_in = unknown.time();
