@@ -1,5 +1,5 @@
-//! What was read from files of secrets does not stay in the memory of the process. A program of its own, so that nothing
-//! else writes there.
+//! Secrets that were read from files do not stay in the memory of the process. The test is a program of its own, so that
+//! no other code writes to this memory.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![cfg(target_os = "linux")]
 

@@ -1,4 +1,4 @@
-//! What a backup costs those who write meanwhile, and how long backup, restore and check take:
+//! Impact of a backup on concurrent writers, and the duration of backup, restore and check:
 //!
 //! ```sh
 //! cargo bench -p statestored --bench backup -- 1000000
@@ -29,7 +29,7 @@ const QUIET: Duration = Duration::from_secs(3);
 
 type Failure = Box<dyn Error>;
 
-/// Who takes nothing over.
+/// A restore target that discards all records.
 struct Nobody;
 
 impl Restore for Nobody {
@@ -65,7 +65,7 @@ fn fill(folder: &Path, keys: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What those who write see.
+/// Counters of the writing clients.
 #[derive(Default)]
 struct Seen {
     sets: AtomicU64,

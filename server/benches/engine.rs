@@ -1,4 +1,4 @@
-//! What the service and the embedded keyspace cost per operation and per key, without a socket: `cargo bench -p statestored --bench engine`.
+//! Cost of the service and the embedded keyspace per operation and per key, without a socket: `cargo bench -p statestored --bench engine`.
 //!
 //! Prints nanoseconds of CPU time (so that a busy machine disturbs less) per operation with a thousand, a hundred thousand and a million keys of 16 bytes with
 //! 100-byte values, the time of the longest SCAN page, and the resident bytes per key.

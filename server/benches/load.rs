@@ -23,7 +23,7 @@ const KEYS_PER_COMMIT: u64 = 10_000;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Who takes nothing over.
+/// A restore target that discards all records.
 struct Nobody;
 
 impl Restore for Nobody {

@@ -1,4 +1,5 @@
-//! What the runtime hands to a thread of the foreign side: models of the mailbox, which [loom] runs in every order of the threads' steps.
+//! Hand-over of results from the runtime to a thread of the foreign side: models of the mailbox, which [loom] runs in every order of the
+//! threads' steps.
 //!
 //! The file of `bindings/embed` is here as it is; what it locks with is another one ([`sync`]). A consumer that nobody wakes although there
 //! is something for it waits for ever, which loom finds.

@@ -1,4 +1,4 @@
-//! Who drives the runtime of the bindings: models of the hand-over, which [loom] runs in every order of the threads' steps.
+//! The driver of the bindings' runtime: models of the hand-over, which [loom] runs in every order of the threads' steps.
 //!
 //! The files of `bindings/embed` are here as they are. Only what they wait with is another one ([`sync`]), and the runtime is one of
 //! a few lines ([`runtime`]). That somebody waits for ever is found by loom, which knows when no thread can go on. A crate of its
@@ -97,7 +97,7 @@ impl Process {
         done
     }
 
-    /// What the last client does.
+    /// Stops the executor and its thread, as the last client does.
     fn end(self) {
         self.executor.stop();
         self.baton.call();

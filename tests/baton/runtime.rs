@@ -56,7 +56,7 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// It comes, whether somebody drives or not.
+    /// Delivers the message, whether or not a thread drives the runtime.
     pub(crate) fn deliver(&self) {
         self.arrived.happen();
     }
@@ -69,7 +69,7 @@ impl Network {
         self.received.wait();
     }
 
-    /// What the runtime does in between.
+    /// Polls the network, as the runtime does between two polls of a future.
     fn turn(&self, context: &mut Context<'_>) {
         if !self.received.has_happened() && self.arrived.poll(context).is_ready() {
             self.received.happen();
@@ -77,7 +77,7 @@ impl Network {
     }
 }
 
-/// Whoever has it drives.
+/// A runtime, driven by the thread that holds it.
 #[derive(Debug)]
 pub(crate) struct Runtime(pub(crate) Vec<Arc<Network>>);
 

@@ -1,4 +1,4 @@
-//! What the threads of a model wait with, in place of `bindings/embed/src/sync.rs`.
+//! Synchronization primitives of a model's threads, in place of `bindings/embed/src/sync.rs`.
 //!
 //! Loom tries every order of the steps of the threads. It knows no time, so time is simulated: either it [stands still](Time::Stands),
 //! and no wait ever ends because its time is over, so that what goes on does so because somebody was woken; or it
@@ -37,7 +37,7 @@ pub(crate) fn now() -> Instant {
     time().1
 }
 
-/// Nothing is poisoned: a model ends with the first panic.
+/// Unwraps a result of a lock. Locks are never poisoned: a model ends with the first panic.
 fn sound<T>(result: LockResult<T>) -> T {
     result.unwrap_or_else(PoisonError::into_inner)
 }

@@ -14,9 +14,9 @@ const KEYS: u64 = 3;
 /// How long a key is in use: the shorter, the sooner it is known whether its history has an order.
 const EPOCH: Duration = Duration::from_secs(2);
 
-/// What all of them share.
+/// State that all clients share.
 pub(crate) struct Shared {
-    /// What its keys begin with: nobody else has used them.
+    /// Prefix of the keys: no earlier run has used it.
     keys: &'static str,
     pub(crate) history: RefCell<History>,
     pub(crate) is_over: Cell<bool>,
@@ -80,7 +80,7 @@ pub(crate) async fn call(settings: Vec<Settings>, shared: Rc<Shared>, mut chance
     }
 }
 
-/// One call.
+/// Makes a call.
 async fn one(
     client: &Client,
     number: usize,

@@ -1,4 +1,4 @@
-//! What the servers are over: members, as processes that can be killed, stopped and started again.
+//! The engine below the servers: members, as processes that can be killed, stopped and started again.
 use crate::disk::Disk;
 use crate::etcd::Etcd;
 use crate::process::Process;
@@ -8,7 +8,7 @@ use faults::Proxy;
 use faults::proxy::Direction;
 use std::net::SocketAddr;
 
-/// One of them.
+/// An engine, with its members.
 pub(crate) enum Engine {
     Etcd(Etcd),
     /// Redis, and the links of replicas to the master, if there are any.
@@ -89,7 +89,7 @@ impl Engine {
         }
     }
 
-    /// What a server is told that reaches them through these.
+    /// Returns the arguments of a server that reaches the members through these addresses.
     pub(crate) fn arguments(&self, ways: &[SocketAddr]) -> Vec<String> {
         let ways: Vec<_> = ways.iter().map(ToString::to_string).collect();
         let ways = ways.join(",");
@@ -102,7 +102,7 @@ impl Engine {
         }
     }
 
-    /// What can go wrong.
+    /// Returns the faults that this engine supports.
     pub(crate) fn troubles(&self) -> Vec<Trouble> {
         let all = Trouble::ALL.into_iter();
         let is_etcd = matches!(self, Self::Etcd(_));

@@ -73,7 +73,7 @@ const FOLLOWING: [Fault; 4] = [
     Fault::PeersUnheard,
 ];
 
-/// What the clients have counted.
+/// Counters of the clients.
 #[derive(Default)]
 struct Counted {
     is_over: Cell<bool>,
@@ -122,7 +122,7 @@ pub(crate) async fn members() {
     one_after_the_other(engine, &ASKED, &[0, 1]).await;
 }
 
-/// One of two replicas of a Redis, of which one has to confirm what is answered.
+/// Faults of one of two replicas of a Redis. One replica has to confirm each write before it is acknowledged.
 pub(crate) async fn replicas() {
     let engine = Engine::redis_and_two_replicas().await;
     one_after_the_other(engine, &FOLLOWING, &[1, 2]).await;
@@ -182,7 +182,7 @@ async fn measure(
     }
 }
 
-/// What the clients met during one fault.
+/// Measurements of the clients during one fault.
 struct Measured {
     /// Answers in a second, before and during the fault.
     before: f64,

@@ -17,7 +17,7 @@ const SECONDS: u64 = 30;
 /// How many leaders are cut off, one after the other.
 const ROUNDS: usize = 2;
 
-/// What is known everywhere after this time: docs/etcd.md promises ten seconds. The rest is for a busy machine.
+/// Time after which every server knows a write: docs/etcd.md promises ten seconds. The rest is for a busy machine.
 const LIMIT: Duration = Duration::from_secs(12);
 
 /// How often is written and read.

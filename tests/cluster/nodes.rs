@@ -20,9 +20,9 @@ struct Node {
     port: u16,
     /// Where it says how it is.
     http: u16,
-    /// Its way to each member.
+    /// A proxy to each member.
     ways: Vec<Proxy>,
-    /// What it is told of the engine.
+    /// Arguments for the storage engine.
     storage: Vec<String>,
     process: Option<Process>,
 }

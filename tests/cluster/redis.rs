@@ -1,5 +1,5 @@
-//! One or two of Redis, as processes that can be killed, stopped and started again. What sentinels would do the test does: it tells the
-//! replica to take over, as soon as the master is lost.
+//! A master of Redis and its replicas, as processes that can be killed, stopped and started again. The test takes the part of
+//! sentinels: it promotes a replica as soon as the master is lost.
 use crate::LONG;
 use crate::disk::Disk;
 use crate::process::Process;
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 /// How long an answer may take: it may have been stopped.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// One of them.
+/// A process of Redis.
 struct Member {
     folder: TempDir,
     port: u16,
@@ -151,7 +151,7 @@ impl Redis {
         member.process = Some(Process::start(&mut command));
     }
 
-    /// Whoever lets a replica take over looks first whether it has what the master has: one that has just begun has nothing.
+    /// Waits until all replicas are in sync with the master: a replica that has just started has no data and must not be promoted.
     pub(crate) async fn can_spare(&mut self, number: usize) {
         if number != self.master {
             return;
@@ -223,7 +223,7 @@ impl Redis {
         all.filter(|number| *number != self.master).collect()
     }
 
-    /// What it answers, if it does.
+    /// Sends a command and returns the response, or `None` if there is none.
     pub(crate) async fn ask(
         &self,
         number: usize,
@@ -242,7 +242,7 @@ impl Redis {
     }
 }
 
-/// What stands behind this name in its facts.
+/// Returns the number after this name in the output of INFO.
 fn number(facts: &str, name: &str) -> Option<u64> {
     let mut values = facts.lines().filter_map(|line| line.strip_prefix(name));
     values.next()?.trim().parse().ok()

@@ -1,4 +1,4 @@
-//! What is lost of what was acknowledged when the machine of a master is lost and its replica takes over.
+//! Acknowledged writes that are lost when the machine of a master fails and its replica takes over.
 use crate::engine::Engine;
 use crate::nodes::Nodes;
 use crate::redis::Redis;
@@ -22,7 +22,7 @@ const SECONDS: u64 = 2;
 const RATE: u32 = 400;
 const IN_FLIGHT: usize = 32;
 
-/// What a link bears that is far too slow.
+/// Bytes per second of a link that is far too slow.
 const SLOW: u32 = 16 * 1024;
 
 /// How late everything is on one that is long.
@@ -34,7 +34,7 @@ const MORE: u64 = 10;
 /// How the replica follows, and what servers and master ask of it.
 struct Case {
     what: &'static str,
-    /// Its machine goes on, so that what has left the master arrives.
+    /// Whether only the process is killed: the machine goes on, so data that has left the master arrives.
     is_process_only: bool,
     delay: Duration,
     bytes_per_second: Option<u32>,
@@ -102,7 +102,7 @@ impl Case {
     ];
 }
 
-/// What became of what was acknowledged.
+/// Acknowledged writes and losses among them.
 #[derive(Debug)]
 struct Loss {
     acknowledged: usize,

@@ -1,4 +1,4 @@
-//! What a run measured.
+//! Measurements of a run.
 use std::time::{Duration, Instant};
 
 #[derive(Debug)]
@@ -7,7 +7,7 @@ pub(crate) struct Figures {
     pub(crate) elapsed: Duration,
     /// CPU time of the client's thread.
     pub(crate) cpu: Duration,
-    /// Of some of the pairs.
+    /// Latencies of a sample of the pairs.
     pub(crate) latencies: Vec<Duration>,
 }
 

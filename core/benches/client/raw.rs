@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// What is written for each pair.
+/// Returns the bytes that are written for each pair.
 fn outgoing() -> Vec<u8> {
     let mut bytes = vec![0x40, 2, 0, 1];
     bytes.extend_from_slice(&request::publish());

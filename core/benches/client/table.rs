@@ -2,10 +2,10 @@
 
 use crate::{results, spread::Spread};
 
-/// What a column of a table tells.
+/// A column of a table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Column {
-    /// Its heading.
+    /// Heading of the column.
     pub(crate) name: &'static str,
     /// Stands behind each number.
     pub(crate) unit: &'static str,
@@ -14,7 +14,7 @@ pub(crate) struct Column {
 }
 
 impl Column {
-    /// Its parts in their order.
+    /// Creates a column.
     pub(crate) const fn new(name: &'static str, unit: &'static str, decimals: usize) -> Self {
         Self {
             name,
@@ -24,7 +24,7 @@ impl Column {
     }
 }
 
-/// One row: measured once per round, a number for each column.
+/// A row of the table: measured once per round, with a number for each column.
 pub(crate) struct Subject<'a> {
     pub(crate) name: String,
     measure: Box<dyn FnMut() -> Vec<f64> + 'a>,
@@ -32,7 +32,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) measured: Vec<Vec<f64>>,
 }
 
-/// One row below the subjects: one of them divided by another, round by round.
+/// A row below the subjects: one subject divided by another, round by round.
 pub(crate) struct Ratio {
     pub(crate) name: String,
     pub(crate) one: usize,

@@ -2,7 +2,7 @@
 use proptest::{collection::vec, prelude::*};
 use statestore_protocol::glob::Glob;
 
-/// What a glob means, by definition: slow, and plainly right.
+/// Matches a glob by its definition: slow, and evidently correct.
 fn naive_match(pattern: &[u8], key: &[u8]) -> bool {
     match (pattern, key) {
         ([], []) => true,

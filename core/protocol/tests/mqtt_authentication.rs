@@ -233,7 +233,7 @@ fn requests_pass_during_an_authentication() {
     assert!(client.session.is_ready());
 }
 
-/// What a broker does.
+/// A step of the broker.
 type Step = fn(&mut Client) -> Result<(), SessionError>;
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a session makes of connections that ended in the middle of something.
+//! Recovery of a session from connections that ended in the middle of an exchange.
 #![allow(clippy::unwrap_used)]
 
 use bytes::BytesMut;

@@ -1,4 +1,4 @@
-//! What the client asks a store before it sends what not every store knows.
+//! Queries of the client about a store's capabilities before it sends requests that not every store supports.
 use crate::support::{Broker, Peer, version, within};
 use crate::{again, connack};
 use statestore::{

@@ -1,4 +1,4 @@
-//! Only the newest value of a key, once the network is there again.
+//! Coalescing: once the network is back, only the newest value of a key is sent.
 use crate::support::{Broker, Peer, session_present, version, within};
 use crate::{again, ended};
 use statestore::{Client, Error, ErrorKind, Outcome, SetOptions, SetOutcome};

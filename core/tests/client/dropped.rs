@@ -1,4 +1,4 @@
-//! What is known after a call of several requests was dropped in the middle.
+//! Outcomes that are known after a call of several requests was dropped before its end.
 use crate::capabilities::tell_nothing;
 use crate::connack;
 use crate::support::{Broker, Peer, version, within};

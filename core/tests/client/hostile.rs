@@ -21,7 +21,7 @@ async fn again(broker: &Broker) -> Peer {
     crate::again(broker, session_present()).await.0
 }
 
-/// One request and its good answer.
+/// Sends a request and answers it correctly.
 async fn serve(client: &Client, peer: &mut Peer) {
     let (reply, version) = (value("v"), version(1));
     let answer = peer.answer(&reply, Some(&version));

@@ -1,4 +1,4 @@
-//! What the broker and the settings allow: how many requests, how many bytes, how long a queue.
+//! Limits of the broker and of the settings: number of requests, bytes, length of a queue.
 use crate::support::{Broker, version, within};
 use crate::{connack, ended, spawn_get, spawn_set};
 use statestore::{
@@ -201,7 +201,7 @@ async fn requests_leave_in_the_order_in_which_they_began_whoever_looks_after_the
     assert_eq!(within(second).await.unwrap().version(), Some(&version(2)));
 }
 
-/// What is known after a call was dropped.
+/// Drops a call after it has begun and returns the outcome that is reported for it.
 async fn dropped<F: Future>(call: F) -> Option<Outcome> {
     let mut call = Box::pin(call);
     begin(call.as_mut()).await;

@@ -1,4 +1,4 @@
-//! What the log is told, and what it is not.
+//! Events that are logged, and data that must not be logged.
 use crate::support::{Broker, session_present, value, version, within};
 use statestore::{GetOptions, Hlc};
 use statestore_protocol::mqtt::{ConnAck, ReasonCode};
@@ -10,7 +10,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::format::FmtSpan;
 use tracing_subscriber::prelude::*;
 
-/// What was written to the log.
+/// The text that was written to the log.
 #[derive(Debug, Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 

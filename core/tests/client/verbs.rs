@@ -1,4 +1,4 @@
-//! What each call sends, and what it makes of each answer.
+//! The request that each call sends, and its result for each response.
 use crate::support::{Broker, CLIENT_ID, Peer, Request, value, version, within};
 use statestore::{
     Client, Condition, DelOptions, DelOutcome, Entry, Error, ErrorKind, GetOptions, Outcome,

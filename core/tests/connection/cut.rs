@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// So many requests fill many TLS records, and are encoded before anything is written.
+/// Number of requests: enough to fill many TLS records. All are encoded before anything is written.
 const REQUESTS: usize = 200;
 const VALUE: [u8; 4_000] = [7; 4_000];
 

@@ -21,7 +21,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::{CloseFrame, Frame, coding:
 
 type Socket = WebSocketStream<Box<dyn Duplex>>;
 
-/// What clients asked for: paths and `Host` headers.
+/// Paths and `Host` headers that clients requested.
 type Asked = Arc<Mutex<Vec<(String, String)>>>;
 
 struct Listener {
@@ -214,7 +214,7 @@ async fn the_path_and_the_host_are_those_of_the_url() {
     }
 }
 
-/// What a client makes of what a server sends in place of CONNACK.
+/// Returns the error of a client whose server sends `answer` in place of CONNACK.
 async fn after(listener: &Listener, answer: impl AsyncFnOnce(&mut Socket)) -> Error {
     let serve = async {
         let mut socket = listener.accept().await;

@@ -65,7 +65,7 @@ proptest! {
     }
 }
 
-/// What a decoder recognizes of the next packet.
+/// Returns what a decoder recognizes of the next packet.
 fn recognized(decoder: &mut Decoder, mut packet: BytesMut) -> Recognized {
     decoder.decode(&mut packet, MAX).unwrap().unwrap();
     decoder.recognized()
@@ -115,7 +115,7 @@ fn what_has_nothing_in_common_with_the_others_is_not_kept_for_ever() {
     assert_ne!(seen, Recognized::default());
 }
 
-/// What a decoder holds after many with this topic and this value of a user property.
+/// Returns the bytes that a decoder holds after 30 packets with this topic and this value of a user property.
 fn held(topic: &str, value: &str) -> usize {
     let header = PublishHeader {
         topic,

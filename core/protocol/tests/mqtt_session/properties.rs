@@ -1,11 +1,11 @@
-//! What holds for a session whatever happens to it.
+//! Invariants of a session under any sequence of events.
 use super::{Bench, tag};
 use proptest::prelude::*;
 use statestore_protocol::mqtt::session::Event;
 use statestore_protocol::mqtt::{ConnAck, Publish, ReasonCode};
 use std::collections::VecDeque;
 
-/// One thing that happens to a session.
+/// An event of a session.
 #[derive(Debug, Clone)]
 enum Step {
     Publish,

@@ -1,4 +1,4 @@
-//! What is sent again over the next connection, and what is said of the rest.
+//! Messages that are sent again over the next connection, and the events about all others.
 use super::{Bench, MAX, resumed, tags};
 use bytes::BytesMut;
 use statestore_protocol::mqtt::session::Event;

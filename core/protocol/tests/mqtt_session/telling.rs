@@ -1,4 +1,4 @@
-//! What a session tells of itself, of the broker and of the way to it.
+//! State that a session reports of itself, of the broker and of the connection.
 use super::{Bench, MAX, resumed, session_with};
 use bytes::BytesMut;
 use statestore_protocol::mqtt::session::{

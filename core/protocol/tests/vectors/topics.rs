@@ -66,7 +66,7 @@ fn response_topics_that_a_store_forbids() {
     }
 }
 
-/// What stands behind a client id in base 16 in the response topics of the vendor's Go client.
+/// The part after a client id in base 16 in the response topics of the vendor's Go client.
 const BEHIND_HEX: &str =
     "statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8/command/invoke/response";
 

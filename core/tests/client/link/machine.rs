@@ -14,7 +14,7 @@ use tokio::time::{Sleep, sleep};
 #[derive(Debug)]
 pub(super) struct Machine {
     pub(super) far_ends: mpsc::UnboundedSender<DuplexStream>,
-    /// Its connections take nothing any more.
+    /// Whether the connections accept no more data.
     pub(super) is_broken: Arc<AtomicBool>,
 }
 
