@@ -1,4 +1,4 @@
-//! What a running server can be asked and told.
+//! Requests and commands to a running server.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 use bytes::BytesMut;
 use rustix::fs::{CWD, FileType, Mode, mknodat};

@@ -1,4 +1,4 @@
-//! What the sources of each language say of a kind of error or of a lost reason is what its table says.
+//! Comments about the kinds of error and the reasons in the sources of each language: they match the tables.
 //!
 //! `scripts/errors` writes the comments of the kinds and of the enums.
 #![allow(clippy::unwrap_used)]

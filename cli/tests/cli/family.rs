@@ -1,4 +1,4 @@
-//! What a command under a lock starts ends with it, however far it went. Other systems than Linux let it go on.
+//! Processes that a command under a lock has started: all descendants end with it. Systems other than Linux let them go on.
 use crate::harness::{Running, Store, run};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs;

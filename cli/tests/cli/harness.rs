@@ -176,7 +176,7 @@ impl Running {
     }
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Debug)]
 pub(crate) struct Run {
     /// The exit code; `None` if a signal ended it.

@@ -1,4 +1,4 @@
-//! What scripts of the shell do to it: pipes that nobody reads, signals that are ignored, `-` in the place of a file.
+//! Use in shell scripts: pipes without a reader, signals that are ignored, `-` in the place of a file.
 use crate::harness::{Run, Running, Store, run, terminate};
 use rustix::io::ioctl_fionbio;
 use std::{
@@ -95,7 +95,7 @@ fn a_leader_that_waits_to_be_heard_hears_sigterm() {
     assert_eq!(watch.end().code, Some(0));
 }
 
-/// What a script of the shell prints, with `statestore` as `$0`.
+/// Returns the output of a shell script, with `statestore` as `$0`.
 fn printed(store: &Store, script: &str) -> String {
     let output = Command::new("sh")
         .args(["-c", script, env!("CARGO_BIN_EXE_statestore")])

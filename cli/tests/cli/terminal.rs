@@ -1,4 +1,4 @@
-//! What a person at a terminal sees.
+//! Output for a person at a terminal.
 use crate::admin::Watched;
 use crate::harness::Store;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};

@@ -98,7 +98,7 @@ impl Load {
         tokio::time::timeout(PATIENCE, reached).await.unwrap();
     }
 
-    /// What is stored is one whole transaction of each writer: the last that was acknowledged, or one that was under way.
+    /// Checks that one whole transaction of each writer is stored: the last that was acknowledged, or one that was in progress.
     async fn check(&self, store: &Client) {
         for writer in 0..WRITERS {
             let mut values = Vec::new();
@@ -216,7 +216,7 @@ impl Drop for Store {
     }
 }
 
-/// Nothing but for [`start_store`].
+/// Serves a store for [`start_store`]; without its environment variable, the test does nothing.
 #[test]
 fn serve_a_store_for_others() {
     let Some(folder) = std::env::var_os(FOLDER) else {

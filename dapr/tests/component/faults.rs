@@ -1,4 +1,4 @@
-//! What Dapr's own components for Redis and etcd do wrong, and this one does not.
+//! Faults of Dapr's own components for Redis and etcd that this component does not have.
 use crate::harness::{
     FIRST_WRITE, Fixture, LAST_WRITE, UNSPECIFIED, assert_mismatch, delete, delete_if, set,
     set_for, set_if,

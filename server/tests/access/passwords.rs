@@ -13,7 +13,7 @@ fn write(path: &Path, text: &str) -> Authenticator {
     Authenticator::from(Users::read(path).unwrap())
 }
 
-/// What `statestored passwd` makes of a file.
+/// Adds a user to a file with `statestored passwd`.
 fn passwd(path: &Path, name: &str, password: &str) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_statestored"))
         .args(["passwd", "--stdin"])

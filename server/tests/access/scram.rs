@@ -45,7 +45,7 @@ type Forge<'a> = &'a dyn Fn(&[u8]) -> String;
 /// The client's side, written after RFC 5802.
 struct Proof {
     last: String,
-    /// What proves the server.
+    /// The server's signature, which proves its identity.
     server: String,
 }
 

@@ -1,4 +1,4 @@
-//! What the port is sent by those who mean no good.
+//! Hostile requests to the HTTP port.
 use crate::http::{TOKEN, answer, bearer, get, get_with, open, raw, server};
 use std::io::{Read, Write};
 

@@ -1,4 +1,4 @@
-//! Those who take all places of the port.
+//! Clients that take all connections of the HTTP port.
 use crate::http::{PATIENCE, TOKEN, bearer, get, open, raw, server};
 use socket2::{Domain, Socket, Type};
 use std::io::{ErrorKind, Read, Write};

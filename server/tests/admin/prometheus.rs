@@ -1,4 +1,4 @@
-//! Those who read the metrics: Prometheus itself, and the dashboard.
+//! Consumers of the metrics: Prometheus itself, and the dashboard.
 use crate::http::{PATIENCE, get, get_with, server, start, stop};
 use crate::metrics::{samples, work};
 use statestored::config::Config;

@@ -55,7 +55,7 @@ async fn a_broker_that_is_killed_comes_back_and_nothing_that_was_acknowledged_is
     }
 }
 
-/// Only the store loses its connection: its clients notice nothing, and what they are to be told comes later.
+/// Cuts only the connection of the store: its clients notice nothing, and their notifications arrive later.
 #[tokio::test]
 async fn watches_outlive_the_connection_of_the_store() {
     let broker = Mosquitto::start();

@@ -1,4 +1,4 @@
-//! Who asks, where the broker says it: rules about keys hold, and nobody gets by.
+//! Identity of the sender, asserted by the broker: rules about keys apply, and cannot be evaded.
 use super::plugin::{Guarded, KEY, PASSWORD, refused};
 use super::world::{Peer, Store, command, now};
 use faults::Mosquitto;
@@ -275,7 +275,7 @@ fn a_message_elsewhere_loses_a_forged_name_and_nothing_else() {
     assert_eq!(properties, [("a", "1"), ("a", "2")]);
 }
 
-/// What a broker that knows the key says of a request.
+/// Returns the assertion about a request by a broker that knows the key.
 fn signed(
     key: &str,
     (client, user): (&str, &str),

@@ -84,7 +84,7 @@ impl Guarded {
     }
 }
 
-/// What Mosquitto says to these options of the plugin, with which it does not start.
+/// Returns the error of Mosquitto, which does not start with these options of the plugin.
 pub(crate) fn refused(options: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("mosquitto.conf");

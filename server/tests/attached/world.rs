@@ -114,13 +114,13 @@ impl Store {
         }
     }
 
-    /// What it has logged since; once it has ended.
+    /// Returns the rest of the log. Blocks until the process has ended.
     #[allow(dead_code, reason = "not every test program looks at it")]
     pub(crate) fn rest_of_log(&self) -> Vec<String> {
         self.log.iter().collect()
     }
 
-    /// What it says over HTTP.
+    /// Returns the response of the HTTP port.
     pub(crate) fn get(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(self.http).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -300,7 +300,7 @@ impl Peer {
         });
     }
 
-    /// What the broker says to the last message that was sent.
+    /// Returns the reason code of the broker's PUBACK for the last message that was sent.
     pub(crate) fn puback(&mut self) -> ReasonCode {
         loop {
             match self.receive() {

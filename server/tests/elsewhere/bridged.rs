@@ -3,7 +3,7 @@ use super::bridge::{bridge_to, until_bridged};
 use super::world::{Peer, Store, now};
 use faults::Mosquitto;
 
-/// What is asked at either broker is done once, for both, and told once at each.
+/// Sends requests to either broker. The store executes each request once for both brokers and responds once at each.
 pub(crate) fn clients_at_two_bridged_brokers_share_a_store(storage: &str) {
     let b = Mosquitto::start();
     let a = Mosquitto::start_with(&bridge_to(&b));

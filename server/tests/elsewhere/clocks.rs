@@ -22,7 +22,7 @@ struct Server {
 }
 
 impl Server {
-    /// One whose clock is ahead by so much.
+    /// Starts a server whose clock is ahead by this many milliseconds.
     fn start(engine: &impl Engine, ahead_ms: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let disk = Disk::under(folder.path());
@@ -125,7 +125,7 @@ async fn is_refused(client: &Client) {
     assert!(client.get("k").await.unwrap().is_some());
 }
 
-/// What a node does whose clock jumps, and one that begins with such a clock.
+/// Checks a node whose clock jumps, and a node that starts with such a clock.
 pub(crate) fn a_server_whose_clock_is_far_ahead_gives_no_versions_and_ends_nothing_early<
     E: Engine,
 >() {
@@ -180,7 +180,7 @@ pub(crate) fn a_server_whose_clock_is_far_ahead_gives_no_versions_and_ends_nothi
     });
 }
 
-/// Nobody says which is right; it is noticed all the same.
+/// Checks that a server notices a clock step without another server to compare with.
 pub(crate) fn a_step_of_the_clock_of_a_server_that_is_alone_is_noticed<E: Engine>() {
     let engine = E::start();
     let server = Server::start(&engine, 0);

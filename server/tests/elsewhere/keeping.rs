@@ -4,7 +4,7 @@ use faults::Mosquitto;
 use statestore_protocol::mqtt::{Packet, PublishHeader, ReasonCode};
 use std::time::Instant;
 
-/// So often a request is sent that every server is given it.
+/// Number of times that a request is sent, so that every server receives it.
 pub(crate) const EACH: usize = 4;
 pub(crate) const KEEPS: &str = "keeps the watches of its group";
 pub(crate) const STANDS_BY: &str = "stands by";

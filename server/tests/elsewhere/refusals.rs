@@ -1,5 +1,5 @@
-//! What only the server says that is asked, at that moment: that it did not execute a request. Behind a broker that gives a request to
-//! another server, when it has no acknowledgement, this must not be said before there is one.
+//! The response that a request was not executed, which only the server that received the request sends. A broker without an
+//! acknowledgement gives the request to another server. The response must therefore not precede the acknowledgement.
 use super::shared::node_at;
 use super::world::{command, now};
 use super::{Engine, LONG};
@@ -26,7 +26,7 @@ struct Script {
     acknowledges: bool,
 }
 
-/// What a server says about a request.
+/// A packet of the server about a request.
 #[derive(Debug, PartialEq, Eq)]
 enum Said {
     /// An acknowledgement, of the request under this packet identifier.
@@ -114,7 +114,7 @@ impl Script {
         self.send(&out);
     }
 
-    /// What the server says next about a request; what it says to the other servers is nobody's business here.
+    /// Returns the server's next packet about a request. Messages to the other servers are skipped.
     fn said(&mut self) -> Said {
         loop {
             match self.packet() {

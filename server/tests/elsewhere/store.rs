@@ -26,7 +26,7 @@ pub(crate) const IS_TOLD_OF_JUMPS: bool = false;
 /// How long the service is left to itself when nothing wakes it.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// What is known of what was asked and told.
+/// Progress of the requests and of the change events.
 #[derive(Debug, Default)]
 struct Progress {
     /// Questions that have no answer yet.

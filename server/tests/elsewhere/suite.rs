@@ -1,4 +1,4 @@
-//! What holds over every engine, through servers that share it.
+//! Behaviour of every engine, observed through servers that share it.
 use super::{Cluster, Engine, LONG, block_on, client_of, get, next, start, until, value};
 use statestore::{
     Condition, DelOptions, DelOutcome, Error, ErrorKind, Expiry, GetOptions, Observation,
@@ -243,7 +243,8 @@ fn is_refused(error: &Error) {
     );
 }
 
-/// What is known of the key is enough for a commit, which nobody could call back.
+/// Checks a change of a key that the server has cached. The cached record suffices for a commit, and a commit cannot be
+/// recalled.
 pub(crate) fn a_change_of_a_known_key_is_refused_while_the_engine_is_away<E: Engine>() {
     let mut engine = E::start();
     let server = start(&engine);

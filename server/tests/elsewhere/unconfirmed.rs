@@ -1,4 +1,4 @@
-//! What an engine has not confirmed is not answered, whatever becomes of its answers on their way, and each answer is that of its request.
+//! Changes that an engine has not confirmed get no response, even if its responses are lost. Each response belongs to its request.
 use super::world::{Peer, Store, command, now};
 use super::{Engine, block_on, client_of, start, until, value};
 use faults::{Admission, Cut, Direction, Proxy};
@@ -18,7 +18,7 @@ const KEYS: u8 = 40;
 /// A server whose way to the engine the test breaks, and a client of it.
 struct World {
     proxy: Proxy,
-    /// So long the proxy has a thread.
+    /// Keeps the thread of the proxy alive.
     _lives: oneshot::Sender<()>,
     store: Store,
     peer: Peer,
@@ -65,7 +65,7 @@ impl World {
         self.peer.ask(&command(parts), &header);
     }
 
-    /// Its response, which its acknowledgement comes with.
+    /// Waits for the response and for the acknowledgement of the request.
     fn answer(&mut self) -> Publish {
         let (mut response, mut is_acknowledged) = (None, false);
         loop {
@@ -90,14 +90,14 @@ impl World {
         assert_eq!(answer.payload_bytes(), OK);
     }
 
-    /// It is ready, and knows what the key holds: a change is sent without looking first.
+    /// Waits until the server is ready and has the key cached: a change is then sent without a read before it.
     fn knows_the_key(&mut self) {
         self.store.until_said("/readyz", "HTTP/1.0 200");
         self.send(0, &["GET", "k"], None);
         assert_eq!(self.answer().correlation_data(), Some(&[0][..]));
     }
 
-    /// Nothing has come to the client, neither an acknowledgement nor a response.
+    /// Checks that the client has received neither an acknowledgement nor a response.
     fn hears_nothing(&self) {
         let stream = &self.peer.stream;
         stream.set_nonblocking(true).unwrap();

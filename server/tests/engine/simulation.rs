@@ -23,7 +23,7 @@ pub(crate) struct Simulation {
     pub(crate) service: Service,
     pub(crate) now: Now,
     pub(crate) notifications: Vec<Notify>,
-    /// What a storage holds after all writes so far.
+    /// Records of a storage after all writes so far.
     pub(crate) stored: BTreeMap<Bytes, Record>,
     pub(crate) stored_clock: Option<(u64, u64)>,
     sent: u64,

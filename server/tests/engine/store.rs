@@ -28,7 +28,7 @@ pub(crate) fn open(config: ServiceConfig) -> Service {
     Service::embedded(config)
 }
 
-/// With the records and the clock of a former one.
+/// Restores a store from records and a clock.
 pub(crate) fn restore<'r>(
     config: ServiceConfig,
     records: impl Iterator<Item = &'r Record>,

@@ -296,7 +296,7 @@ fn alone(sim: &mut Simulation, operation: &str) -> String {
     sim.draft().token(token).run(command)
 }
 
-/// What a transaction answers whose operations answer so, one after the other.
+/// Returns the response of a transaction whose operations have these responses, in their order.
 fn together(answers: &[String]) -> String {
     let mut versions = Vec::new();
     for (index, answer) in answers.iter().enumerate() {

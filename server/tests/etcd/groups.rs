@@ -40,7 +40,7 @@ fn unit(number: u64, expected: Revision, wall_ms: u64) -> Ask {
     }))
 }
 
-/// What becomes of these, asked all at once, so that those behind the first ones go together.
+/// Sends these requests at once, so that those behind the first are grouped, and returns their verdicts.
 async fn commit(link: &mut ThreadLink, first: u64, asked: Vec<Ask>) -> Vec<Verdict> {
     let count = asked.len();
     for (number, ask) in (first..).zip(asked) {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// etcd looks every half a second which leases have ended, and may be slow.
 const LATE: Duration = Duration::from_secs(30);
 
-/// What the clocks show that etcd knows of.
+/// Returns the clock readings that are stored in etcd.
 async fn shown(etcd: &Etcd) -> Vec<String> {
     let all = GetOptions::new().with_prefix();
     let found = etcd.client().await.get("test/n/", Some(all)).await.unwrap();

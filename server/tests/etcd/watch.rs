@@ -1,4 +1,4 @@
-//! What a server is told by etcd's watch, whatever becomes of the connection, and answers that are large.
+//! Events of etcd's watch across lost connections, and large responses.
 use crate::cluster::Etcd;
 use crate::elsewhere::{Engine, block_on, client_of, get, next, start, until, value};
 use faults::proxy::{Admission, Cut, Proxy};
@@ -56,7 +56,7 @@ impl Interrupted {
         }
     }
 
-    /// What the observer is told from then on, until the last of it.
+    /// Returns the observer's events from now on, up to the last value.
     async fn go_on(&mut self) -> Vec<String> {
         self.proxy.admit(Admission::Forward);
         let mut told = Vec::new();

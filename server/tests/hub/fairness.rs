@@ -1,4 +1,4 @@
-//! What one client holds or does is not what others pay for.
+//! Fairness: other clients do not pay for the memory or the work of a client.
 use crate::world::{Client, World, command, connect, id, message, request, resume, set};
 use bytes::BytesMut;
 use statestore_protocol::mqtt::{

@@ -1,4 +1,4 @@
-//! What users, and all together, may have and send.
+//! Limits of each user, and of all users together.
 use crate::world::{Client, World, command, connect, id, message, request, resume, set};
 use statestore_protocol::mqtt::{Connect, ReasonCode};
 use statestored::access::{Authenticator, LimitsOfUsers, Rates, UserLimits, Users};

@@ -6,7 +6,7 @@ use statestore_protocol::mqtt::{
     Connect, Disconnect, PubAck, PublishHeader, ReasonCode, Subscribe, Subscription, Unsubscribe,
 };
 
-/// What a client may do next; some of it at the wrong time.
+/// A step of a client; some come at the wrong time.
 #[derive(Debug, Clone)]
 enum Step {
     Connect { resume: bool },

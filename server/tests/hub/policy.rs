@@ -1,4 +1,4 @@
-//! What clients may do, where there is a policy.
+//! Permissions of clients under a policy.
 use crate::wills::will;
 use crate::world::{Client, World, command, connect, id, message, request, resume, set};
 use statestore_protocol::mqtt::{Connect, ReasonCode, Subscription, Will};
@@ -406,7 +406,7 @@ fn only_ann(password: &[u8]) -> Authenticator {
     Authenticator::from(users)
 }
 
-/// One of her clients.
+/// Returns the CONNECT of a client of the user `ann`.
 fn ann(number: usize, password: &'static str) -> Connect {
     Connect {
         user_name: Some("ann".into()),

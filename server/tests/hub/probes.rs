@@ -19,7 +19,7 @@ fn at(seconds: u64) -> Now {
     }
 }
 
-/// What the store sends after it has heard this.
+/// Returns the packets that the store sends after this input.
 fn hear_at(hub: &mut Hub, input: &[u8], seconds: u64) -> Result<Vec<Packet>, BrokerError> {
     let mut packet = BytesMut::from(input);
     hub.broker_received(&mut packet, at(seconds))?;

@@ -1,4 +1,4 @@
-//! What goes to many is handed out a part at a time, so that others have their turn between.
+//! Messages to many clients are delivered in slices, so that other clients are served in between.
 use crate::wills::will;
 use crate::world::{Client, World, command, connect, id, message, request, set};
 use bytes::{Bytes, BytesMut};
@@ -340,7 +340,7 @@ fn set_all<'k>(keys: impl Iterator<Item = &'k str>) -> Bytes {
     command(&["TXN"].into_iter().chain(words).collect::<Vec<_>>())
 }
 
-/// So many clients that watch a key.
+/// Connects this many clients that watch a key.
 fn watchers(world: &mut World, count: usize, key: &str) -> Vec<Client> {
     let clients = (0..count).map(|number| {
         let mut client = world.client(&format!("{key}-{number}"));

@@ -4,7 +4,7 @@ use crate::model::{Plan, run};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
-    /// Nobody looks at registers.
+    /// Registers are never read.
     RegisterUnread,
     /// A register forgets at once that its transaction was aborted.
     AbortForgotten,

@@ -22,7 +22,7 @@ const START_MS: u64 = 1_700_000_000_000;
 /// Messages expire after whole seconds.
 const ROUNDED_MS: u64 = 1_000;
 
-/// What an actor waits for.
+/// The event that an actor waits for.
 #[derive(Debug, Clone)]
 pub(crate) enum Asked {
     Request(Sent),
@@ -150,7 +150,7 @@ impl Inner {
         self.service.advance(now);
     }
 
-    /// What is stored, without asking.
+    /// Returns the stored value without a request of an actor.
     pub(crate) fn stored(&mut self, key: &[u8]) -> Option<Bytes> {
         let command = Command::Get {
             key: Bytes::copy_from_slice(key),
@@ -280,7 +280,7 @@ impl Port {
         .await
     }
 
-    /// What a planted fault makes of a SET.
+    /// Returns the request that a planted fault sends in place of a SET.
     fn planted(&self, set: &Set<'_>) -> (Command, Option<Hlc>) {
         let mut inner = self.inner();
         let now_ms = inner.now_ms;

@@ -23,7 +23,7 @@ const SPEEDS: [u64; 3] = [992, 1_000, 1_008];
 /// How many seeds each test runs, unless `LOCK_SEEDS` says otherwise.
 const SEEDS: u64 = 8;
 
-/// What happens besides stopped machines, cuts, silence and slow networks.
+/// Faults in addition to stopped machines, cuts, silence and slow networks.
 // Each is independent of the others.
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone, Copy)]
@@ -89,7 +89,7 @@ impl Guards {
         self.0.lock().unwrap().push(Arc::downgrade(guard));
     }
 
-    /// Who believes to have the lock, although the store holds something else.
+    /// Returns the holders of guards that are valid although the store holds another value.
     fn mistaken(&self, stored: Option<&[u8]>) -> Vec<String> {
         let mut guards = self.0.lock().unwrap();
         guards.retain(|guard| guard.strong_count() > 0);
@@ -148,7 +148,7 @@ async fn act(
     }
 }
 
-/// One fault after the other.
+/// Causes one fault after the other.
 async fn trouble(
     world: World,
     machines: Vec<Machine>,

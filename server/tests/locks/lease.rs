@@ -243,8 +243,8 @@ async fn an_attempt_that_is_delivered_late_is_undone() {
     }
 }
 
-/// What became of an attempt to take a lease of a second that found no answer for twenty. If something else under way needs
-/// the session, the session delivers the attempt again.
+/// Attempts to take a lease of a second, while the server does not respond for twenty. If another request needs the
+/// session, the session delivers the attempt again.
 async fn after_a_silent_attempt(is_cut: bool, needs_session: bool) -> (World, Client) {
     let world = World::start();
     let client = Machine::new(&world, "one", 1).connect().await;

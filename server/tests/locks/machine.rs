@@ -11,13 +11,13 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-/// One machine with one client at a time.
+/// A machine with one client at a time.
 #[derive(Debug, Clone)]
 pub(crate) struct Machine {
     pub(crate) world: World,
     pub(crate) name: &'static str,
     gate: Arc<Gate>,
-    /// By how much its wall clock is wrong.
+    /// Error of the machine's wall clock, in milliseconds.
     clock_ms: Arc<AtomicI64>,
     chance: Arc<Mutex<fastrand::Rng>>,
 }

@@ -233,7 +233,7 @@ async fn the_log_is_told_if_a_dropped_guard_could_not_be_released() {
     );
 }
 
-/// What was written to the log.
+/// The text that was written to the log.
 #[derive(Debug, Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 

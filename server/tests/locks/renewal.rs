@@ -1,4 +1,4 @@
-//! What a guard knows of its lease.
+//! Knowledge of a guard about its lease.
 use crate::lease::{SECOND, lasting, take, try_take};
 use crate::machine::{Machine, one_and_two};
 use crate::world::World;

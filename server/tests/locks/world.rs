@@ -33,7 +33,7 @@ struct Shared {
 #[derive(Debug)]
 struct Inner {
     start: Instant,
-    /// By how much the server's wall clock is wrong.
+    /// Error of the server's wall clock, in milliseconds.
     clock_ms: i64,
     /// How many milliseconds all clocks of the server count in a thousand.
     speed: u64,
@@ -57,7 +57,7 @@ struct Inner {
     unnotified: BTreeSet<&'static str>,
     history: Vec<Change>,
     witness: Witness,
-    /// It does not understand what its extensions are asked for.
+    /// The server does not understand the query for its extensions.
     is_plain: bool,
 }
 
@@ -75,7 +75,7 @@ struct Connection {
     client: &'static str,
     id: ConnectionId,
     run: u64,
-    /// It has output, or is over.
+    /// Notified when the connection has output or has ended.
     wake: Arc<Notify>,
     is_cut: bool,
 }
@@ -243,7 +243,7 @@ impl World {
         self.inner().history.clone()
     }
 
-    /// What the store holds.
+    /// Returns the stored value.
     pub(crate) fn value(&self, key: &str) -> Option<Bytes> {
         let inner = self.inner();
         inner
@@ -340,7 +340,7 @@ impl World {
         self.0.changed.notify_one();
     }
 
-    /// What is to be sent, and whether the connection is to be closed.
+    /// Returns the output, and whether the connection is to be closed.
     fn output(&self, client: &str, id: ConnectionId, run: u64) -> (BytesMut, bool) {
         let mut inner = self.inner();
         let is_cut = inner

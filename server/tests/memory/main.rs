@@ -1,4 +1,4 @@
-//! What is counted against the budgets is what is allocated: no less, and not much more.
+//! Accuracy of the memory budgets: the counted bytes are no less than the allocated bytes, and not much more.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #[path = "../hub/store.rs"]
 mod store;
@@ -88,7 +88,7 @@ fn held(world: &World) -> usize {
     usize::try_from(world.hub.statistics().held_bytes).unwrap()
 }
 
-/// What `work` does to a world is counted.
+/// Checks that the memory which `work` takes in a world is counted.
 fn assert_held(what: &str, excess: usize, work: impl FnOnce(&mut World)) {
     let world = std::cell::RefCell::new(World::new());
     assert_counted(
@@ -219,7 +219,7 @@ fn what_was_received_takes_no_memory_any_more() {
     assert!(held(&world.borrow()) < 20 * 6_000);
 }
 
-/// What the driver does in each turn: it lets the hub go on, asks who has output, and takes what is to be stored.
+/// Does the driver's part: lets the hub work, takes the connections with output, and takes the batches to be stored.
 fn turn(world: &mut World) {
     while world.hub.has_work() {
         world.hub.work(world.now);
@@ -230,8 +230,8 @@ fn turn(world: &mut World) {
     }
 }
 
-/// One client after the other, each with a name of its own, that subscribes, writes, watches and locks, and goes in good order, in a bad
-/// one, or with a session that ends later.
+/// Connects clients one after the other, each with its own name. Each subscribes, writes, watches and locks. They disconnect cleanly,
+/// lose the connection, or leave a session that expires later.
 fn come_and_go(world: &mut World, names: std::ops::Range<u32>) {
     for number in names {
         let name = format!("client-{number}");

@@ -24,12 +24,12 @@ const COUNTER: &str = "counter";
 const KEYS: [&str; 3] = ["a", "b", "c"];
 /// How often each client adds one.
 const ROUNDS: usize = 4;
-/// Nobody waits for longer than this for an answer.
+/// Maximum time that a client waits for a response.
 const PATIENCE_MS: u64 = 20_000;
 
 type Version = (u64, u64);
 
-/// What was told to anybody: the highest version of each key.
+/// The highest version of each key that any client has received.
 type Known = BTreeMap<&'static str, Version>;
 
 /// A request that was not answered yet.
@@ -41,7 +41,7 @@ struct Asked {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
-    /// What comes before the counting.
+    /// The setup before the counting.
     Begin,
     Count,
     Take(u64),

@@ -39,7 +39,7 @@ pub(crate) fn open(config: ServiceConfig) -> Service {
     Service::new(config, keyspace)
 }
 
-/// With the records and the clock of a former one.
+/// Restores a store from records and a clock.
 pub(crate) fn restore<'r>(
     config: ServiceConfig,
     records: impl Iterator<Item = &'r Record>,

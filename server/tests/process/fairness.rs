@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 const MIB: usize = 1024 * 1024;
 
-/// What a process takes besides its budgets.
+/// Memory of a process in addition to its budgets.
 const BESIDES: usize = 64 * MIB;
 
 /// Whether a release is tested.

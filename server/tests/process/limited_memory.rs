@@ -4,7 +4,7 @@ use crate::peer::{Daemon, PATIENCE};
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// What the store may have by its quota: more than the process gets.
+/// Quota of the store: more than the process gets.
 const QUOTA_BYTES: u64 = 1024 * MIB;
 /// Memory of a control group, in MiB.
 const GROUP_MIB: u64 = 128;

@@ -1,4 +1,4 @@
-//! What the process takes of memory, and what happens when it gets no more.
+//! Memory that the process takes, and its behaviour when it gets no more.
 use crate::peer::{Daemon, PATIENCE, Peer, encode_request};
 use bytes::BytesMut;
 use statestore_protocol::mqtt::{Packet, ReasonCode};

@@ -11,7 +11,7 @@ fn start(limits: &str) -> Daemon {
     Daemon::start_through(&["sh", "-c", &script], &["--storage", "memory"])
 }
 
-/// What it logged up to its end.
+/// Ends the server and returns its log.
 fn log(daemon: Daemon) -> String {
     daemon.signal("-TERM");
     String::from_utf8(daemon.wait().stderr).unwrap()

@@ -33,7 +33,7 @@ pub(crate) fn statestored(arguments: &[&str]) -> Command {
 pub(crate) struct Daemon {
     child: Child,
     pub(crate) address: SocketAddr,
-    /// Its HTTP port, if it was asked for one.
+    /// The server's HTTP port, if it was configured.
     pub(crate) http: Option<String>,
 }
 

@@ -3,7 +3,7 @@ use crate::peer::{Daemon, MAX, Peer};
 use crate::users_file::{passwd, start};
 use statestore_protocol::mqtt::{Connect, Packet};
 
-/// What SCRAM shows for a user, behind the nonce: salt and iterations.
+/// Returns the data that SCRAM shows for a user after the nonce: salt and iterations.
 fn shown(daemon: &Daemon, user: &str) -> String {
     let first = format!("n,,n={user},r=nonce");
     let connect = Connect {

@@ -1,4 +1,4 @@
-//! What clients see of a disk with faults.
+//! Behaviour towards clients while the disk has faults.
 use crate::disk::Disk;
 use crate::peer::{Daemon, PATIENCE, Peer, encode_request};
 use statestore_protocol::mqtt::ReasonCode;

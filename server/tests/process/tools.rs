@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::{TempDir, tempdir};
 
-/// What a tool says; it has done its work.
+/// Runs a tool that has to succeed, and returns its output.
 pub(crate) fn run(arguments: &[&str]) -> String {
     let Output {
         status,
@@ -22,7 +22,7 @@ pub(crate) fn run(arguments: &[&str]) -> String {
     String::from_utf8(stdout).unwrap()
 }
 
-/// What a tool ends with that has not, and what it says on one line.
+/// Runs a tool that has to fail. Returns its exit code and its error message of one line.
 pub(crate) fn fail(arguments: &[&str]) -> (i32, String) {
     let Output {
         status,

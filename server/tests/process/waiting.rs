@@ -1,4 +1,4 @@
-//! What clients see of a disk that takes its time.
+//! Behaviour towards clients while the disk is slow.
 use crate::disk::Disk;
 use crate::peer::{Daemon, Peer, encode_request};
 use statestore_protocol::mqtt::{Connect, Packet};

@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// What each of the three has in the beginning.
+/// The initial slots of each of the three members.
 const SLOTS: [&str; 3] = ["0 5460", "5461 10922", "10923 16383"];
 
 struct Members([Redis; 3]);
@@ -41,7 +41,7 @@ impl Members {
         }
     }
 
-    /// Who has the store.
+    /// Returns the member that has the store.
     fn owner(&self) -> usize {
         let has_it = |member: &Redis| {
             let mine: Vec<String> = member.run("KEYS {test}:manifest");

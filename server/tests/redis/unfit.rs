@@ -1,4 +1,4 @@
-//! What cannot have the entries, or does not have them any more.
+//! A Redis that must not be used for the entries, or that has lost them.
 use crate::elsewhere::{Engine, LONG, block_on, client_of, get, refuses_all, start, until, value};
 use crate::server::Redis;
 use statestore::{Outcome, SetOptions, Transaction};

@@ -19,7 +19,7 @@ struct Held {
     slept: Vec<Duration>,
     jobs: Vec<(&'static str, Work)>,
     reserve_fails: Option<ErrorKind>,
-    /// Nothing is reserved behind this length.
+    /// Maximum length for which space is reserved.
     most: Option<u64>,
     sync_fails: Option<ErrorKind>,
     zeros_fail: Option<ErrorKind>,
@@ -64,7 +64,7 @@ impl Hand {
         self.held().now += time;
     }
 
-    /// What was waited for since the last call.
+    /// Returns the sleeps since the last call.
     pub(crate) fn slept(&self) -> Vec<Duration> {
         std::mem::take(&mut self.held().slept)
     }

@@ -1,4 +1,4 @@
-//! What a check tells of a store, and which files of a folder are whose.
+//! Findings of a check of a store, and the owner of each file of a folder.
 use super::by_hand::Hand;
 use super::format::fixture;
 use super::model::{

@@ -1,4 +1,4 @@
-//! Of a transaction there is all or nothing on disk, whatever becomes of the process and its files.
+//! Atomicity of transactions on disk, whatever happens to the process and its files.
 use super::backup::backup_of;
 use super::model::{Model, SMALL_LOGS, current_log, open, read_files, write_files};
 use super::restore::restore;
@@ -26,7 +26,7 @@ struct Engine {
     number: u64,
 }
 
-/// What the transaction with this number makes of all keys.
+/// The value that the transaction with this number gives all keys.
 fn value(number: u64) -> Option<Bytes> {
     // Of different lengths, so that frames are.
     let length = if number.is_multiple_of(3) { 40 } else { 1 };

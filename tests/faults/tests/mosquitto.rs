@@ -1,4 +1,4 @@
-//! What Mosquitto does by default, and what the client makes of it.
+//! Default behaviour of Mosquitto, and the client's reaction to it.
 #![allow(clippy::unwrap_used)]
 
 use faults::{AttachedStore, Direction, Mosquitto, Proxy, direct, until, within};

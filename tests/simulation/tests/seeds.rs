@@ -16,17 +16,17 @@ const USUAL: u64 = 3_000;
 /// The same of servers behind a broker.
 const BEHIND: u64 = 400;
 
-/// Of a usual run, how often each kind of fault happens at least: the rarest do ten times as often.
+/// Minimum number of faults of each kind in a usual run. Even the rarest kinds happen ten times as often.
 const LEAST: u64 = 30;
 
-/// Of those behind a broker.
+/// Minimum number of faults of each kind in a run behind a broker.
 const LEAST_BEHIND: u64 = 5;
 
 /// How many seeds there are for each day, and the first of the day 0.
 const DAILY: u64 = 500;
 const FIRST_DAILY: u64 = 1_000_000;
 
-/// What all runs came to.
+/// Totals of all runs.
 #[derive(Default)]
 struct Total {
     runs: u64,

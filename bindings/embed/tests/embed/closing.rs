@@ -178,7 +178,7 @@ fn a_client_can_be_closed_by_many_threads() {
     close(&other);
 }
 
-/// What this thread has used of a processor.
+/// Returns the CPU time of this thread.
 #[cfg(unix)]
 #[allow(
     unsafe_code,
