@@ -185,7 +185,7 @@ fn a_newer_token_over_the_connection_lengthens_it_and_an_expired_one_ends_it() {
     assert_eq!(world.disconnected(&client), ReasonCode::NOT_AUTHORIZED);
 }
 
-/// Clients may send so many bytes in a second.
+/// Limits clients to this many bytes per second.
 fn limited(keys: &Keys, bytes: u64) -> World {
     World::with(HubConfig {
         authenticator: Authenticator::anonymous().with_tokens(keys.tokens()),

@@ -33,7 +33,7 @@ fn ask(stream: &mut TcpStream) {
     }
 }
 
-/// Whether the server has closed this connection, as it does with the one that gives way.
+/// Whether the server has closed this connection to free its slot.
 fn is_closed(stream: &mut TcpStream) -> bool {
     stream.set_nonblocking(true).unwrap();
     let read = stream.read(&mut [0; 1]);

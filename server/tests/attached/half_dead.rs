@@ -36,7 +36,7 @@ fn filter(broker: SocketAddr) -> (SocketAddr, Arc<Filter>) {
                 let filter = Arc::clone(&shared);
                 std::thread::spawn(move || {
                     let (mut from, mut to) = ways;
-                    // The connection is over.
+                    // The connection has ended.
                     let _ = pass(&mut from, &mut to, &filter, is_to_store);
                     let _ = to.shutdown(std::net::Shutdown::Both);
                 });

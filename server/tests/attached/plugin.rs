@@ -1,4 +1,4 @@
-//! A Mosquitto with the plugin that says who sent a request, built as the documentation says.
+//! A Mosquitto with the plugin that asserts the sender of a request, built as the documentation says.
 use faults::Mosquitto;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,7 @@ const WARNINGS: &str = "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror";
 
 /// The key of plugin and server.
 pub(crate) const KEY: &str = "0123456789abcdef0123456789abcdef";
-/// Users of the broker, who all have this password.
+/// Users of the broker, all with the same password.
 pub(crate) const USERS: [&str; 2] = ["ann", "bob"];
 pub(crate) const PASSWORD: &str = "secret";
 

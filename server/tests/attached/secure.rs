@@ -69,7 +69,7 @@ fn tls_and_the_acls_of_the_documentation_let_through_what_they_should() {
         me.request(&["GET", "k"], &[]).payload_bytes(),
         b"$1\r\nv\r\n"
     );
-    // In the name of somebody else: the response goes there.
+    // In the name of another client: the response goes there.
     let response_topic = topic::response("me");
     let header = PublishHeader {
         response_topic: Some(&response_topic),

@@ -1,4 +1,4 @@
-//! Watches of clients of the broker: nobody says when such a client is gone.
+//! Watches of clients of the broker: the broker does not report when such a client is gone.
 use super::world::{Peer, Store, command, now};
 use faults::Mosquitto;
 use statestore_protocol::mqtt::PublishHeader;

@@ -55,7 +55,7 @@ impl Store {
         store
     }
 
-    /// Starts one, whether it comes to be attached or not.
+    /// Starts a server, whether or not it becomes attached.
     pub(crate) fn launch(arguments: &[&str]) -> Self {
         let mut child = statestored(arguments)
             .args(["--http", "http://127.0.0.1:0"])
@@ -67,7 +67,7 @@ impl Store {
         let stderr = BufReader::new(child.stderr.take().unwrap());
         std::thread::spawn(move || {
             for line in stderr.lines().map_while(Result::ok) {
-                // Who reads it may be gone.
+                // The receiver may be gone.
                 let _ = lines.send(line);
             }
         });

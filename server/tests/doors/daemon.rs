@@ -25,7 +25,7 @@ pub(crate) fn run<S: AsRef<OsStr>>(arguments: &[S]) -> Output {
 }
 
 impl Daemon {
-    /// Starts it, and waits until it listens at so many addresses, that of HTTP included.
+    /// Starts a server, and waits until it listens at this number of addresses, including that of HTTP.
     pub(crate) fn start<S: AsRef<OsStr>>(arguments: &[S], doors: usize) -> Self {
         let mut command = statestored();
         command.args(arguments);

@@ -1,4 +1,4 @@
-//! Many who open connections and do no more.
+//! Clients that open many connections and do no more.
 use crate::world::{Files, encrypt, is_served, open};
 use socket2::{Domain, Socket, Type};
 use statestored::RunningServer;
@@ -31,7 +31,7 @@ fn handshakes_that_do_not_end_keep_nobody_out() {
     }
     let statistics = server.control().statistics_blocking().unwrap();
     assert_eq!(statistics.connections, 5);
-    // Whoever has few of them was not cut.
+    // Addresses with few connections lost none.
     for mut stream in from_elsewhere {
         stream.set_nonblocking(true).unwrap();
         let read = std::io::Read::read(&mut stream, &mut [0; 1]);

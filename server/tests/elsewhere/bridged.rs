@@ -43,7 +43,7 @@ pub(crate) fn clients_at_two_bridged_brokers_share_a_store(storage: &str) {
             }
         }
     }
-    // Nothing was told twice: what comes next is the answer.
+    // No notification arrived twice: the next packet is the response.
     for watching in [&mut at_a, &mut at_b] {
         let get = watching.request(&["GET", "k"], stamped);
         assert_eq!(get.payload_bytes(), b"$-1\r\n");

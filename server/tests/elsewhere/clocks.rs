@@ -153,7 +153,7 @@ pub(crate) fn a_server_whose_clock_is_far_ahead_gives_no_versions_and_ends_nothi
         let c = begun.client().await;
         is_refused(&c).await;
         assert!(c.get("lock").await.unwrap().is_some());
-        // Its end is told by somebody, with a version of a clock that is right.
+        // Another server reports its end, with a version of a correct clock.
         loop {
             if let Observation::Deleted { version } = next(&mut told).await {
                 assert!(version.unwrap().wall_ms() < now_ms() + 60_000);

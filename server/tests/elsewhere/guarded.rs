@@ -136,7 +136,7 @@ pub(crate) fn whoever_takes_the_name_of_a_client_gets_nothing_of_what_its_user_h
     assert_eq!(ask(&mut ann, &["KEYNOTIFY", "secret"], &mut told), OK);
     world.until_watches(1);
 
-    // The same request to the last byte, but somebody else's: the condition is not met.
+    // The identical request of another user: the condition is not met.
     let mut bob = world.peer("client", Some("bob"));
     for _ in 0..EACH {
         assert_eq!(again(&mut bob), NOT_APPLIED);

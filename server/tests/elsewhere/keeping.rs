@@ -71,7 +71,7 @@ fn set(value: &str) -> String {
     format!("*4\r\n$6\r\nNOTIFY\r\n$3\r\nSET\r\n$5\r\nVALUE\r\n${length}\r\n{value}\r\n")
 }
 
-/// Sets the key of a client that watches it, and waits until it is told; gives what it was told before.
+/// Sets the key of a client that watches it, and waits for the notification. Returns the notifications before it.
 pub(crate) fn until_told(
     writer: &mut Peer,
     peer: &mut Peer,
@@ -147,7 +147,7 @@ pub(crate) fn watches_outlive_the_server_that_keeps_them(storage: &str) {
             "+OK\r\n"
         );
     }
-    // It comes later, and is told what is watched.
+    // A server that starts later learns the watches.
     let mut second = server(storage, &broker, "second");
     second.until_logged(STANDS_BY);
     second.until_metric("statestored_watches", 3);
@@ -155,7 +155,7 @@ pub(crate) fn watches_outlive_the_server_that_keeps_them(storage: &str) {
     // It is killed, and says nothing more.
     drop(first);
     second.until_logged(KEEPS);
-    // What it has told may be told again, and nothing else.
+    // Notifications that it has sent may be repeated, and no others.
     let before = until_told(&mut writer, &mut watcher, "k", "2");
     assert!(before.iter().all(|text| *text == set("1")), "{before:?}");
     let stop = ask(&mut watcher, &["KEYNOTIFY", "stopped", "STOP"], &mut early);

@@ -155,7 +155,7 @@ pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Everything is refused, and the reason is told.
+/// Checks that all requests are refused, with the reason.
 pub(crate) async fn refuses_all(server: &RunningServer, client: &Client, why: &str) {
     let says = |what: &str| get(server, "/readyz").contains(what);
     until("it says so", || says("storage_replaced")).await;

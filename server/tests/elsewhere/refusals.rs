@@ -94,7 +94,7 @@ impl Script {
         }
     }
 
-    /// Gives the server a request, whose correlation data is this byte.
+    /// Sends the server a request with this byte as its correlation data.
     fn give(&mut self, packet_id: u16, correlation: u8, parts: &[&str], timestamp: &str) {
         let response_topic = topic::response("me");
         let header = PublishHeader {

@@ -100,7 +100,7 @@ pub(crate) fn observers_of_every_node_are_told_and_an_end_is_told_once<E: Engine
         }
         assert!(begun.elapsed() >= Duration::from_millis(700));
         assert_eq!(b.get("machine").await.unwrap(), None);
-        // Nothing more is told of the end before what comes next.
+        // No further notification of the expiry comes before the next event.
         b.set("machine", "runs again").await.unwrap();
         for told in &mut told {
             let next = next(told).await;

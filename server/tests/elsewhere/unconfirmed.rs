@@ -15,7 +15,7 @@ const OK: &[u8] = b"+OK\r\n";
 /// Keys that are asked for at a time.
 const KEYS: u8 = 40;
 
-/// A server whose way to the engine the test breaks, and a client of it.
+/// A server whose connection to the engine the test breaks, and a client of it.
 struct World {
     proxy: Proxy,
     /// Keeps the thread of the proxy alive.
@@ -53,7 +53,7 @@ impl World {
         }
     }
 
-    /// Sends a request, whose correlation data is this byte.
+    /// Sends a request with this byte as its correlation data.
     fn send(&mut self, correlation: u8, parts: &[&str], expiry_s: Option<u32>) {
         let stamp = now();
         let header = PublishHeader {
@@ -219,7 +219,7 @@ pub(crate) fn each_request_is_given_its_own_answer_though_answers_are_torn_or_la
             proxy.cut_after(Direction::ToClient, bytes, Cut::Reset);
         });
     }
-    // Answers that come when nobody waits for them any more.
+    // Responses that arrive after their requests have timed out.
     world.store.until_said("/readyz", "HTTP/1.0 200");
     world.proxy.stall(Direction::ToClient);
     world.proxy.admit(Admission::Silence);

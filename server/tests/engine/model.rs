@@ -217,7 +217,7 @@ impl Model {
         self.ahead = Some(self.ahead.map_or(ahead(now), |least| least.min(ahead(now))));
     }
 
-    /// Time passes. If the wall clock has jumped ahead, the storage is told anew what is left of each entry.
+    /// Lets time pass. If the wall clock has jumped ahead, the remaining time of each entry is stored again.
     fn pass(&mut self, now: Now) {
         self.expire(now);
         let has_jumped = self.ahead.is_some_and(|least| ahead(now) > least + 1_000);

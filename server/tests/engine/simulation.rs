@@ -129,7 +129,7 @@ impl Simulation {
         }
     }
 
-    /// Whether there are so many keys, or nobody counts them.
+    /// Whether this is the number of keys. Always true if the keyspace does not count them.
     pub(crate) fn has_keys(&self, keys: u64) -> bool {
         !Terms::of(store::STORAGE).counts || self.service.size().keys == keys
     }

@@ -1,4 +1,4 @@
-//! Under which lease a server tells what its clock shows.
+//! The etcd lease under which a server stores its clock reading.
 use crate::cluster::Etcd;
 use crate::elsewhere::{Engine, block_on};
 use etcd_client::GetOptions;
@@ -46,7 +46,7 @@ fn a_server_has_one_lease_for_its_clock_which_ends_when_it_tells_nothing_more() 
         for number in 1..=4 {
             told = Instant::now();
             tell(&mut link, number).await;
-            // It is told behind the answer.
+            // The clock reading is stored after the response.
             while shown(&etcd).await != [number.to_string()] {
                 assert!(told.elapsed() < LATE, "it is not told");
             }

@@ -98,7 +98,7 @@ fn a_watch_whose_changes_were_compacted_is_begun_anew() {
         let found = client.get("k", None).await.unwrap();
         let latest = found.header().unwrap().revision();
         client.compact(latest, None).await.unwrap();
-        // What it was before the last change nobody knows any more.
+        // The value before the last change is no longer available.
         assert_eq!(interrupted.go_on().await, ["third"]);
         interrupted.end();
     });

@@ -51,7 +51,7 @@ fn reason(world: &mut World, connect: &Connect) -> ReasonCode {
     world.try_join(connect).1.reason
 }
 
-/// Sends so many requests at once; the ones that are answered at once.
+/// Sends this many requests at once and returns how many are answered at once.
 fn burst(world: &mut World, client: &mut Client, count: usize) -> usize {
     for _ in 0..count {
         world.publish(client, &request(id(9)), &command(&["GET", "k"]));

@@ -165,7 +165,7 @@ fn others_are_served_between_the_slices_of_a_search() {
         .hub
         .received(publisher.connection, &mut input, world.now);
     assert!(world.packets(&publisher).is_empty());
-    // Somebody else's message is not behind it.
+    // The message of another client does not wait behind it.
     let mut input = message("another/topic", 1);
     world.hub.received(other.connection, &mut input, world.now);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Bytes and packets in any order: no panic, and nobody else notices.
+//! Bytes and packets in any order: no panic, and no effect on other clients.
 use crate::world::{MAX, World, connect, id, message, request, resume};
 use bytes::BytesMut;
 use proptest::prelude::*;

@@ -325,7 +325,7 @@ fn a_new_policy_ends_what_it_does_not_allow_and_nothing_else() {
     let (mut writer, _) = world.join(&resume("writer"));
     let (mut guest, _) = world.join(&resume("guest"));
 
-    // What nobody uses is taken away: all stay.
+    // An unused permission is removed: all clients stay connected.
     let less = RULES
         .replace("of/{principal.clientId}", "nothing")
         .replace("secret", "nothing");

@@ -143,7 +143,7 @@ impl World {
     fn take_turns(&mut self, client: &mut Client) {
         let (connection, unread) = (client.connection, &mut client.unread);
         while self.hub.received(connection, unread, self.now) {}
-        // With a keyspace whose outcomes come later: all that do so before any time passes.
+        // With a keyspace whose outcomes come later: waits for all outcomes that come before any time passes.
         while self.hub.statistics().requests_under_way > 0
             && self
                 .hub

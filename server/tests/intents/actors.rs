@@ -26,7 +26,7 @@ pub(crate) async fn play(port: Port, tasks: Vec<Task>) {
         match task {
             Task::Transact(changes, timeout) => transact(&port, changes, timeout).await,
             Task::Read(key) => {
-                // No answer tells nothing.
+                // A read without a response is ignored.
                 let _ = read(&port, key).await;
             }
             Task::Update(key, letter) => update(&port, key, &letter).await,

@@ -10,7 +10,7 @@ pub(crate) enum Fault {
     AbortForgotten,
     /// The register is deleted as soon as all values are in place.
     RegisterDeleted,
-    /// The same, and a reader who finds no register does not read the key again.
+    /// As above, and a reader that finds no register does not read the key again.
     NoSecondLook,
     /// A deleted key is deleted, with its fence.
     DelForTombstone,

@@ -26,7 +26,7 @@ type Actor = Pin<Box<dyn Future<Output = ()> + Send>>;
 struct Run {
     world: World,
     actors: Vec<Option<Actor>>,
-    /// Requests that may still be executed, though nobody waits for them.
+    /// Requests that may still be executed, though no actor waits for them.
     late: Vec<Sent>,
     chance: fastrand::Rng,
     troubles: u32,
@@ -69,7 +69,7 @@ impl Plan {
 }
 
 impl Plan {
-    /// All want to create one key, so that it matters who is told what.
+    /// Returns a plan in which all actors want to create one key, so that the recipient of each result matters.
     fn crowded(seed: u64, chance: &mut fastrand::Rng) -> Self {
         let create = |number: u32| {
             let of_key = Change {
@@ -156,7 +156,7 @@ impl Run {
         }
     }
 
-    /// Until nobody has anything left to do.
+    /// Runs until no actor has anything left to do.
     fn play(&mut self, mut event: impl FnMut(&mut Self)) {
         for actor in 0..self.actors.len() {
             self.poll(actor);
@@ -444,7 +444,7 @@ fn explore(plan: &Plan, between: &mut Vec<(usize, Between)>, more: usize) -> usi
     runs
 }
 
-/// Two transactions on two keys, and one who reads both.
+/// Returns a plan of two transactions on two keys, and a reader of both.
 fn small(first: [Option<&str>; 2], second: [Option<&str>; 2], exists: bool) -> Plan {
     let transact = |new: [Option<&str>; 2]| {
         let change = |key: usize| Change {

@@ -1,4 +1,4 @@
-//! A store whose requests wait until somebody says what becomes of them.
+//! A store whose requests wait until the model decides their outcome.
 use crate::faults::Fault;
 use crate::history::History;
 use bytes::Bytes;
@@ -35,7 +35,7 @@ pub(crate) struct Sent {
     command: Command,
     clock: Hlc,
     token: Option<Hlc>,
-    /// When the one who sent it gives up.
+    /// Time at which the sender gives up.
     pub(crate) until_ms: u64,
 }
 
@@ -164,7 +164,7 @@ impl Inner {
         }
     }
 
-    /// Stores a value as those do who know of no transactions.
+    /// Stores a value as clients do that do not support transactions.
     pub(crate) fn store(&mut self, key: &[u8], value: &str) {
         let command = Command::Set {
             key: Bytes::copy_from_slice(key),

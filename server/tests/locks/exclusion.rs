@@ -16,7 +16,7 @@ const NAMES: [&str; 3] = ["one", "two", "three"];
 const LEASE: Duration = Duration::from_secs(2);
 /// How long there are faults.
 const TROUBLE: Duration = Duration::from_secs(120);
-/// Clocks jump by so much.
+/// Size of a clock jump.
 const JUMP_MS: i64 = 120_000;
 /// How many milliseconds the server counts in a thousand: nearly a hundredth too many, or too few.
 const SPEEDS: [u64; 3] = [992, 1_000, 1_008];
@@ -80,7 +80,7 @@ impl Counts {
     }
 }
 
-/// All guards that anybody has.
+/// All guards that any client has.
 #[derive(Debug, Clone, Default)]
 struct Guards(Arc<Mutex<Vec<Weak<Guard>>>>);
 

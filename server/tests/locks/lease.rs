@@ -182,7 +182,8 @@ async fn ordinary_data_is_told_from_a_lease_and_left_alone() {
     assert_eq!(error.kind(), ErrorKind::NotALock, "{error}");
     assert_eq!(world.value("fenced").unwrap(), "pump");
 
-    // It could be a client id, so somebody may hold it; but nobody holds a lease for so long without renewing it.
+    // The value could be a client id, so a client may hold it; but no client holds a lease for so long without renewing
+    // it.
     client.set("lock", "21.5").await.unwrap();
     let Acquisition::Held(Some(holding)) = lease.acquire().await.unwrap() else {
         panic!("it may be held");

@@ -50,7 +50,7 @@ impl Machine {
         }
     }
 
-    /// A connected client whose name is the machine's.
+    /// Connects a client whose name is the machine's.
     pub(crate) async fn connect(&self) -> Client {
         Client::connect(self.settings()).await.unwrap()
     }
@@ -80,7 +80,7 @@ impl Machine {
         self.gate.0.lock().unwrap().is_closed = true;
     }
 
-    /// From now on nothing runs, for so long.
+    /// Stops the machine for this time.
     pub(crate) fn stop_for(&self, time: Duration) {
         self.stop();
         let machine = self.clone();

@@ -221,7 +221,7 @@ impl Run<'_> {
         }
     }
 
-    /// The time of the key is over, if it has one.
+    /// Lets the key expire if it has a time to live.
     fn expire(&mut self) {
         self.has_expired = true;
         let was_there = self.value().is_some();

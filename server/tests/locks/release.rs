@@ -79,7 +79,7 @@ async fn giving_a_lease_back_takes_no_longer_than_its_time_out_and_the_lease() {
     guard.release_within(Duration::ZERO).await.unwrap_err();
     assert!(began.elapsed() < SECOND / 2);
 
-    // A lease that is over is not waited for.
+    // A release does not wait for a lease that has expired.
     let (guard, _) = hold(Duration::ZERO).await;
     guard.lost().await;
     let began = Instant::now();

@@ -230,7 +230,7 @@ async fn a_renewal_that_failed_is_tried_again_sooner_than_the_next_one_is_due() 
     let (one, _) = one_and_two(&world).await;
     let start = Instant::now();
     let guard = take(&one, &lasting(30 * SECOND)).await;
-    // Whoever is so far ahead of the store is refused.
+    // A client that is so far ahead of the store is refused.
     world.set_clock(-240_000);
     sleep_until(start + 11 * SECOND).await;
     assert_eq!(guard.reason().unwrap().kind(), ErrorKind::TimestampSkew);
@@ -300,7 +300,7 @@ async fn all_writes_of_a_guard_have_one_token_across_renewals() {
     let early = SetOptions::new().fencing_token(guard.token().clone());
     sleep(5 * SECOND).await;
     guard.set("protected", "1").await.unwrap();
-    // Somebody to whom the token was handed before is not kept out by the renewals.
+    // A client that received the token before is not kept out by the renewals.
     one.set_with("protected", "2", &early).await.unwrap();
     guard.vdel("protected", "2").await.unwrap();
     assert_eq!(world.value("protected"), None);

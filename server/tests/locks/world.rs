@@ -51,7 +51,7 @@ struct Inner {
     /// Commits that it does not have yet, with their numbers and the times at which it will.
     written: VecDeque<(Instant, u64, Batch)>,
     connections: Vec<Connection>,
-    /// Clients whose bytes go nowhere, in both directions.
+    /// Clients whose bytes are dropped, in both directions.
     silent: BTreeSet<&'static str>,
     /// Clients that get no notifications.
     unnotified: BTreeSet<&'static str>,
@@ -108,12 +108,12 @@ fn hub(disk: &BTreeMap<Bytes, Record>, floor: Option<(u64, u64)>, now: Now) -> H
 }
 
 impl World {
-    /// A running server. To be called in a runtime whose clock is paused.
+    /// Starts a server. Call it in a runtime whose clock is paused.
     pub(crate) fn start() -> Self {
         Self::start_at_speed(1_000)
     }
 
-    /// A running server whose clocks count so many milliseconds in a thousand.
+    /// Starts a server whose clocks count this many milliseconds in a thousand.
     pub(crate) fn start_at_speed(speed: u64) -> Self {
         let now = Now {
             wall_ms: START_WALL_MS,
@@ -154,7 +154,7 @@ impl World {
         START_WALL_MS + self.inner().elapsed_ms()
     }
 
-    /// All bytes take so long from now on.
+    /// Sets the latency of all bytes from now on.
     pub(crate) fn set_latency(&self, latency: Duration) {
         self.spread_latency(latency, latency);
     }
@@ -189,7 +189,7 @@ impl World {
         }
     }
 
-    /// From now on, or no longer, all bytes from and to a client get lost, and nobody says so.
+    /// Starts or stops silently dropping all bytes from and to a client.
     pub(crate) fn silence(&self, client: &'static str, is_silent: bool) {
         let silent = &mut self.inner().silent;
         if is_silent {
@@ -252,7 +252,7 @@ impl World {
             .map(|record| record.value.clone())
     }
 
-    /// Opens a connection; `None` if nobody listens.
+    /// Opens a connection; `None` if the server is down.
     pub(crate) fn connect(&self, client: &'static str) -> Option<DuplexStream> {
         let mut inner = self.inner();
         if inner.is_down {

@@ -251,7 +251,7 @@ fn come_and_go(world: &mut World, names: std::ops::Range<u32>) {
             &["VDEL", &lock, &name],
             &["DEL", &key],
         ] {
-            // What it is told beside the answer is of no interest here.
+            // Notifications beside the response are not checked here.
             world.publish(&mut client, &request(id(9)), &command(parts));
             for packet in world.packets(&client) {
                 if let Packet::Publish(publish) = packet
@@ -282,7 +282,7 @@ fn whoever_has_come_and_gone_leaves_nothing() {
             come_and_go(&mut world.borrow_mut(), first..first + 1_000);
         }
     };
-    // Tables get the size that so many sessions at a time need.
+    // Lets tables grow to the size that this number of sessions needs.
     come_and_go(0..2);
     let leftover = measure(|| come_and_go(2..12)).bytes_current;
     println!("10,000 clients: {leftover} bytes");

@@ -45,7 +45,7 @@ pub(crate) struct Optimistic {
     others: Vec<(u64, Ticket, Other)>,
     /// When it last went on.
     last_ms: u64,
-    /// Changes that were told.
+    /// Number of changes that were reported.
     told: usize,
     /// Operations that have ended. Each is reported after all changes before it.
     ended: VecDeque<(usize, Ticket, End)>,
@@ -98,7 +98,7 @@ fn apply<'o>(
     operation.borrowed().apply(entry.as_ref(), &context)
 }
 
-/// Ends an entry whose time is over; whether this is what `seen` shows.
+/// Removes an entry that has expired. Returns whether `seen` shows this state.
 fn expire(map: &mut Map, key: &Bytes, seen: &Seen, now: Now) -> bool {
     let Some(entry) = &seen.entry else {
         return false;

@@ -61,7 +61,7 @@ struct Client {
     unacknowledged: VecDeque<(u16, Vec<u8>, Bytes)>,
     asked: BTreeMap<Vec<u8>, Asked>,
     counted: usize,
-    /// Versions told to a watcher.
+    /// Versions that a watcher was notified of.
     notified: BTreeMap<Bytes, (Hlc, Event)>,
     is_watcher: bool,
 }
@@ -142,7 +142,7 @@ impl Nodes {
         });
     }
 
-    /// Lets time pass until all clients are so, and the nodes have nothing more to tell.
+    /// Lets time pass until the condition holds for all clients, and the nodes have no further events.
     fn until(&mut self, is_so: impl Fn(&Client) -> bool) {
         while !self.clients.iter().all(&is_so) {
             self.pass();
@@ -288,7 +288,7 @@ impl Nodes {
                 let more = (count + 1).to_string();
                 self.ask(number, What::PutBack, &["SET", COUNTER, &more, "NX"]);
             }
-            // Somebody else has it.
+            // Another client has taken it.
             (What::Count, Reply::Nil) | (What::Take(_), Reply::Count(0) | Reply::NotApplied) => {
                 self.ask(number, What::Count, &["GET", COUNTER]);
             }

@@ -6,7 +6,7 @@ use statestored::storage::Expiry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// An entry, with what somebody has to name who replaces it.
+/// An entry, with the revision that a commit which replaces it has to name.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) revision: u64,
@@ -117,7 +117,7 @@ impl Map {
         true
     }
 
-    /// Makes or replaces an entry, without a word to anybody.
+    /// Makes or replaces an entry without an event.
     pub(crate) fn put(&mut self, key: &Bytes, entry: Entry) {
         if let Some(at_ms) = entry.deadline_ms {
             self.deadlines.insert((at_ms, key.clone()));
@@ -136,7 +136,7 @@ impl Map {
         }
     }
 
-    /// The entry whose time is over first.
+    /// Returns the entry that expires first.
     pub(crate) fn first_deadline(&self) -> Option<(u64, Bytes)> {
         self.deadlines.first().cloned()
     }

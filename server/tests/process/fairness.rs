@@ -276,7 +276,7 @@ fn who_hoards_partial_packets_unread_output_or_watches_gives_way() {
     healthy.go_on();
     assert_peak(&daemon, BUDGET);
 
-    // Many answers of 1 MiB that nobody reads.
+    // Many responses of 1 MiB to clients that do not read.
     hoarders.extend((0..60).map(|number| {
         let mut peer = daemon.connect(&format!("unread-{number}"));
         let mut out = BytesMut::new();

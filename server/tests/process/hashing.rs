@@ -11,7 +11,7 @@ const MIB: usize = 1024 * 1024;
 /// Memory of one slot: what `statestored passwd` asks for.
 const SLOT: usize = 19 * MIB;
 
-/// Starts a server with so many users, all with one hash.
+/// Starts a server with this many users, all with one hash.
 fn daemon(users: usize) -> Daemon {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("users");

@@ -57,7 +57,7 @@ pub(crate) fn fill(peer: &mut Peer, stage: usize, value_bytes: usize) -> usize {
     }
 }
 
-/// Deletes all keys of a stage but each of so many.
+/// Deletes the keys of a stage, but keeps every `each`-th key.
 pub(crate) fn thin_out(peer: &mut Peer, stage: usize, count: usize, each: usize) {
     let gone: Vec<_> = (0..count).filter(|number| number % each != 0).collect();
     for numbers in gone.chunks(200) {

@@ -149,7 +149,7 @@ impl Daemon {
         let (to, lines) = channel();
         std::thread::spawn(move || {
             for line in stderr.lines().map_while(Result::ok) {
-                // Who reads it may be gone.
+                // The receiver may be gone.
                 let _ = to.send(line);
             }
         });

@@ -1,4 +1,4 @@
-//! The salts that SCRAM shows do not tell who exists.
+//! The salts that SCRAM shows do not reveal which users exist.
 use crate::peer::{Daemon, MAX, Peer};
 use crate::users_file::{passwd, start};
 use statestore_protocol::mqtt::{Connect, Packet};

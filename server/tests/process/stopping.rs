@@ -179,7 +179,7 @@ fn a_reload_that_waits_for_a_file_says_so_and_does_not_keep_it_alive() {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let other_end = loop {
         let mut other_end = OpenOptions::new();
-        // Fails as long as nobody reads.
+        // Fails until a process reads.
         match other_end.write(true).custom_flags(flags).open(&file) {
             Ok(other_end) => break other_end,
             Err(_) => assert!(begin.elapsed() < PATIENCE, "nobody reads"),

@@ -1,4 +1,4 @@
-//! The tools for data, as somebody uses them.
+//! The tools for data, as an operator uses them.
 use crate::disk::Disk;
 use crate::peer::{Daemon, statestored};
 use serde_json::Value;
@@ -62,7 +62,7 @@ impl Place {
         self.path(name).to_str().unwrap().into()
     }
 
-    /// A data folder with so many records of about a kilobyte.
+    /// Creates a data folder with this many records of about a kilobyte.
     pub(crate) fn fill(&self, name: &str, records: usize) -> String {
         let file = self.path("fill.jsonl");
         let mut lines =

@@ -52,7 +52,7 @@ fn a_replica_that_takes_over_is_found_and_goes_on() {
         }
         master.kill();
         let () = replica.run("REPLICAOF NO ONE");
-        // Nobody confirms any more: a server that waits for one would wait for ever.
+        // No replica confirms any more: a server that waits for a confirmation would wait for ever.
         let second = Redis::replica_of(replica.port);
         write(&client, "after", "1").await;
         // What a replica had confirmed is there.
@@ -138,7 +138,7 @@ async fn lost_by_kill(confirming: u32) -> (usize, usize) {
     slow.cut(Cut::Reset);
     master.kill();
     let () = replica.run("REPLICAOF NO ONE");
-    // Nobody would confirm otherwise.
+    // Otherwise no replica would confirm.
     let port = replica.port;
     let following = tokio::task::spawn_blocking(move || Redis::replica_of(port));
     let second = following.await.unwrap();

@@ -1,4 +1,4 @@
-//! A Redis that asks who somebody is, over TLS.
+//! A Redis with authentication, over TLS.
 use crate::elsewhere::files::Files;
 use crate::elsewhere::{block_on, client_of, value};
 use crate::server::Redis;

@@ -74,7 +74,7 @@ impl Members {
     }
 }
 
-/// Writes one number after the other to a key until it is over; gives the last one that was acknowledged.
+/// Writes one number after the other to a key until `is_over`. Returns the last that was acknowledged.
 async fn write_on(client: Client, is_over: Rc<Cell<bool>>) -> u64 {
     let mut acknowledged = 0;
     let mut number = 0;

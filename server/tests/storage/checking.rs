@@ -66,7 +66,7 @@ fn who_reads_is_told_how_much_and_can_end_it() {
 fn a_check_of_several_logs_finds_nothing_wrong() {
     let place = TempDir::new().expect("a temporary directory");
     let folder = place.path().join("store");
-    // Nothing is merged while nobody does it.
+    // Nothing is merged: the test runs no jobs.
     let mut storage = Hand::default().open(&folder, SMALL_LOGS).expect("a store");
     Model::load(&mut storage).expect("loads");
     let mut number = 0;

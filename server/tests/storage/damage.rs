@@ -345,7 +345,7 @@ fn a_torn_commit_is_dropped_and_only_that() {
         torn[zeros.clone()].fill(0);
         opens_with(&torn, 3, &format!("zeros in {zeros:?}"));
     }
-    // Complete, though nobody was told.
+    // A complete commit that was not acknowledged.
     opens_with(&complete, 4, "complete");
 }
 

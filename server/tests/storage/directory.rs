@@ -1,4 +1,4 @@
-//! Which directories are taken, and by whom.
+//! Directories of stores: which can be used, and by which process.
 use super::model::{SMALL_LOGS, after, commit, open, read_files};
 use statestored::storage::{Storage, StorageError};
 use std::fs;
