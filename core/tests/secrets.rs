@@ -106,7 +106,7 @@ async fn refused(settings: Settings) {
 #[tokio::test]
 async fn secrets_from_files_are_gone_with_the_connection() {
     let folder = TempDir::new().unwrap();
-    // Bound, so that nobody else gets the port, but never listening.
+    // Bound, so that no other process gets the port, but never listening.
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let nobody = Settings::new("127.0.0.1", socket.local_addr().unwrap().port());

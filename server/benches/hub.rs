@@ -34,7 +34,7 @@ enum Verb {
     Set,
     /// A SET under the version that its key has, if the clock stands still.
     SetIfVersion,
-    /// A transaction of so many SETs.
+    /// A transaction of this number of SETs.
     Transact(u64),
 }
 
@@ -265,7 +265,8 @@ fn over_tcp(
     (rate, per_request)
 }
 
-/// A policy with so many rules, each of them about the client and a pattern of its own; the last one is about the keys that it uses.
+/// Returns a policy of this number of rules, each about the client and its own pattern. The last rule is about the keys that the
+/// client uses.
 fn policy(rules: usize) -> Arc<Policy> {
     let mut text = String::from("rules:\n");
     for number in 1..=rules {

@@ -30,7 +30,7 @@ enum Watched {
     Not,
     /// The metrics are read each second.
     Scraped,
-    /// The same, and a person who has the page open.
+    /// As above, and the page is open.
     Shown,
 }
 
@@ -50,7 +50,7 @@ fn ask(address: SocketAddr, path: &str) -> TcpStream {
     stream
 }
 
-/// Reads the metrics until nobody wants them any more.
+/// Reads the metrics until `end` is signalled.
 fn scrape(address: SocketAddr, end: &Receiver<()>) {
     while end.recv_timeout(SCRAPE_EVERY) == Err(RecvTimeoutError::Timeout) {
         let mut answer = String::new();

@@ -1,8 +1,8 @@
 //! The driver of the bindings' runtime: models of the hand-over, which [loom] runs in every order of the threads' steps.
 //!
-//! The files of `bindings/embed` are here as they are. Only what they wait with is another one ([`sync`]), and the runtime is one of
-//! a few lines ([`runtime`]). That somebody waits for ever is found by loom, which knows when no thread can go on. A crate of its
-//! own, because tokio has no sockets when it is compiled with `cfg(loom)`.
+//! The files of `bindings/embed` are used unchanged, with the primitives of [`sync`] and a runtime of a few lines ([`runtime`]). A
+//! thread that waits for ever is detected by loom, which knows when no thread can proceed. The models are a crate of their own,
+//! because tokio has no sockets when it is compiled with `cfg(loom)`.
 #![allow(clippy::expect_used)]
 
 #[path = "../../bindings/embed/src/baton.rs"]
@@ -15,7 +15,7 @@ mod sync;
 #[path = "../../bindings/embed/src/waiter.rs"]
 mod waiter;
 
-/// Consumers, who would be woken at the end of a batch, are not part of the models.
+/// Consumers are woken at the end of a batch. They are not part of the models.
 mod batch {
     pub(crate) fn run(work: impl FnOnce()) {
         work();
@@ -32,7 +32,7 @@ use std::time::Duration;
 use sync::Time;
 use waiter::Waiter;
 
-/// Tries every order with at most so many moments at which a thread is stopped that could go on.
+/// Tries every order with at most `preemptions` preemptions of a thread that could proceed.
 fn check(preemptions: usize, time: Time, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound.get_or_insert(preemptions);
@@ -133,7 +133,7 @@ fn two_callers_and_the_thread_all_go_on() {
         let awaited = Arc::clone(&networks[1]);
         let other = process.caller(move |context| awaited.poll_received(context));
         wait(&process.baton, process.request(&networks[0]));
-        // Whoever drives at that time, if anybody.
+        // Delivered to the thread that drives at that time, if there is one.
         networks[1].deliver();
         join(other);
         process.end();

@@ -1,4 +1,4 @@
-//! The runtime of a model: a network, of which nobody learns anything who does not drive.
+//! The runtime of a model: a network whose messages are received only by a thread that drives.
 use crate::baton::Drive;
 use crate::executor::Resume;
 use crate::sync::{Mutex, MutexGuard};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-/// Something that happens once, and who waits for it.
+/// An event that happens once, with the waker of its waiter.
 #[derive(Debug, Default)]
 pub(crate) struct Event {
     state: Mutex<(bool, Option<Waker>)>,
@@ -48,7 +48,7 @@ impl Event {
     }
 }
 
-/// A message on its way, which whoever drives hands over to who waits for it.
+/// A message in transit. The thread that drives hands it to its waiter.
 #[derive(Debug, Default)]
 pub(crate) struct Network {
     arrived: Event,

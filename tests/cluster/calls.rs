@@ -1,4 +1,4 @@
-//! Clients that read and write keys, and note what they were told.
+//! Clients that read and write keys, and record the results.
 use crate::stalls::Stalls;
 use histories::{Asked, Call, Condition, History, Told};
 use statestore::{
@@ -57,7 +57,7 @@ impl Shared {
 /// that was not killed.
 const CALLS: u32 = 300;
 
-/// Calls until it is over. There are settings for each server to begin with.
+/// Calls until the test is over. There are settings for each server to begin with.
 pub(crate) async fn call(settings: Vec<Settings>, shared: Rc<Shared>, mut chance: fastrand::Rng) {
     // What was read last of which key, for conditions.
     let mut read: Option<(String, u64, Version)> = None;
@@ -122,7 +122,7 @@ async fn one(
     if let Some(Told::Entry(Some((value, version)))) = &told {
         *read = Some((key.clone(), *value, version.into()));
     }
-    // A read that nobody answered says nothing.
+    // A read without a response constrains nothing.
     if told.is_some() || !matches!(asked, Asked::Get) {
         let call = Call { asked, told };
         let mut history = shared.history.borrow_mut();

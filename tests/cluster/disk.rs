@@ -15,7 +15,7 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// A new file system; none without root, who alone may mount one.
+    /// Creates a file system; `None` without root, which is required to mount it.
     pub(crate) fn new() -> Option<Self> {
         if !geteuid().is_root() {
             return None;

@@ -120,7 +120,7 @@ impl Engine {
     /// Waits until it can do without a member that is about to be lost.
     pub(crate) async fn can_spare(&mut self, member: usize) {
         match self {
-            // Those who are left know what to do.
+            // The remaining members elect a leader by themselves.
             Self::Etcd(_) => {}
             Self::Redis(redis, _) => redis.can_spare(member).await,
         }
@@ -134,7 +134,7 @@ impl Engine {
         }
     }
 
-    /// A member that was only stopped comes to know that the others went on without it.
+    /// Informs a member that was only stopped that the others went on without it.
     pub(crate) async fn take_back(&mut self, member: usize) {
         match self {
             Self::Etcd(_) => {}

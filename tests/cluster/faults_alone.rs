@@ -21,7 +21,7 @@ const SECONDS: u64 = 3;
 /// How many clients there are.
 const CLIENTS: usize = 4;
 
-/// After all are answered, nothing goes wrong for so long.
+/// Time without faults after all clients are served again.
 const CALM: Duration = Duration::from_secs(2);
 
 /// Faults after which another server may be the better choice.

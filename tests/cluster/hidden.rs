@@ -1,4 +1,4 @@
-//! Faults of one member that its connections do not show, each for so long, and how many requests are answered meanwhile.
+//! Faults of one member that its connections do not show, and the number of requests that are answered during each.
 //!
 //! The rate during a fault is held against the one right before it, of the same clients on the same machine.
 use crate::engine::{Engine, Way};
@@ -19,7 +19,7 @@ const SECONDS: u64 = 30;
 /// How long is counted before a fault.
 const BEFORE: Duration = Duration::from_secs(5);
 
-/// For so long after its begin a fault may hold up requests.
+/// Time after its beginning during which a fault may delay requests.
 const NOTICED: Duration = Duration::from_secs(3);
 
 /// The least part of the former rate that is answered while a majority is in order.

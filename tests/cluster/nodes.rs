@@ -115,7 +115,7 @@ impl Nodes {
         way.cut(Cut::Reset);
     }
 
-    /// Each byte takes so much longer from a node to a member and back.
+    /// Adds this delay to each byte from a node to a member and back.
     pub(crate) fn slow(&self, node: usize, member: usize, delay: Duration) {
         self.0[node].ways[member].set_delay(delay);
     }

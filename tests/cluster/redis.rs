@@ -49,7 +49,7 @@ impl Redis {
         Self::start_confirming(members, members - 1).await
     }
 
-    /// A master, and replicas so many of which have to confirm what is answered.
+    /// Starts a master and its replicas. `confirming` of them have to confirm each write before it is acknowledged.
     pub(crate) async fn start_confirming(members: usize, confirming: usize) -> Self {
         let mut redis = Self {
             members: Vec::new(),
@@ -63,7 +63,8 @@ impl Redis {
         redis
     }
 
-    /// A master, and replicas with a link to it and a disk each, so many of which have to confirm what is answered.
+    /// Starts a master, and replicas with a link to it and a disk each. `confirming` of them have to confirm each write before it
+    /// is acknowledged.
     pub(crate) async fn start_on_links(members: usize, confirming: usize) -> (Self, Vec<Proxy>) {
         let mut redis = Self::start(1).await;
         redis.confirming = confirming;
@@ -208,7 +209,7 @@ impl Redis {
         }
     }
 
-    /// A former master that goes on believes that it still is one, until it is told otherwise.
+    /// Makes a former master a replica: after it continues, it still acts as a master.
     pub(crate) async fn take_back(&mut self, number: usize) {
         if number == self.master {
             return;

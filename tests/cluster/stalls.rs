@@ -1,4 +1,4 @@
-//! How long clients had no answer, and what they were told instead.
+//! Stalls: times in which clients had no response, and their errors meanwhile.
 use statestore::{Error, ErrorKind, Outcome};
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ pub(crate) struct Figures {
     pub(crate) longest: Option<Stall>,
     /// Calls that were certainly not done.
     pub(crate) refused: usize,
-    /// Calls of which nobody knows.
+    /// Calls with an unknown outcome.
     pub(crate) unknown: usize,
 }
 

@@ -84,7 +84,7 @@ impl Log {
     }
 }
 
-/// Lets things go wrong for so long; everything is in order again afterwards.
+/// Causes faults for this time, and repairs all of them at the end.
 pub(crate) async fn rage(
     engine: &mut Engine,
     nodes: &mut Nodes,

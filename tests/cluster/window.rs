@@ -28,7 +28,7 @@ const SLOW: u32 = 16 * 1024;
 /// How late everything is on one that is long.
 const LATE: Duration = Duration::from_millis(20);
 
-/// If nothing is ever lost where it should be, nothing was tried: a busy machine gets so many more attempts.
+/// Number of further attempts on a busy machine: a case that has to lose writes and never does has tested nothing.
 const MORE: u64 = 10;
 
 /// How the replica follows, and what servers and master ask of it.
@@ -153,7 +153,7 @@ fn tell(case: &Case, losses: &mut [Loss]) {
     );
 }
 
-/// Writes for so long, kills the master, and lets its replica take over.
+/// Writes for this time, kills the master, and lets its replica take over.
 async fn lose(case: &Case, lasts: Duration) -> Loss {
     let (redis, link) = Redis::start_linked(case.confirming).await;
     let mut engine = Engine::Redis(redis, Vec::new());
@@ -177,7 +177,7 @@ async fn lose(case: &Case, lasts: Duration) -> Loss {
     let killed = Instant::now();
     redis.is_missed().await;
     redis.go_on_without(0).await;
-    // Nobody would confirm otherwise.
+    // Otherwise no replica would confirm.
     redis.begin(0);
     is_over.set(true);
     let acknowledged = writing.await.unwrap();
@@ -211,7 +211,7 @@ async fn demand(case: &Case, redis: &Redis, link: &Proxy) {
     }
 }
 
-/// Writes one key after the other, until it is over: what was acknowledged, and when.
+/// Writes one key after the other until the test is over. Returns the acknowledged keys, with their times.
 async fn write(client: Client, is_over: Rc<Cell<bool>>) -> Vec<(Instant, String)> {
     let mut acknowledged = Vec::new();
     let mut sets = FuturesUnordered::new();

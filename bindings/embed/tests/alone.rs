@@ -26,7 +26,7 @@ fn get(client: &Client) -> Result<(), Error> {
     wait(client, get).map(|entry| assert_eq!(entry, None))
 }
 
-/// An operation ends although nobody waits for anything by the time it can go on.
+/// Checks that an operation ends although no thread waits when it can proceed.
 fn what_is_under_way_goes_on(client: &Client) {
     let (wake, woken) = channel();
     let mailbox = Mailbox::new(move || wake.send(()).unwrap());

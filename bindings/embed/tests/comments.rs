@@ -67,7 +67,7 @@ fn reasons() -> Vec<Told> {
     table.reasons
 }
 
-/// Lines of at most so many characters.
+/// Wraps the text to lines of at most `width` characters.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {

@@ -26,7 +26,7 @@ impl Watched {
         Self::with(|_| ())
     }
 
-    /// A store whose port is configured otherwise.
+    /// Starts a store with a different configuration of its HTTP port.
     fn with(change: impl FnOnce(&mut AdminConfig)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("token"), TOKEN).unwrap();
@@ -307,7 +307,7 @@ fn health_has_exit_codes() {
     );
     watched.store.stop();
     run(statestore(["health", &url]), b"").assert_error(3, "cannot ask");
-    // Somebody who takes connections and says nothing.
+    // A server that accepts connections and sends nothing.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     let nothing = run(statestore(["health", &url, "--timeout", "200ms"]), b"");

@@ -40,7 +40,7 @@ impl Store {
         }
     }
 
-    /// Ends the store as an operator does; its clients are told.
+    /// Ends the store as an operator does; its clients are notified.
     pub(crate) fn stop(self) {
         self.server.stop().unwrap();
     }

@@ -9,7 +9,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Runs `statestore` with a standard output that nobody reads any more.
+/// Runs `statestore` with a standard output whose reader is gone.
 fn run_unread(store: &Store, arguments: &[&str]) -> Run {
     let mut command = store.command(arguments);
     let (reader, writer) = pipe().unwrap();
@@ -60,7 +60,7 @@ fn a_leader_whom_nobody_hears_resigns() {
     store
         .run(["lease", "holder", "gateway"])
         .assert_error(1, "not held");
-    // Neither does one lead who cannot say so.
+    // A command that cannot report its election does not stay leader either.
     let mut command = store.command(elect);
     command.stdout(File::options().write(true).open("/dev/full").unwrap());
     run(command, b"").assert_error(2, "cannot write standard output");
@@ -72,7 +72,7 @@ fn a_leader_whom_nobody_hears_resigns() {
 #[test]
 fn a_leader_that_waits_to_be_heard_hears_sigterm() {
     let store = Store::start();
-    // It takes nothing more, and nobody reads.
+    // The pipe is full, and its reader does not read.
     let (_reader, mut writer) = pipe().unwrap();
     ioctl_fionbio(&writer, true).unwrap();
     while writer.write(&[0; 4096]).is_ok() {}

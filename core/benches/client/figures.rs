@@ -16,7 +16,7 @@ impl Figures {
         self.pairs as f64 / self.elapsed.as_secs_f64()
     }
 
-    /// The latency that so many percent of the pairs stay below, in microseconds.
+    /// Returns the latency below which this percentage of the pairs stays, in microseconds.
     pub(crate) fn percentile(&self, percent: usize) -> f64 {
         let mut latencies = self.latencies.clone();
         latencies.sort_unstable();

@@ -1,4 +1,4 @@
-//! A Markdown table whose rows were measured in turns, so that what else the machine does falls on all of them alike.
+//! A Markdown table whose rows are measured in turns, so that other load of the machine affects all of them alike.
 
 use crate::{results, spread::Spread};
 
@@ -7,7 +7,7 @@ use crate::{results, spread::Spread};
 pub(crate) struct Column {
     /// Heading of the column.
     pub(crate) name: &'static str,
-    /// Stands behind each number.
+    /// Text after each number.
     pub(crate) unit: &'static str,
     /// Decimals of each number.
     pub(crate) decimals: usize,
@@ -83,7 +83,8 @@ impl<'a> Table<'a> {
         });
     }
 
-    /// Measures all rows so many times, there and back in turns, prints the table, and keeps what was measured.
+    /// Measures all rows this number of times, reversing their order each time. Prints the table, and saves the
+    /// measurements.
     pub(crate) fn print(mut self, title: &str, rounds: usize) {
         println!("\n### {title}\n");
         let mut order: Vec<_> = (0..self.subjects.len()).collect();

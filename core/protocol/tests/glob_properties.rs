@@ -160,7 +160,7 @@ fn a_step_is_a_look_at_a_key_at_a_place_in_it_or_at_a_byte() {
         ("abc", "abc", 1),
         ("a??*", "abc", 3),
         ("*bc", "abc", 3),
-        // At two places the first byte tells, at the third one both are right.
+        // At two positions the first byte decides; at the third, both match.
         ("*ab*", "xxab", 6),
     ] {
         let mut steps = 0;
@@ -176,7 +176,7 @@ fn a_long_run_may_be_all_there_is() {
         let glob = Glob::new(&[b"*", &run[..], b"*"].concat());
         assert!(glob.matches(&run), "{length}");
         assert!(!glob.matches(&run[1..]), "{length}");
-        // What stands behind it begins where it ends.
+        // The part after it begins where it ends.
         let glob = Glob::new(&[b"*", &run[..], b"*a*"].concat());
         assert!(!glob.matches(&[b"x", &run[..]].concat()), "{length}");
         assert!(glob.matches(&[&run[..], b"xa"].concat()), "{length}");

@@ -16,7 +16,7 @@ fn settings(brokers: &[&Broker]) -> Settings {
     })
 }
 
-/// An address at which nobody listens.
+/// Returns an address at which no server listens.
 fn nobody() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().to_string()

@@ -76,7 +76,7 @@ async fn calls_at_the_same_time_ask_once() {
     assert_eq!(both.0.unwrap(), both.1.unwrap());
     assert_eq!(client.counters().sent, 1);
 
-    // Whoever asks and gives up leaves the question to others.
+    // A caller that asks and gives up leaves the query to the other callers.
     drop(peer);
     let (mut peer, _) = again(&broker, connack(|_| {})).await;
     within(client.state().wait_for(ConnectionState::is_connected))
@@ -154,7 +154,7 @@ async fn the_time_that_a_key_has_left_is_asked_for_by_name() {
     endless.expires_in = Expiry::Never;
     assert_eq!(get.await.unwrap(), [Some(endless), None]);
 
-    // Nobody asked for it here.
+    // No call asked for it here.
     let get = play(client.get("key"), &mut peer, async |peer| {
         let found = Reply::ValueAndTime {
             value: "v".into(),

@@ -137,7 +137,7 @@ async fn a_first_connection_is_tried_again_if_asked() {
         ConnectionState::Connected
     ));
 
-    // Who does not want it any more ends it.
+    // Dropping the call ends the attempt.
     let connecting = tokio::spawn(Client::connect(settings.clone()));
     drop(within(broker.accept()).await);
     connecting.abort();

@@ -97,7 +97,7 @@ async fn a_timestamp_a_year_ahead_is_reported_and_not_taken_over() {
     let now_ms = u64::try_from(now_ms).unwrap();
     let far_version = far(now_ms + YEAR_MS);
     peer.notify(b"k", &Event::Deleted, &far_version).await;
-    // Anybody could have published that. What the store itself answers is told.
+    // Any client of the broker could have published that. A version in a response of the store itself is reported.
     peer.answer(&value("v"), Some(&far_version)).await;
     assert_eq!(within(observer.next()).await, Some(Observation::Resync));
     assert_eq!(

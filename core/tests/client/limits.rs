@@ -62,7 +62,7 @@ async fn a_full_queue_refuses() {
         (ErrorKind::QueueFull, Outcome::NotDone)
     );
     assert!(error.is_retryable());
-    // Whoever does not want to wait is refused even earlier.
+    // A request with `at_once` is refused even earlier.
     let get = GetOptions::new().at_once(true);
     let set = SetOptions::new().at_once(true);
     let del = DelOptions::new().at_once(true);
@@ -191,7 +191,7 @@ async fn requests_leave_in_the_order_in_which_they_began_whoever_looks_after_the
     peer.acknowledge(&request, ReasonCode::SUCCESS).await;
     peer.respond(&request, &Reply::Ok, Some(&version(1))).await;
     ended(first).await.unwrap();
-    // The second one has its turn, and nobody polls it.
+    // The second request gets the free slot, but its future is not polled.
     let third = spawn_set(&client, "third");
     let request = peer.answer(&Reply::Ok, Some(&version(2))).await;
     assert_eq!(request.key(), b"second");

@@ -323,7 +323,7 @@ async fn what_the_store_can_never_read_is_not_worth_another_attempt() {
         assert_eq!(error.kind(), ErrorKind::Rpc);
         assert_eq!(error.is_retryable(), retryable, "{status}");
         if !retryable {
-            // Whoever waits for a lock of such a store waits in vain.
+            // Waiting for a lock of such a store fails.
             let (guard, ()) = within(async { tokio::join!(client.lock("k"), answer()) }).await;
             assert_eq!(guard.unwrap_err().kind(), ErrorKind::Rpc);
         }

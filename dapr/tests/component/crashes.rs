@@ -52,7 +52,7 @@ impl Load {
         })
     }
 
-    /// Begins transactions of all writers. Each ends when one of its own fails, or when it is told to.
+    /// Begins transactions of all writers. Each ends when one of its transactions fails, or when it is stopped.
     fn begin(self: &Arc<Self>, sidecar: &Sidecar) -> JoinSet<()> {
         self.ends.store(false, Ordering::SeqCst);
         let mut writers = JoinSet::new();
@@ -87,7 +87,7 @@ impl Load {
         }
     }
 
-    /// Waits until so many more transactions were acknowledged.
+    /// Waits until `more` further transactions were acknowledged.
     async fn wait(&self, more: u64) {
         let goal = self.all.load(Ordering::SeqCst) + more;
         let reached = async {

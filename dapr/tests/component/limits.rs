@@ -236,7 +236,7 @@ async fn values_that_are_too_many_for_one_answer_are_not_gathered() {
         ..set("large", "")
     };
     sidecar.set(request).await.unwrap();
-    // The server lets nobody have very much under way.
+    // The server limits the bytes in progress of each client.
     let options = Some(BulkGetRequestOptions { parallelism: 2 });
     let read = |count| BulkGetRequest {
         items: vec![

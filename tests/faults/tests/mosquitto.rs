@@ -53,7 +53,7 @@ async fn values_pass_over_websocket() {
     client.close().await;
 }
 
-/// Mosquitto answers a request that nobody gets with PUBACK 0x10 (no matching subscribers), a success by MQTT.
+/// Mosquitto answers a request without a subscriber with PUBACK 0x10 (no matching subscribers), a success by MQTT.
 #[tokio::test]
 async fn a_broker_without_a_store_is_a_clear_error_and_nothing_was_done() {
     let broker = Mosquitto::start();

@@ -41,7 +41,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::time::Instant;
 
-/// A machine whose network leads to a broker that grants the connection and then never says anything.
+/// A machine whose network leads to a broker that accepts the connection and then never sends anything.
 #[derive(Debug)]
 struct SilentNetwork;
 
@@ -127,7 +127,7 @@ async fn requests_that_timed_out_leave_nothing_behind() {
     // Those that the error cancelled go with their own deadline.
     until(|| client.counters().in_flight == 0).await;
     assert_eq!(client.counters().queued, 0);
-    // Their responses come at last, belong to nobody, and are not taken for anybody else's.
+    // Their responses arrive at last, match no request, and are not delivered to another one.
     proxy.resume(Direction::ToClient);
     until(|| client.counters().unmatched_responses == 1_000).await;
     assert_eq!(client.get("k").await.unwrap(), None);

@@ -61,7 +61,7 @@ impl Bench {
     }
 }
 
-/// Settings of a client whose network the test plays.
+/// Returns the settings of a client whose network the test simulates.
 fn settings() -> Settings {
     Settings::new("nowhere", 1)
 }
@@ -184,7 +184,7 @@ async fn again(streams: &mut mpsc::UnboundedReceiver<DuplexStream>) -> (Peer, Co
     (peer, connect)
 }
 
-/// Sets `key` to a value of so many bytes.
+/// Sets `key` to a value of this many bytes.
 fn spawn_set(
     client: &Client,
     key: &'static str,

@@ -180,7 +180,7 @@ impl Lmdb {
     fn open(directory: &Path) -> Result<Self, Fault> {
         let mut options = heed::EnvOpenOptions::new();
         options.map_size(8 << 30);
-        // SAFETY: nobody touches the files while they are mapped; the damage is done before.
+        // SAFETY: the files are not modified while they are mapped; the damage is done before.
         let environment = unsafe { options.open(directory)? };
         let mut write = environment.write_txn()?;
         let pairs = environment.create_database(&mut write, None)?;
