@@ -81,7 +81,7 @@ impl Secret {
         for _ in (from..to).step_by(PAGE) {
             window.copy_within(PAGE.., 0);
             let page = &mut window[overlap..];
-            // What is covered in memory is bare in here, and this may be the page that is read.
+            // Data that is masked elsewhere in memory is in plain text here, and this may be the page that is read.
             page.fill(0);
             // Guard pages cannot be read.
             if memory.read_exact(page).is_err() {

@@ -2,8 +2,8 @@
 //!
 //! `cargo bench -p statestored --bench doors`
 //!
-//! The rounds of both kinds of connections are in turns, and a ratio is that of two rounds one behind the other: a shared machine may be
-//! twice as fast a minute later.
+//! The rounds of both kinds of connections alternate, and a ratio is that of two consecutive rounds: a shared machine may be twice as
+//! fast a minute later.
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 #![allow(clippy::cast_precision_loss, reason = "rates are read by people")]
 use bytes::BytesMut;

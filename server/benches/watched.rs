@@ -1,9 +1,10 @@
-//! Cost of monitoring: requests to a server without an HTTP port, to one whose metrics are read each second, and to one whose page is
-//! open as well.
+//! Cost of monitoring: requests to a server without an HTTP port, with metrics that are read each second, and with an open page as
+//! well.
 //!
 //! `cargo bench -p statestored --bench watched`
 //!
-//! The servers are asked in turns, and a ratio is that of two within one round: a shared machine may be twice as fast a minute later.
+//! The servers are measured in turns, and a ratio is that of two within one round: a shared machine may be twice as fast a minute
+//! later.
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 #![allow(clippy::cast_precision_loss, reason = "rates are read by people")]
 use futures_util::future::join_all;

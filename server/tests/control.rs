@@ -235,7 +235,7 @@ async fn a_backup_has_all_that_was_acknowledged_before() {
     assert_eq!(written.await.unwrap().unwrap().records, 1);
     let records = values(&std::fs::read(&file).unwrap());
     assert_eq!(records, [("key".into(), "after".into())]);
-    // It is not replaced by mistake, and nothing else is left beside it.
+    // The file is not replaced by mistake, and no other file is left beside it.
     let (to, again) = (file.clone(), control.clone());
     let refused = tokio::task::spawn_blocking(move || again.backup_to_file_blocking(&to, false));
     let refused = refused.await.unwrap().unwrap_err().to_string();

@@ -146,7 +146,7 @@ fn work_that_comes_while_nobody_drives_is_done_without_waiting_for_the_end_of_a_
         let network = Arc::default();
         let process = Process::begin(&[Arc::clone(&network)]);
         let caller = process.requester(&network);
-        // This comes before the caller drives, meanwhile, or afterwards.
+        // The work comes before the caller drives, meanwhile, or afterwards.
         process.begin_work().wait();
         join(caller);
         process.end();
@@ -174,7 +174,7 @@ fn the_runtime_stops_although_a_caller_drives_it() {
         let awaited = Arc::clone(&event);
         let caller = process.caller(move |context| awaited.poll(context));
         process.end();
-        // It waits on without a runtime.
+        // The caller waits on without a runtime.
         event.happen();
         join(caller);
     });

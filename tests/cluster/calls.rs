@@ -53,13 +53,13 @@ impl Shared {
     }
 }
 
-/// How often a client makes place for another one, which may begin with another server: otherwise all of them gather at one
-/// that was not killed.
+/// Number of calls after which a client is replaced by another one, which may begin with another server. Otherwise all
+/// clients gather at a server that was not killed.
 const CALLS: u32 = 300;
 
 /// Calls until the test is over. There are settings for each server to begin with.
 pub(crate) async fn call(settings: Vec<Settings>, shared: Rc<Shared>, mut chance: fastrand::Rng) {
-    // What was read last of which key, for conditions.
+    // The last key that was read, with its value and version, for conditions.
     let mut read: Option<(String, u64, Version)> = None;
     let number = shared.stalls.borrow_mut().begin();
     while !shared.is_over.get() {
@@ -113,7 +113,7 @@ async fn one(
         Err(error) => {
             shared.stalls.borrow_mut().failed(number, &error);
             if error.outcome() == Outcome::NotDone {
-                // Nothing happened. The next attempt need not come at once.
+                // The call had no effect. The next attempt need not come at once.
                 return tokio::time::sleep(Duration::from_millis(5)).await;
             }
             None

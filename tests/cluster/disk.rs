@@ -9,7 +9,7 @@ use tempfile::TempDir;
 /// Size of a file system, which takes no more space than is used of it.
 const BYTES: u64 = 512 << 20;
 
-/// A file system in a file. Its mount belongs to the test's own namespace.
+/// A file system in a file. The mount belongs to the test's own namespace.
 pub(crate) struct Disk {
     folder: TempDir,
 }

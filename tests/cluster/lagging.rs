@@ -1,6 +1,8 @@
-//! A leader that hears the other members and is not heard by them. They elect another one, and it goes on answering clients.
+//! A leader that hears the other members but is not heard by them. The others elect a new leader, while the old one still
+//! answers clients.
 //!
-//! One client writes rising numbers. What watchers and eventual reads have is compared with what was acknowledged before.
+//! A client writes rising numbers. The numbers that watchers and eventual reads see are compared with those acknowledged
+//! before.
 use crate::engine::{Engine, Way};
 use crate::nodes::{NODES, Nodes};
 use crate::{number, setting};

@@ -216,7 +216,7 @@ fn nothing_is_left_of_a_backup_that_is_ended_by_a_signal() {
         child.wait_with_output().unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
-    // What SIGKILL has left is named.
+    // A file that was left by SIGKILL is named.
     std::fs::write(&partial, "left").unwrap();
     let child = statestore(["admin", "--admin", &url, "backup", name]).spawn();
     let _server = begin_backup(&listener);

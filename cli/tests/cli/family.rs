@@ -60,7 +60,7 @@ fn a_lost_lock_ends_what_has_escaped() {
 #[test]
 fn what_a_command_leaves_behind_ends_before_the_lock_is_given_back() {
     let store = Store::start();
-    // It waits until what it leaves has begun not to care for signals.
+    // The script waits until the process that it leaves behind ignores signals.
     let script = format!(
         "mkfifo \"$0\"; {}; read started <\"$0\"; exit 7",
         escaped("\"$0\" >\"$0\"")

@@ -87,7 +87,7 @@ fn a_leader_that_waits_to_be_heard_hears_sigterm() {
     while watch.line().ends_with(['E', '\t']) {}
     terminate(&leader);
     let run = Run::from(leader.wait_with_output().unwrap());
-    // It may not have learnt that it is elected.
+    // The command may not have learnt that it is elected.
     assert!(matches!(run.code, Some(0 | 143)), "{run:?}");
     assert_eq!(run.stderr, "");
     while watch.line() != "NONE" {}

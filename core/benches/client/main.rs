@@ -1,5 +1,5 @@
-//! How fast the client is by itself: SETs of 100 bytes against a broker that answers at once and stores nothing, with its
-//! peers in the same run.
+//! Speed of the client by itself: SETs of 100 bytes against a broker that answers at once and stores nothing. Other
+//! clients run in the same benchmark.
 //!
 //! ```text
 //! cargo bench -p statestore --bench client -- [throughput] [latency]

@@ -155,7 +155,7 @@ fn a_key_costs_a_few_steps_for_each_byte_whatever_the_pattern() {
 #[test]
 fn a_step_is_a_look_at_a_key_at_a_place_in_it_or_at_a_byte() {
     for (pattern, key, expected) in [
-        // What all matches begin with is compared in the first look.
+        // The common prefix of all matches is compared in the first step.
         ("x*", "aaa", 1),
         ("abc", "abc", 1),
         ("a??*", "abc", 3),

@@ -198,7 +198,7 @@ async fn a_call_that_needs_an_answer_first_ends_in_its_own_time() {
         let options = options.clone();
         tokio::spawn(async move { client.get_with("key", &options).await })
     };
-    // One asks, the other one waits for the answer as well.
+    // The first call sends the query; the other one waits for its response as well.
     let (one, other) = (get(client.clone()), get(client.clone()));
     peer.request().await;
     for call in [one, other] {

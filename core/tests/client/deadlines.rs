@@ -64,7 +64,7 @@ async fn a_request_whose_caller_went_away_leaves_nothing_behind() {
     let request = peer.request().await;
     get.abort();
     assert!(get.await.unwrap_err().is_cancelled());
-    // It still counts: the store may be working on it.
+    // The request still counts: the store may be executing it.
     assert_eq!(client.counters().in_flight, 1);
     let queued = spawn_get(&client, "2");
     while client.counters().queued == 0 {

@@ -38,7 +38,7 @@ async fn user_properties_without_end_are_read_over() {
     let mut users = vec![("name", "value"); 50_000];
     users.push((property::STATUS, "200"));
     users.push((property::TIMESTAMP, &timestamp));
-    // Of a repeated name the first counts.
+    // The first value of a repeated name counts.
     users.extend(vec![(property::STATUS, "500"); 10_000]);
     let answer = async {
         let request = peer.request().await;
@@ -131,7 +131,7 @@ async fn messages_before_the_subscriptions_are_granted_do_not_pile_up() {
         for number in 1..2_000 {
             peer.notify(b"k", &Event::Deleted, &version(number)).await;
         }
-        // They come between the SUBSCRIBE and the answers to the messages.
+        // The messages arrive between the SUBSCRIBE and the responses.
         peer.subscribe().await;
         peer
     };

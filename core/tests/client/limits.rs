@@ -235,7 +235,7 @@ async fn a_call_that_is_dropped_tells_whether_it_may_have_been_carried_out() {
     let abandoned = Abandoned::begin();
     drop(get);
     assert_eq!(abandoned.outcome(), Some(Outcome::NotDone));
-    // Of something else nothing is known.
+    // The outcome of any other future is unknown.
     assert_eq!(dropped(std::future::pending::<()>()).await, None);
 }
 

@@ -146,7 +146,7 @@ async fn each_request_is_a_span_with_what_became_of_it() {
         "verb=\"GET\" key_bytes=1 attempts=1 outcome=cancelled"
     );
 
-    // Of a lost session, what does no harm is sent again.
+    // Harmless requests of a lost session are sent again.
     let again = async {
         peer.request().await;
         peer.disconnect(ReasonCode::SERVER_SHUTTING_DOWN).await;

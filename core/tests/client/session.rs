@@ -264,7 +264,7 @@ async fn a_call_that_nobody_polls_keeps_nobody_waiting_when_the_session_is_lost(
     tokio::task::yield_now().await;
     drop(peer);
 
-    // Its caller does something else meanwhile, such as to wait for another call.
+    // The caller does something else meanwhile, such as waiting for another call.
     let (mut peer, _) = again(&broker, ConnAck::new(ReasonCode::SUCCESS)).await;
     let first = peer.request().await;
     assert_eq!((first.key(), first.value().len()), (&b"held"[..], LARGE));

@@ -245,7 +245,7 @@ async fn refusals_of_the_store() {
 async fn responses_that_are_none() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
-    // Of another command, without the version that is mandatory, or nothing that the protocol knows.
+    // Responses of another command, without the mandatory version, or unknown to the protocol.
     for (reply, with_version) in [
         (Reply::Count(1), Some(1)),
         (value("v"), None),

@@ -60,7 +60,7 @@ async fn cut_over_tls(files: &Files, tls: Tls<'_>) {
         .ca_file(files.path("ca.crt"))
         .reconnect_delay(Duration::from_millis(1), Duration::from_millis(1));
     let client = within(Client::connect(settings)).await.unwrap();
-    // This thread writes nothing before it has all of them.
+    // This thread writes nothing before it has all requests.
     let sets: Vec<_> = (0..REQUESTS)
         .map(|number| {
             let client = client.clone();

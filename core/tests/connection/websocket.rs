@@ -351,7 +351,7 @@ async fn a_server_that_does_not_change_to_mqtt_is_told_from_others() {
         assert_eq!(error.kind(), kind, "{error}");
         assert!(error.to_string().contains(phrase), "{error}");
     }
-    // One that speaks WebSocket, but something else over it.
+    // A server that speaks WebSocket, but another protocol over it.
     let serve = async {
         let stream = listener.stream().await;
         let _ = tokio_tungstenite::accept_async(stream).await;

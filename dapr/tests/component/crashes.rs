@@ -1,5 +1,5 @@
-//! Component and store are killed in the middle of transactions: each is done as a whole or not at all, and what was acknowledged
-//! is there.
+//! Kills component and store in the middle of transactions: each is executed as a whole or not at all, and acknowledged
+//! transactions are present.
 use crate::harness::{PATIENCE, Process, Sidecar, delete, set};
 use clap::Parser as _;
 use statestore::{Client, Settings};

@@ -101,7 +101,7 @@ async fn a_client_that_does_not_read_cannot_keep_it_from_its_end() {
         folder: _folder,
     } = Fixture::start().await;
     sidecar.set(set("key", "value")).await.unwrap();
-    // It says nothing, not even the preface of HTTP/2.
+    // The connection sends nothing, not even the preface of HTTP/2.
     let silent = UnixStream::connect(&process.socket).unwrap();
     process.signal("-TERM");
     assert_eq!(process.wait(), Some(0));

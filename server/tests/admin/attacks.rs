@@ -21,7 +21,7 @@ fn garbage_is_refused_and_the_port_goes_on() {
             stream.write_all(garbage).unwrap();
             stream.shutdown(std::net::Shutdown::Write).unwrap();
             let mut text = Vec::new();
-            // What it did not read makes the end a reset.
+            // Unread input turns the end of the connection into a reset.
             let _ = stream.read_to_end(&mut text);
             String::from_utf8(text).unwrap()
         };

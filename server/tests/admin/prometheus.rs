@@ -82,7 +82,7 @@ async fn prometheus_scrapes_it() {
     let begin = Instant::now();
     loop {
         assert!(begin.elapsed() < PATIENCE, "Prometheus has scraped nothing");
-        // It is up when it is up.
+        // Prometheus may not listen yet.
         if std::net::TcpStream::connect(address).is_ok() {
             let answer = get_with(address, query, "");
             if answer.status == 200 && answer.body.contains("\"2\"]") {

@@ -21,7 +21,8 @@ struct Filter {
     delivered: AtomicUsize,
 }
 
-/// A proxy before the broker that drops messages and lets all other packets pass. It lives as long as the test program.
+/// A proxy before the broker that drops messages and lets all other packets pass. Runs until the end of the test
+/// program.
 fn filter(broker: SocketAddr) -> (SocketAddr, Arc<Filter>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

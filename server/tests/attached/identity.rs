@@ -160,7 +160,7 @@ fn a_client_can_neither_use_the_name_of_another_nor_say_itself_who_it_is() {
         );
         assert_eq!(me.puback(), ReasonCode::NOT_AUTHORIZED);
     }
-    // What it says of itself is taken out, wherever it stands and however often; the rest stays.
+    // The plugin removes the client's own assertions, at any position and in any number; the rest stays.
     let forged = format!("{} 8 anything ann", "0".repeat(64));
     let forged = (PROPERTY, forged.as_str());
     let properties = [

@@ -113,7 +113,7 @@ fn a_password_that_is_put_right_counts_from_the_next_attempt_on() {
         "--attach-password-file",
         password.to_str().unwrap(),
     ]);
-    // Whoever may use the broker decides; a local user without a password there sees no keys here either.
+    // The broker decides which clients may use it; a local user without a password there sees no keys here either.
     let keys = store.get("/api/keys");
     assert!(keys.starts_with("HTTP/1.0 401 "), "{keys}");
     store.until_logged("the broker refused the connection");

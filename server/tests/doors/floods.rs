@@ -55,7 +55,7 @@ fn handshakes_and_connections_together_are_bounded() {
     let mut third = encrypt(server.addresses()[0], &client);
     assert!(!is_served(&mut third));
     drop(half);
-    // Its place is free as soon as the server knows.
+    // Its slot is free as soon as the server notices.
     let is_free = (0..500).any(|_| is_served(&mut encrypt(server.addresses()[0], &client)));
     assert!(is_free);
 }

@@ -28,7 +28,7 @@ pub(crate) fn clients_at_two_bridged_brokers_share_a_store(storage: &str) {
     for _ in 0..3 {
         let set = setting.request(&["SET", "k", "v", "NX"], stamped);
         assert_eq!(set.payload_bytes(), b"+OK\r\n");
-        // What was answered at one broker holds at the other.
+        // A change that was made at one broker is visible at the other.
         let taken = deleting.request(&["SET", "k", "w", "NX"], stamped);
         assert_eq!(taken.payload_bytes(), b":-1\r\n");
         let deleted = deleting.request(&["DEL", "k"], stamped);

@@ -118,7 +118,7 @@ async fn is_refused(client: &Client) {
         assert_eq!(error.kind(), ErrorKind::TimestampSkew, "{error}");
         assert_eq!(error.outcome(), Outcome::NotDone, "{error}");
     }
-    // What changes nothing is answered.
+    // Requests that change nothing are answered.
     let absent = SetOptions::new().condition(Condition::IfAbsent);
     let unmet = client.set_with("k", "other", &absent).await.unwrap();
     assert!(matches!(unmet, SetOutcome::NotApplied { .. }));
@@ -139,7 +139,7 @@ pub(crate) fn a_server_whose_clock_is_far_ahead_gives_no_versions_and_ends_nothi
         let (a, b) = (right.client().await, wrong.client().await);
         assert!(version_ms(&a, "k", "1").await < now_ms() + 60_000);
         let mut told = a.observe("brief").await.unwrap();
-        // One of which the wall clock says how old it is, and one that is over before the clock is right again.
+        // One entry whose age is known from the wall clock, and one that expires before the clock is right again.
         let options = |seconds| SetOptions::new().expires_in(Duration::from_secs(seconds));
         a.set_with("lock", "held", &options(1_200)).await.unwrap();
         a.set_with("brief", "held", &options(2)).await.unwrap();

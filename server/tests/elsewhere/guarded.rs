@@ -159,7 +159,7 @@ pub(crate) fn whoever_takes_the_name_of_a_client_gets_nothing_of_what_its_user_h
     let before = until_told(&mut other, &mut bob, "shared/k", "new");
     assert_eq!((before, told), (Vec::new(), Vec::new()));
 
-    // Whose it was is answered as before, and has nothing of what the other one watched.
+    // The owner is answered as before, and receives no notifications of the other user's watches.
     let mut ann = world.peer("client", Some("ann"));
     for _ in 0..EACH {
         assert_eq!(again(&mut ann), OK);

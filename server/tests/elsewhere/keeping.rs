@@ -152,7 +152,7 @@ pub(crate) fn watches_outlive_the_server_that_keeps_them(storage: &str) {
     second.until_logged(STANDS_BY);
     second.until_metric("statestored_watches", 3);
     assert_eq!(until_told(&mut writer, &mut watcher, "k", "1"), [""; 0]);
-    // It is killed, and says nothing more.
+    // The server is killed, and sends nothing more.
     drop(first);
     second.until_logged(KEEPS);
     // Notifications that it has sent may be repeated, and no others.
@@ -169,7 +169,7 @@ pub(crate) fn watches_outlive_the_server_that_keeps_them(storage: &str) {
     third.until_metric("statestored_watches", 2);
     let before = until_told(&mut writer, &mut watcher, "k", "3");
     assert!(before.iter().all(|text| *text == set("2")), "{before:?}");
-    // One that stands still for longer than a keeper may, and goes on, is not the keeper any more.
+    // A server that stops for longer than the lease of the keeper, and then continues, is no longer the keeper.
     let fourth = server(storage, &broker, "fourth");
     fourth.until_logged(STANDS_BY);
     third.send("-STOP");

@@ -170,7 +170,7 @@ pub(crate) async fn refuses_all(server: &RunningServer, client: &Client, why: &s
         assert!(error.to_string().contains("started anew"), "{error}");
         assert!(error.to_string().contains(why), "{error}");
     }
-    // It stays so.
+    // The state is permanent.
     assert!(says("storage_replaced"));
 }
 

@@ -278,7 +278,7 @@ pub(crate) fn requests_are_refused_before_their_deadline_and_readiness_says_why<
         let begun = Instant::now();
         is_refused(&client.get_with("k", &patient).await.unwrap_err());
         assert!(begun.elapsed() < LONG, "{:?}", begun.elapsed());
-        // Nothing is known of this key, so that it would have to be read before it is written.
+        // The key is not cached, so it would have to be read before it is written.
         is_refused(&client.set("other", "1").await.unwrap_err());
         until("it says why", || {
             get(&server, "/readyz").contains("storage_away")

@@ -36,7 +36,7 @@ impl World {
         std::thread::spawn(move || {
             block_on(async {
                 report.send(Proxy::start(engine).await).unwrap();
-                // It ends with the test.
+                // The proxy ends with the test.
                 let _ = ends.await;
             });
         });
@@ -161,20 +161,20 @@ pub(crate) fn what_the_engine_has_not_confirmed_is_not_answered<E: Engine>() {
                 return version;
             }
         };
-        // It is done, but the engine's word of that does not come.
+        // The commit is executed, but the engine's response does not arrive.
         world.knows_the_key();
         world.proxy.stall(Direction::ToClient);
         world.send(2, &["SET", "k", "2"], None);
         let made = next_is("2").await;
         world.hears_nothing();
-        // It is lost for good: the server has to ask what became of it, and not to do it again.
+        // The response is lost for good: the server has to query the outcome instead of repeating the commit.
         world.proxy.cut(Cut::Reset);
         let answer = world.answer();
         assert_eq!(answer.payload_bytes(), OK);
         let version = answer.user_properties().find(|(name, _)| *name == "__ts");
         assert_eq!(version.unwrap().1, made.to_string());
 
-        // It does not come to the engine, which nobody can tell from that.
+        // The commit does not reach the engine, which the server cannot distinguish from a lost response.
         world.knows_the_key();
         let before = world.unanswered();
         world.proxy.stall(Direction::ToServer);

@@ -18,7 +18,7 @@ fn a_set_applies_to_the_version_that_it_names() {
     let second = sim.run(&format!("SET k c {}", ifv(1)));
     assert_eq!(second, format!(":-1 @{WALL}+2"));
     assert_eq!(sim.run("GET k"), format!("$1\r\nb @{WALL}+2"));
-    // Its expiry is that of any SET.
+    // The expiry works as with any SET.
     let third = sim.run(&format!("SET k d PX 5 {}", ifv(2)));
     assert_eq!(third, format!("+OK @{WALL}+3"));
     sim.pass(5);

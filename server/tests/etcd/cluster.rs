@@ -136,7 +136,7 @@ impl Engine for Etcd {
 
 impl Drop for Etcd {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

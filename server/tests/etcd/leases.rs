@@ -53,7 +53,7 @@ fn a_server_has_one_lease_for_its_clock_which_ends_when_it_tells_nothing_more() 
             let leases = etcd.client().await.leases().await.unwrap();
             assert_eq!(leases.leases().len(), 1);
         }
-        // One that etcd does not know any more is replaced.
+        // A lease that etcd no longer has is replaced.
         let leases = etcd.client().await.leases().await.unwrap();
         let lost = leases.leases()[0].id();
         etcd.client().await.lease_revoke(lost).await.unwrap();

@@ -195,7 +195,7 @@ fn what_etcd_does_not_accept_is_named_with_what_there_is_to_do() {
         let config = config(&files, &etcd, change);
         RunningServer::start(config).unwrap_err().to_string()
     };
-    // It takes the name in the certificate then.
+    // Without a user, etcd takes the name in the certificate.
     let other_user = error(&|etcd| etcd.user = None);
     assert!(other_user.contains("permission denied"), "{other_user}");
     let wrong_password = error(&|etcd| {

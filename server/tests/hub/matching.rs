@@ -225,7 +225,7 @@ fn a_user_has_so_many_subscriptions_with_wildcards_and_no_more() {
 #[test]
 fn a_user_without_a_limit_of_their_own_has_65_536_subscriptions_with_wildcards() {
     let mut world = World::new();
-    // One of them is without wildcards.
+    // A subscription without wildcards is one of them.
     subscribe_combinations(&mut world, 16, "z");
     let mut client = world.client("me");
     for (filter, expected) in [

@@ -222,7 +222,7 @@ fn connecting_publishing_and_subscribing_need_a_rule() {
             "{filter}"
         );
     }
-    // Of a filter for what the store publishes nobody else publishes anything, not to the topic above either, which it matches.
+    // A filter for topics of the store's messages: no other client publishes to them, nor to the topic above, which it matches.
     let above = "clients/reader/services/statestore";
     assert_eq!(
         subscribe(&mut world, &mut reader, &format!("{above}/#")),

@@ -14,7 +14,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// A task of an actor. An actor executes its tasks in order.
 #[derive(Debug, Clone)]
 pub(crate) enum Task {
-    /// The changes and how long they may take. Those that are for what the key [holds](When::Holds) read it first.
+    /// The changes and their time-out. Changes that require what the key [holds](When::Holds) read it first.
     Transact(Vec<Change>, Duration),
     Read(usize),
     /// Adds this to what is there.

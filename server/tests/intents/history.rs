@@ -13,7 +13,7 @@ pub(crate) enum When {
     Absent,
     /// NEX.
     AbsentOrSame,
-    /// The key holds what it held when it had a version. That it has another version now and holds the same is no fault.
+    /// The key holds the value that it had with a version. A newer version with the same value is no fault.
     Holds(String),
 }
 

@@ -97,7 +97,7 @@ fn task(chance: &mut fastrand::Rng, kind: u32, number: u32) -> Task {
             // Mostly they meet.
             keys.truncate(chance.usize(1..=KEYS.len()).max(chance.usize(1..=2)));
             if chance.u32(0..8) == 0 {
-                // One of them stands in it twice.
+                // A key is listed twice.
                 keys.push(keys[0]);
             }
             let of_key = |key| Change {
@@ -272,7 +272,7 @@ impl Run {
         match (self.chance.u32(0..8), asked) {
             (0 | 1, Asked::Request(sent)) => self.lose(actor, &sent),
             (2 | 6 | 7, Asked::Request(sent)) => {
-                // It is delivered twice.
+                // The request is delivered twice.
                 if sent.is_set() {
                     self.late.push(sent);
                 }

@@ -225,7 +225,7 @@ impl Inner {
         {
             let slot = &mut self.slots[actor];
             let wall_ms = START_MS + self.now_ms - slot.behind_ms;
-            // One that is far ahead is left alone.
+            // A version that is far ahead is ignored.
             let _ = slot.clock.merge(version, wall_ms);
         }
         let slot = &mut self.slots[actor];

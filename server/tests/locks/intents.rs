@@ -94,7 +94,7 @@ async fn all_operations_are_carried_out_and_tell_their_versions() {
     }
     sleep(61 * SECOND).await;
     assert_eq!(value(&client, "short").await, None);
-    // What a transaction leaves behind goes by itself.
+    // The records that a transaction leaves behind expire by themselves.
     let left = ["gone", "never"].map(|key| world.value(key));
     assert_eq!(left, [None, None]);
     let mut keys = client.scan("statestore/transactions/*");

@@ -173,7 +173,7 @@ async fn ordinary_data_is_told_from_a_lease_and_left_alone() {
         assert_eq!(world.value("lock").unwrap(), data);
     }
 
-    // What is fenced is data, whatever it looks like.
+    // A fenced value is data, whatever it looks like.
     let fenced = SetOptions::new().fencing_token(Hlc::new(1, 0, "token").unwrap());
     client.set_with("fenced", "pump", &fenced).await.unwrap();
     let error = client.lease("fenced").unwrap().acquire().await.unwrap_err();

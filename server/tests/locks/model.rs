@@ -1,7 +1,7 @@
 //! Every order in which the store can execute the requests of three updates of one key, and the end of its time.
 //!
-//! Each writer adds its letter to what it read. Nothing is lost if the value has the letter of each writer whose write
-//! was applied since the key was last gone, and no letter twice.
+//! Each writer adds its letter to the value that it read. No write is lost if the value has the letter of each writer whose
+//! write was applied since the key was last gone. No letter may occur twice.
 use bytes::Bytes;
 use statestore::lock::{Answer, CompareAndSet, Progress, Step};
 use statestore::{Entry, Hlc};
@@ -291,7 +291,7 @@ fn explore(setup: Setup, mut check: impl FnMut(&[usize], &Verdict)) -> usize {
                 WRITERS => run.expire(),
                 writer => run.step(writer),
             }
-            // What the last schedule had in common with this one was checked then.
+            // The common part with the last schedule was checked then.
             if depth >= checked {
                 let verdict = run.verdict();
                 check(&schedule[..=depth], &verdict);
@@ -411,8 +411,8 @@ fn no_order_loses_one_if_the_first_value_expires_meanwhile() {
     }
 }
 
-/// Tokens of the clock outrank a token that is higher than the version, and lose nothing, also beside tokens that are made of
-/// the version alone.
+/// Checks that tokens of the clock outrank a token that is higher than the version. They lose no write, also beside tokens
+/// that are made of the version alone.
 #[test]
 fn no_order_loses_one_if_tokens_are_taken_from_the_clock() {
     for by_clock in 1..=WRITERS {

@@ -48,7 +48,7 @@ async fn without_renewal_a_guard_ends_just_before_its_lease() {
     let world = World::start();
     let (one, _) = one_and_two(&world).await;
     let options = lasting(10 * SECOND).renewal(Renewal::Manual);
-    // Its time counts from before a request is sent, however late the answer comes.
+    // The lease counts from before its request is sent, however late the response arrives.
     world.set_latency(SECOND / 2);
     let sent = Instant::now();
     let guard = take(&one, &options).await;

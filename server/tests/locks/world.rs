@@ -204,7 +204,8 @@ impl World {
         self.inner().unnotified.insert(client);
     }
 
-    /// The server is gone. Of the commits that its disk did not have yet, it has some of the first; how many it has not.
+    /// Shuts the server down. Of the commits that its disk did not have yet, the disk keeps some of the first. Returns
+    /// the number of those that are lost.
     pub(crate) fn shut_down(&self) -> usize {
         let mut inner = self.inner();
         let written = std::mem::take(&mut inner.written);
@@ -234,7 +235,7 @@ impl World {
         self.0.changed.notify_one();
     }
 
-    /// From now on this sees each change. It must not use the world.
+    /// Sets a function that sees each change from now on. The function must not use the world.
     pub(crate) fn witness(&self, witness: impl Fn(&Change) + Send + 'static) {
         self.inner().witness = Witness(Box::new(witness));
     }

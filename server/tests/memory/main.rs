@@ -14,8 +14,8 @@ use statestored::access::Principal;
 use statestored::service::{Envelope, Request, Service, ServiceConfig};
 use world::{Client, START_WALL_MS, World, command, connect, id, message, request, resume};
 
-/// Runs `work` and expects that the bytes which it has allocated and not freed are counted: all of them, and at most
-/// `excess` times as many, besides `slack`. What is not counted at every step is up to 4 KiB a connection.
+/// Runs `work` and checks that the bytes which it has allocated and not freed are counted. The count may be less by `slack`, and more by
+/// a factor of `excess` plus `slack`. Up to 4 KiB a connection are not counted at every step.
 fn assert_counted(
     what: &str,
     slack: usize,
@@ -116,7 +116,7 @@ fn sessions_and_connections_are_counted_as_large_as_they_are() {
             world.lose(&client);
         }
     });
-    // Their tasks and sockets are not in this process.
+    // The tasks and sockets of the clients are not in this process.
     assert_held("connections", 16, |world| {
         for _ in 0..1_000 {
             world.open();

@@ -1,6 +1,6 @@
 //! A keyspace that reads, applies the rules, and commits by compare-and-swap, each step later, and again on a conflict.
 //!
-//! What can happen to an operation, as a seed chooses:
+//! Events of an operation, as a seed chooses:
 //!
 //! - each of its steps takes up to some milliseconds, so that operations on different keys overtake each other;
 //! - a commit is refused, since somebody else was quicker or without any reason;

@@ -1,6 +1,6 @@
 //! Two nodes over one map: clients of both count together, under delays, conflicts and cuts that a seed chooses.
 //!
-//! What must hold whatever happens:
+//! Invariants of every run:
 //!
 //! - a counter that is taken (VDEL) and put back greater by one (SET NX) has counted each time that a client was told so;
 //! - each SET happens once, although its request is delivered again after a cut;

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use tempfile::TempDir;
 
-/// The disk of one data folder. What is set holds at once, also for a process that runs.
+/// The disk of one data folder. Settings apply at once, also to a running process.
 pub(crate) struct Disk {
     data: PathBuf,
     /// The control file, the trace, and the folder `platter`.

@@ -18,8 +18,8 @@ fn is_release() -> bool {
     std::env::var_os("STATESTORED_BIN").is_some()
 }
 
-/// How quickly others are served: as it must be for a release, or so that a build without optimization on a busy machine
-/// passes, and one client that has the thread to itself does not.
+/// Time within which other clients are served. The limit of a release is the required one. The other limit lets a build
+/// without optimization pass on a busy machine, but not one client that has the thread to itself.
 fn quick() -> Duration {
     Duration::from_millis(if is_release() { 20 } else { 5_000 })
 }

@@ -98,7 +98,7 @@ fn a_flood_of_wrong_passwords_takes_the_memory_of_two_slots() {
         })
         .collect();
     for peer in &mut peers {
-        // One that is not looked at in time is cut off.
+        // A login that is not verified in time is disconnected.
         if let Some(Packet::ConnAck(connack)) = peer.receive() {
             assert_ne!(connack.reason, ReasonCode::SERVER_BUSY);
         }

@@ -46,7 +46,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // It may be no group, or its last process may not be gone yet.
+        // The folder may be no group, or its last process may not be gone yet.
         let _ = std::fs::remove_dir(&self.0);
     }
 }

@@ -118,7 +118,7 @@ fn a_disk_that_does_not_answer_does_not_keep_it_alive() {
     peer.assert_alive();
     daemon.signal("-TERM");
     let output = ended(daemon);
-    // Nothing before it says that the other one was done.
+    // No packet before it may report that the other request was executed.
     match peer.receive() {
         Some(Packet::Disconnect(it)) => {
             assert_eq!(it.reason, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);

@@ -315,7 +315,7 @@ fn a_restore_that_is_interrupted_leaves_nothing() {
             .unwrap()
             .success()
     );
-    // It stops at the next frame, so that it does not take everything.
+    // The tool stops at the next frame, so it does not read everything.
     let taken = feed.write_all(&bytes[bytes.len() / 2..]);
     drop(feed);
     assert!(taken.is_err(), "it went on");

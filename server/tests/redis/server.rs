@@ -162,7 +162,7 @@ impl Engine for Redis {
 
 impl Drop for Redis {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -198,7 +198,7 @@ fn appended_bytes() {
             ("zeros".into(), with(&[0; 5000])),
         ]
     });
-    // Nothing is read behind the mark, and after a kill the current log may end with a torn commit.
+    // Frames after the mark are ignored, and after a kill the current log may end with a torn commit.
     let mut expected = mark_only();
     expected.extend(
         full.iter()

@@ -207,7 +207,7 @@ fn a_log_that_is_closed_gives_its_space_back() {
     assert!(log.blocks() * 512 < OPTIONS.log_bytes);
 }
 
-/// A part of a mark that is on the disk without the rest is none, and the one before must not be written over until it is whole.
+/// An incomplete mark on the disk is invalid. The mark before must not be overwritten until the new one is complete.
 #[test]
 fn a_mark_that_was_written_in_pieces_is_durable_before_the_next_one() {
     let place = TempDir::new().expect("a temporary directory");
@@ -325,7 +325,7 @@ fn a_base_has_many_records_in_a_frame_and_not_too_many() {
     }
     storage.commit(&commit(1)).expect("commit");
     let files = read_files(place.path());
-    // Nobody removes those of before.
+    // The older files are not removed.
     let bases = files.iter().filter(|(name, _)| name.starts_with("base-"));
     let base = bases.map(|(_, base)| base).max_by_key(|base| base.len());
     let base = base.expect("a base");

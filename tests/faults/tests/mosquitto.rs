@@ -43,7 +43,7 @@ async fn values_pass_over_websocket() {
     let _store = AttachedStore::start(broker.address()).await;
     let settings: Settings = format!("ws://{websocket}").parse().unwrap();
     let client = within(Client::connect(settings)).await.unwrap();
-    // What is longer than some 128 KiB, Mosquitto 2.0.11 does not deliver over WebSocket.
+    // Mosquitto 2.0.11 does not deliver messages of more than some 128 KiB over WebSocket.
     for length in [0, 125, 126, 1000, 65_536] {
         let value = vec![7; length];
         client.set("k", &value).await.unwrap();

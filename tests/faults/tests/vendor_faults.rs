@@ -124,7 +124,7 @@ async fn requests_that_timed_out_leave_nothing_behind() {
         let error = client.get_many_with(&keys, &options).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
     }
-    // Those that the error cancelled go with their own deadline.
+    // Requests that the error cancelled end with their own deadline.
     until(|| client.counters().in_flight == 0).await;
     assert_eq!(client.counters().queued, 0);
     // Their responses arrive at last, match no request, and are not delivered to another one.

@@ -1,5 +1,5 @@
-//! Atomicity on the simulated disk: a file or store exists as a whole or not at all, at every possible end of the
-//! process that makes it.
+//! Atomicity on the simulated disk: a file or store exists as a whole or not at all. The process that makes it may end
+//! at any point.
 use simulation::wholes::{
     Looked, every_end_of_a_copy, every_end_of_a_file, every_end_of_a_new_store,
     every_end_of_a_rewrite,

@@ -298,7 +298,7 @@ fn the_end_of_work_tells_of_a_lost_lease() {
     let error = wait(&client, lost.finish(Work::Done, None)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LockLost);
     assert_eq!(error.outcome(), Outcome::Unknown);
-    // That stays so.
+    // The reason does not change.
     assert_eq!(lost.lost_reason().unwrap(), Some(LostReason::Expired));
     assert!(wait(&client, lost.finish(Work::Done, None)).is_err());
     wait(&client, lost.finish(Work::Failed, None)).unwrap();

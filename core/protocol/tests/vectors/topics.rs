@@ -83,7 +83,7 @@ fn a_response_topic_says_whose_the_request_is() {
         (format!("clients/6G/{BEHIND_HEX}"), Some("6G")),
         (format!("clients/FF/{BEHIND_HEX}"), Some("FF")),
         (format!("clients/07/{BEHIND_HEX}"), Some("07")),
-        // Of another client.
+        // Topics of another client.
         (format!("clients/6D65/{BEHIND_HEX}/x"), Some("6D65")),
         (format!("clients//{BEHIND_HEX}"), None),
         ("clients/me/".into(), None),

@@ -88,7 +88,7 @@ async fn a_forged_version_silences_no_observer() {
     );
     assert_eq!(next(&mut observer).await, Observation::Resync);
     assert_eq!(next(&mut observer).await, set("true", 50));
-    // From here on the true versions count. One that is old is asked for again, but not at once.
+    // From here on the true versions count. An old version causes another read, but not at once.
     peer.notify(b"k", &Event::Deleted, &version(51)).await;
     assert_eq!(next(&mut observer).await, deleted(51));
     peer.notify(b"k", &Event::Deleted, &version(49)).await;
@@ -218,7 +218,7 @@ async fn a_store_that_is_set_back_while_a_gap_is_read_is_followed() {
     let mut peer = reconnect(&broker, peer).await;
     peer.answer(&Reply::Ok, None).await;
     let get = peer.request().await;
-    // It changed after it was read, and before the answer arrived.
+    // The key changed after it was read, and before the response arrived.
     peer.notify(b"k", &Event::Set("new".into()), &version(2))
         .await;
     peer.acknowledge(&get, ReasonCode::SUCCESS).await;
