@@ -5,10 +5,10 @@
 //! STATESTORED=/path/of/another/statestored cargo bench -p statestored --bench load -- 1000000
 //! ```
 //!
-//! For each number, the program makes a data folder with this number of keys of 16 bytes and values of 16 bytes, written in
-//! commits of 10,000 and then closed. It starts the server on it, three times, and waits until it listens. `CPU` is the CPU
-//! time of the process until then, which depends less on other load of the machine. `peak` and `after` are its memory: the
-//! maximum until then, and the value at the end.
+//! For each number, the program makes a data folder with this number of keys of 16 bytes and values of 16 bytes. The keys
+//! are written in commits of 10,000, and the store is closed. The program starts the server on it, three times, and waits
+//! until it listens. `CPU` is the CPU time of the process until then, which depends less on other load of the machine.
+//! `peak` and `after` are its memory: the maximum until then, and the value at the end.
 use bytes::Bytes;
 use statestored::storage::{
     Batch, DurableOptions, DurableStorage, Record, RecordView, Restore, Storage, Write,

@@ -1,4 +1,4 @@
-//! Hand-over of results from the runtime to a thread of the foreign side: models of the mailbox, which [loom] runs in every order of the
+//! Hand-over of results from the runtime to a thread of the foreign side. The models of the mailbox run with [loom] in every order of the
 //! threads' steps.
 //!
 //! The file of `bindings/embed` is used unchanged, with the locks of [`sync`]. A consumer that is not woken although there is an item for

@@ -150,7 +150,7 @@ impl Store {
         let begun = Instant::now();
         while !self.get(path).contains(text) {
             assert!(begun.elapsed() < PATIENCE, "{}", self.get(path));
-            // Asking takes time from those who are asked about.
+            // Each query takes CPU time from the servers under test.
             std::thread::sleep(PACE);
         }
     }

@@ -1,4 +1,5 @@
-//! Servers that share the requests of a broker which says, and signs, who sent them: rules about keys hold, whichever server is asked.
+//! Servers that share the requests of a broker which asserts their senders, with a signature. Rules about keys apply whichever server
+//! is asked.
 use super::keeping::{EACH, KEEPS, STANDS_BY, ask, server_with, until_told};
 use super::plugin::{Guarded, PASSWORD};
 use super::world::{Peer, Store, command, now};

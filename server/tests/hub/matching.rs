@@ -108,7 +108,7 @@ fn responses_that_are_compared_with_many_filters() {
     assert!((1..4).contains(&taken), "{taken}");
 }
 
-/// Has sessions subscribe all combinations of `a` and `+` on so many levels, each with this end.
+/// Subscribes sessions to all combinations of `a` and `+` on this number of levels, each with this end.
 fn subscribe_combinations(world: &mut World, levels: usize, end: &str) {
     let filter = |number: usize| {
         let level = |at| if number >> at & 1 == 1 { "+/" } else { "a/" };

@@ -433,7 +433,7 @@ fn a_change_that_comes_before_another_one_has_reached_all_leaves_nobody_out() {
     world
         .hub
         .begin_change(Some(only_ann(b"new")), None, world.now);
-    // To this one nobody has another password than before.
+    // The second change differs from the first for no user.
     world
         .hub
         .begin_change(Some(only_ann(b"new")), None, world.now);

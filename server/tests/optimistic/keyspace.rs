@@ -2,9 +2,9 @@
 //!
 //! Events of an operation, as a seed chooses:
 //!
-//! - each of its steps takes up to some milliseconds, so that operations on different keys overtake each other;
-//! - a commit is refused, since somebody else was quicker or without any reason;
-//! - nobody comes to know what became of a commit that was made, or was not.
+//! - each step takes up to some milliseconds, so that operations on different keys overtake each other;
+//! - a commit is refused, because another commit was faster or without any reason;
+//! - the outcome of a commit stays unknown, whether or not it was executed.
 use crate::shared::{Change, Map, Put, Seen, Shared};
 use bytes::Bytes;
 use statestore_protocol::glob::Glob;

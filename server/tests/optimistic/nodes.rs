@@ -2,12 +2,12 @@
 //!
 //! Invariants of every run:
 //!
-//! - a counter that is taken (VDEL) and put back greater by one (SET NX) has counted each time that a client was told so;
-//! - each SET happens once, although its request is delivered again after a cut;
-//! - nobody reads less than what was told to anybody before the read was asked;
+//! - a counter that is taken (VDEL) and put back greater by one (SET NX) has counted each success that a client received;
+//! - each SET is executed once, although its request is delivered again after a cut;
+//! - a read returns no version lower than any that a client received before the read was sent;
 //! - PUBACKs come in the order of the PUBLISHes [MQTT-4.6.0-2];
-//! - who watches is told rising versions of a key, and its last value;
-//! - every request is answered in some seconds.
+//! - a watcher receives rising versions of a key, and its last value;
+//! - every request is answered within seconds.
 use crate::keyspace::{Optimistic, Weather};
 use crate::shared::{Put, Shared};
 use crate::world::{MAX, PEER, START_WALL_MS, command, connect, id, request, resume};

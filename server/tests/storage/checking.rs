@@ -160,7 +160,7 @@ fn a_check_names_the_file_that_has_what_no_server_writes() {
     assert!(damage[0].to_string().contains("empty"), "{damage:?}");
 }
 
-/// Also of files that an older program left readable; whatever else is there is somebody else's.
+/// Restricts files that an older program left readable as well. All other files belong to other programs.
 #[cfg(unix)]
 #[test]
 fn the_files_of_a_store_are_taken_away_from_others_and_no_others_are() {

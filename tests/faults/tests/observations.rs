@@ -57,7 +57,7 @@ async fn changes_during_a_disconnect_arrive_as_the_newest_state_after_a_resync()
     let mut deleted = client.observe("deleted").await.unwrap();
     let mut made = client.observe("made").await.unwrap();
     let mut unchanged = client.observe("unchanged").await.unwrap();
-    // What it knows.
+    // The observer has this value before the connection is lost.
     writer.set("unchanged", "same").await.unwrap();
     assert!(is_set(&next(&mut unchanged).await, "same"));
 

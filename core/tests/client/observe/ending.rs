@@ -159,7 +159,7 @@ async fn an_observer_whose_client_does_not_take_the_value_ends_and_says_why() {
     loop {
         match next(&mut other).await {
             Observation::Set { value, .. } => break assert_eq!(value, "v"),
-            // What was read after the gap, before that.
+            // Reported before it: the gap, and the state that was read after it.
             Observation::Resync | Observation::Deleted { version: None } => {}
             told => panic!("{told:?}"),
         }
