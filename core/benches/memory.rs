@@ -1,5 +1,5 @@
-//! What the client allocates: for each request and notification in steady state, and for each observed key. And how long
-//! it takes until all watches are renewed and read back after a lost connection.
+//! Allocations of the client for each request and notification in steady state, and for each observed key. Also the time
+//! until all watches are renewed and read back after a lost connection.
 //!
 //! ```text
 //! cargo bench -p statestore --bench memory -- [requests] [watches]

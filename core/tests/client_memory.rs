@@ -14,7 +14,7 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// What `work` allocates on this thread, where the client runs; servers have threads of their own.
+/// Measures the allocations of `work` on this thread, where the client runs. Servers have threads of their own.
 fn allocated(runtime: &Runtime, work: impl Future<Output = ()>) -> AllocationInfo {
     measure(|| runtime.block_on(work))
 }

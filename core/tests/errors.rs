@@ -1,4 +1,4 @@
-//! The kinds of errors, as every language knows them, and what an error tells.
+//! The kinds of errors, as every language has them, and the contents of an error.
 #![allow(clippy::unwrap_used)]
 
 use serde::Deserialize;

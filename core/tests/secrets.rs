@@ -1,5 +1,5 @@
-//! What was read from files of secrets does not stay in the memory of the process. A program of its own, so that nothing
-//! else writes there.
+//! Secrets that were read from files do not stay in the memory of the process. The test is a program of its own, so that
+//! no other code writes to this memory.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![cfg(target_os = "linux")]
 
@@ -81,7 +81,7 @@ impl Secret {
         for _ in (from..to).step_by(PAGE) {
             window.copy_within(PAGE.., 0);
             let page = &mut window[overlap..];
-            // What is covered in memory is bare in here, and this may be the page that is read.
+            // Data that is masked elsewhere in memory is in plain text here, and this may be the page that is read.
             page.fill(0);
             // Guard pages cannot be read.
             if memory.read_exact(page).is_err() {
@@ -106,7 +106,7 @@ async fn refused(settings: Settings) {
 #[tokio::test]
 async fn secrets_from_files_are_gone_with_the_connection() {
     let folder = TempDir::new().unwrap();
-    // Bound, so that nobody else gets the port, but never listening.
+    // Bound, so that no other process gets the port, but never listening.
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let nobody = Settings::new("127.0.0.1", socket.local_addr().unwrap().port());

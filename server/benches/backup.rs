@@ -1,13 +1,13 @@
-//! What a backup costs those who write meanwhile, and how long backup, restore and check take:
+//! Impact of a backup on concurrent writers, and the duration of backup, restore and check:
 //!
 //! ```sh
 //! cargo bench -p statestored --bench backup -- 1000000
 //! ```
 //!
-//! A server gets a data folder with so many keys of 16 bytes with values of 100 bytes, as one leaves it that wrote them in commits of
-//! 10,000. Then a client sends SETs without pause, 64 at a time, to keys that exist, and another one sends one after the other and
-//! notes how long each takes: for some seconds without a backup, then during backups (`Control::backup`) and
-//! copies (`Control::snapshot`). At last the program restores and checks the last backup. Each is done three times.
+//! A server gets a data folder with this number of keys of 16 bytes and values of 100 bytes, written in commits of 10,000. A client
+//! then sends SETs without pause, 64 at a time, to existing keys. Another client sends one SET after the other and measures each: for
+//! some seconds without a backup, then during backups (`Control::backup`) and copies (`Control::snapshot`). Finally the program
+//! restores and checks the last backup. Each step runs three times.
 use bytes::Bytes;
 use statestore::{Client, Settings};
 use statestored::RunningServer;
@@ -29,7 +29,7 @@ const QUIET: Duration = Duration::from_secs(3);
 
 type Failure = Box<dyn Error>;
 
-/// Who takes nothing over.
+/// A restore target that discards all records.
 struct Nobody;
 
 impl Restore for Nobody {
@@ -65,7 +65,7 @@ fn fill(folder: &Path, keys: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What those who write see.
+/// Counters of the writing clients.
 #[derive(Default)]
 struct Seen {
     sets: AtomicU64,
@@ -86,7 +86,7 @@ async fn connect(url: &str) -> Result<Client, Failure> {
     Ok(Client::connect(Settings::from_url(url)?).await?)
 }
 
-/// Writes until it is over.
+/// Writes until the benchmark is over.
 async fn write(url: String, keys: u64, seen: Arc<Seen>) -> Result<(), Failure> {
     let (crowd, probe) = (connect(&url).await?, connect(&url).await?);
     let value = Bytes::from(vec![b'w'; 100]);

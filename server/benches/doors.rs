@@ -1,9 +1,9 @@
-//! What TLS costs: requests on one connection against plain TCP, and what others notice of many handshakes.
+//! Cost of TLS: requests on one connection compared with plain TCP, and the effect of many handshakes on other clients.
 //!
 //! `cargo bench -p statestored --bench doors`
 //!
-//! The rounds of both kinds of connections are in turns, and a ratio is that of two rounds one behind the other: a shared machine may be
-//! twice as fast a minute later.
+//! The rounds of both kinds of connections alternate, and a ratio is that of two consecutive rounds: a shared machine may be twice as
+//! fast a minute later.
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 #![allow(clippy::cast_precision_loss, reason = "rates are read by people")]
 use bytes::BytesMut;
@@ -30,7 +30,7 @@ const IN_FLIGHT: usize = 64;
 const ROUNDS: usize = 9;
 const ROUND: Duration = Duration::from_secs(1);
 
-/// So many new connections each second, from so many threads, for so long.
+/// New connections per second during the flood, the number of threads that open them, and its duration.
 const HANDSHAKES: u32 = 1000;
 const THREADS: u32 = 8;
 const FLOOD: Duration = Duration::from_secs(5);
@@ -138,7 +138,7 @@ async fn throughput(world: &World) {
     );
 }
 
-/// One whole handshake, up to the answer to CONNECT.
+/// Completes a handshake, up to the response to CONNECT.
 fn connect(address: SocketAddr, config: &Arc<ClientConfig>) {
     let name = ServerName::try_from("127.0.0.1").unwrap();
     let connection = ClientConnection::new(Arc::clone(config), name).unwrap();

@@ -27,14 +27,14 @@ const KEYS: u64 = 1000;
 /// How long each case runs.
 const TIME: Duration = Duration::from_secs(2);
 
-/// What a client asks for.
+/// The command that a client sends.
 #[derive(Clone, Copy)]
 enum Verb {
     Get,
     Set,
     /// A SET under the version that its key has, if the clock stands still.
     SetIfVersion,
-    /// A transaction of so many SETs.
+    /// A transaction of this number of SETs.
     Transact(u64),
 }
 
@@ -192,7 +192,7 @@ impl World {
         }
     }
 
-    /// What the hub takes for all requests in flight.
+    /// Processes all requests in flight once and returns the time that the hub took.
     fn batch(&mut self) -> Duration {
         let begin = Instant::now();
         self.hub
@@ -221,7 +221,7 @@ fn without_sockets(verb: Verb, in_flight: u64, session_expiry_s: u32) -> f64 {
     in_flight as f64 / median(batches)
 }
 
-/// What a thread of this process has used of the processor. Linux only.
+/// CPU time that a thread of this process has used. Linux only.
 fn cpu_time(thread: &str) -> Option<Duration> {
     for task in std::fs::read_dir("/proc/self/task").ok()?.flatten() {
         let read = |file| std::fs::read_to_string(task.path().join(file)).unwrap_or_default();
@@ -265,7 +265,8 @@ fn over_tcp(
     (rate, per_request)
 }
 
-/// A policy with so many rules, each of them about the client and a pattern of its own; the last one is about the keys that it uses.
+/// Returns a policy of this number of rules, each about the client and its own pattern. The last rule is about the keys that the
+/// client uses.
 fn policy(rules: usize) -> Arc<Policy> {
     let mut text = String::from("rules:\n");
     for number in 1..=rules {
@@ -283,7 +284,7 @@ fn policy(rules: usize) -> Arc<Policy> {
     Arc::new(Policy::parse(&text).unwrap())
 }
 
-/// What the check of 1,000 rules leaves of the throughput; each batch is followed by one without.
+/// Measures the throughput that remains with a policy of 1,000 rules. Each batch is followed by one without a policy.
 fn with_a_policy() {
     let policy = policy(1000);
     for (name, verb) in [("GET", Verb::Get), ("SET", Verb::Set)] {
@@ -327,7 +328,7 @@ fn with_a_policy() {
     }
 }
 
-/// What a condition and a transaction take, compared with plain SETs; each batch is followed by one of these.
+/// Measures the cost of a condition and of a transaction relative to plain SETs. Each batch is followed by one of plain SETs.
 fn with_extensions() {
     for (name, verb) in [
         ("SET IFV", Verb::SetIfVersion),

@@ -5,10 +5,10 @@
 //! STATESTORED=/path/of/another/statestored cargo bench -p statestored --bench load -- 1000000
 //! ```
 //!
-//! For each number it makes a data folder with so many keys of 16 bytes with values of 16 bytes, as a store leaves it
-//! that wrote them in commits of 10,000 and was closed. Then it starts the program on it, three times, and waits until it
-//! listens. `CPU` is what the process used until then, which other load on the machine changes less than the time; `peak` and
-//! `after` are its memory, the most until then and that at the end.
+//! For each number, the program makes a data folder with this number of keys of 16 bytes and values of 16 bytes. The keys
+//! are written in commits of 10,000, and the store is closed. The program starts the server on it, three times, and waits
+//! until it listens. `CPU` is the CPU time of the process until then, which depends less on other load of the machine.
+//! `peak` and `after` are its memory: the maximum until then, and the value at the end.
 use bytes::Bytes;
 use statestored::storage::{
     Batch, DurableOptions, DurableStorage, Record, RecordView, Restore, Storage, Write,
@@ -23,7 +23,7 @@ const KEYS_PER_COMMIT: u64 = 10_000;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Who takes nothing over.
+/// A restore target that discards all records.
 struct Nobody;
 
 impl Restore for Nobody {

@@ -1,9 +1,10 @@
-//! What it costs to be watched: requests on one connection to a server without an HTTP port, to one whose metrics are read each
-//! second, and to one whose page is open besides.
+//! Cost of monitoring: requests to a server without an HTTP port, with metrics that are read each second, and with an open page as
+//! well.
 //!
 //! `cargo bench -p statestored --bench watched`
 //!
-//! The servers are asked in turns, and a ratio is that of two within one round: a shared machine may be twice as fast a minute later.
+//! The servers are measured in turns, and a ratio is that of two within one round: a shared machine may be twice as fast a minute
+//! later.
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 #![allow(clippy::cast_precision_loss, reason = "rates are read by people")]
 use futures_util::future::join_all;
@@ -23,14 +24,14 @@ const ROUND: Duration = Duration::from_secs(1);
 /// How often metrics are read; monitoring does it every 15 seconds or so.
 const SCRAPE_EVERY: Duration = Duration::from_secs(1);
 
-/// Who watches a server.
+/// How a server is monitored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Watched {
-    /// Nobody: there is no HTTP port.
+    /// No monitoring: there is no HTTP port.
     Not,
-    /// Whoever reads the metrics.
+    /// The metrics are read each second.
     Scraped,
-    /// The same, and a person who has the page open.
+    /// As above, and the page is open.
     Shown,
 }
 
@@ -50,7 +51,7 @@ fn ask(address: SocketAddr, path: &str) -> TcpStream {
     stream
 }
 
-/// Reads the metrics until nobody wants them any more.
+/// Reads the metrics until `end` is signalled.
 fn scrape(address: SocketAddr, end: &Receiver<()>) {
     while end.recv_timeout(SCRAPE_EVERY) == Err(RecvTimeoutError::Timeout) {
         let mut answer = String::new();
@@ -61,7 +62,7 @@ fn scrape(address: SocketAddr, end: &Receiver<()>) {
     }
 }
 
-/// What a page that is open receives, until the server ends.
+/// Reads the events of an open page until the server ends.
 fn show(address: SocketAddr) {
     let mut stream = ask(address, "/events");
     let mut part = [0; 16 * 1024];
@@ -87,7 +88,7 @@ async fn rate(client: &Client) -> f64 {
     done.get() as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// Their median, least and most.
+/// The median, lowest and highest of the values.
 fn spread(mut values: Vec<f64>) -> [f64; 3] {
     values.sort_by(f64::total_cmp);
     [

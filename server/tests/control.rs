@@ -1,4 +1,4 @@
-//! What a running server can be asked and told.
+//! Requests and commands to a running server.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 use bytes::BytesMut;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -128,7 +128,7 @@ async fn a_file_that_never_comes_is_given_up_and_holds_up_no_later_reload() {
     })
     .unwrap();
     let control = server.control();
-    // Nobody ever opens its other end.
+    // No process ever opens its other end.
     std::fs::remove_file(&file).unwrap();
     mknodat(CWD, &file, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     let error = control.reload().await.unwrap_err();
@@ -235,7 +235,7 @@ async fn a_backup_has_all_that_was_acknowledged_before() {
     assert_eq!(written.await.unwrap().unwrap().records, 1);
     let records = values(&std::fs::read(&file).unwrap());
     assert_eq!(records, [("key".into(), "after".into())]);
-    // It is not replaced by mistake, and nothing else is left beside it.
+    // The file is not replaced by mistake, and no other file is left beside it.
     let (to, again) = (file.clone(), control.clone());
     let refused = tokio::task::spawn_blocking(move || again.backup_to_file_blocking(&to, false));
     let refused = refused.await.unwrap().unwrap_err().to_string();
@@ -247,7 +247,7 @@ async fn a_backup_has_all_that_was_acknowledged_before() {
     assert_eq!(values(&std::fs::read(&file).unwrap()), []);
     assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 2);
 
-    // One that nobody wants to its end is no burden.
+    // A backup that is dropped before its end does not hold up the shutdown.
     drop(control.backup().await.unwrap());
     tokio::task::spawn_blocking(|| server.stop())
         .await

@@ -1,7 +1,8 @@
-//! What the runtime hands to a thread of the foreign side: models of the mailbox, which [loom] runs in every order of the threads' steps.
+//! Hand-over of results from the runtime to a thread of the foreign side. The models of the mailbox run with [loom] in every order of the
+//! threads' steps.
 //!
-//! The file of `bindings/embed` is here as it is; what it locks with is another one ([`sync`]). A consumer that nobody wakes although there
-//! is something for it waits for ever, which loom finds.
+//! The file of `bindings/embed` is used unchanged, with the locks of [`sync`]. A consumer that is not woken although there is an item for
+//! it waits for ever, which loom detects.
 #![allow(clippy::expect_used)]
 
 #[allow(

@@ -1,8 +1,8 @@
-//! Who drives the runtime of the bindings: models of the hand-over, which [loom] runs in every order of the threads' steps.
+//! The driver of the bindings' runtime: models of the hand-over, which [loom] runs in every order of the threads' steps.
 //!
-//! The files of `bindings/embed` are here as they are. Only what they wait with is another one ([`sync`]), and the runtime is one of
-//! a few lines ([`runtime`]). That somebody waits for ever is found by loom, which knows when no thread can go on. A crate of its
-//! own, because tokio has no sockets when it is compiled with `cfg(loom)`.
+//! The files of `bindings/embed` are used unchanged, with the primitives of [`sync`] and a runtime of a few lines ([`runtime`]). A
+//! thread that waits for ever is detected by loom, which knows when no thread can proceed. The models are a crate of their own,
+//! because tokio has no sockets when it is compiled with `cfg(loom)`.
 #![allow(clippy::expect_used)]
 
 #[path = "../../bindings/embed/src/baton.rs"]
@@ -15,7 +15,7 @@ mod sync;
 #[path = "../../bindings/embed/src/waiter.rs"]
 mod waiter;
 
-/// Consumers, who would be woken at the end of a batch, are not part of the models.
+/// Consumers are woken at the end of a batch. They are not part of the models.
 mod batch {
     pub(crate) fn run(work: impl FnOnce()) {
         work();
@@ -32,7 +32,7 @@ use std::time::Duration;
 use sync::Time;
 use waiter::Waiter;
 
-/// Tries every order with at most so many moments at which a thread is stopped that could go on.
+/// Tries every order with at most `preemptions` preemptions of a thread that could proceed.
 fn check(preemptions: usize, time: Time, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound.get_or_insert(preemptions);
@@ -97,7 +97,7 @@ impl Process {
         done
     }
 
-    /// What the last client does.
+    /// Stops the executor and its thread, as the last client does.
     fn end(self) {
         self.executor.stop();
         self.baton.call();
@@ -133,7 +133,7 @@ fn two_callers_and_the_thread_all_go_on() {
         let awaited = Arc::clone(&networks[1]);
         let other = process.caller(move |context| awaited.poll_received(context));
         wait(&process.baton, process.request(&networks[0]));
-        // Whoever drives at that time, if anybody.
+        // Delivered to the thread that drives at that time, if there is one.
         networks[1].deliver();
         join(other);
         process.end();
@@ -146,7 +146,7 @@ fn work_that_comes_while_nobody_drives_is_done_without_waiting_for_the_end_of_a_
         let network = Arc::default();
         let process = Process::begin(&[Arc::clone(&network)]);
         let caller = process.requester(&network);
-        // This comes before the caller drives, meanwhile, or afterwards.
+        // The work comes before the caller drives, meanwhile, or afterwards.
         process.begin_work().wait();
         join(caller);
         process.end();
@@ -174,7 +174,7 @@ fn the_runtime_stops_although_a_caller_drives_it() {
         let awaited = Arc::clone(&event);
         let caller = process.caller(move |context| awaited.poll(context));
         process.end();
-        // It waits on without a runtime.
+        // The caller waits on without a runtime.
         event.happen();
         join(caller);
     });

@@ -1,4 +1,4 @@
-//! The runtime of a model: a network, of which nobody learns anything who does not drive.
+//! The runtime of a model: a network whose messages are received only by a thread that drives.
 use crate::baton::Drive;
 use crate::executor::Resume;
 use crate::sync::{Mutex, MutexGuard};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-/// Something that happens once, and who waits for it.
+/// An event that happens once, with the waker of its waiter.
 #[derive(Debug, Default)]
 pub(crate) struct Event {
     state: Mutex<(bool, Option<Waker>)>,
@@ -48,7 +48,7 @@ impl Event {
     }
 }
 
-/// A message on its way, which whoever drives hands over to who waits for it.
+/// A message in transit. The thread that drives hands it to its waiter.
 #[derive(Debug, Default)]
 pub(crate) struct Network {
     arrived: Event,
@@ -56,7 +56,7 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// It comes, whether somebody drives or not.
+    /// Delivers the message, whether or not a thread drives the runtime.
     pub(crate) fn deliver(&self) {
         self.arrived.happen();
     }
@@ -69,7 +69,7 @@ impl Network {
         self.received.wait();
     }
 
-    /// What the runtime does in between.
+    /// Polls the network, as the runtime does between two polls of a future.
     fn turn(&self, context: &mut Context<'_>) {
         if !self.received.has_happened() && self.arrived.poll(context).is_ready() {
             self.received.happen();
@@ -77,7 +77,7 @@ impl Network {
     }
 }
 
-/// Whoever has it drives.
+/// A runtime, driven by the thread that holds it.
 #[derive(Debug)]
 pub(crate) struct Runtime(pub(crate) Vec<Arc<Network>>);
 

@@ -1,8 +1,8 @@
-//! What the threads of a model wait with, in place of `bindings/embed/src/sync.rs`.
+//! Synchronization primitives of a model's threads, in place of `bindings/embed/src/sync.rs`.
 //!
-//! Loom tries every order of the steps of the threads. It knows no time, so time is simulated: either it [stands still](Time::Stands),
-//! and no wait ever ends because its time is over, so that what goes on does so because somebody was woken; or it
-//! [flies](Time::Flies), and each timed wait is over as soon as its thread has its turn, unless it was told something before.
+//! Loom tries every order of the steps of the threads. It has no clock, so time is simulated. Either it [stands still](Time::Stands)
+//! and no wait times out, so every thread that proceeds was woken. Or it [flies](Time::Flies): each timed wait times out as soon as
+//! its thread runs, unless the thread was notified before.
 #![allow(
     clippy::unnecessary_wraps,
     reason = "the functions are those of the standard library"
@@ -37,7 +37,7 @@ pub(crate) fn now() -> Instant {
     time().1
 }
 
-/// Nothing is poisoned: a model ends with the first panic.
+/// Unwraps a result of a lock. Locks are never poisoned: a model ends with the first panic.
 fn sound<T>(result: LockResult<T>) -> T {
     result.unwrap_or_else(PoisonError::into_inner)
 }
@@ -78,7 +78,7 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 #[derive(Debug, Default)]
 pub(crate) struct Condvar {
     condvar: loom::sync::Condvar,
-    /// How often somebody was told something.
+    /// Number of notifications.
     told: AtomicUsize,
 }
 

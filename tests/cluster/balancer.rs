@@ -43,12 +43,12 @@ impl Balancer {
 fn adapted(text: &str, port: u16, nodes: &Nodes) -> String {
     let mut adapted = text
         .replace("bind :1883", &format!("bind 127.0.0.1:{port}"))
-        // The servers trust this address, and those who come to them directly have another one.
+        // The servers trust this address. Clients that connect directly have another one.
         .replace(
             "default-server send-proxy-v2",
             &format!("default-server source {PROXY} send-proxy-v2"),
         )
-        // Not everybody may have that many files.
+        // The limit of open files may be too low for the original value.
         .replace("maxconn 30000", "maxconn 100");
     for number in 0..NODES {
         let way = nodes.way(number);

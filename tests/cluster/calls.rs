@@ -1,4 +1,4 @@
-//! Clients that read and write keys, and note what they were told.
+//! Clients that read and write keys, and record the results.
 use crate::stalls::Stalls;
 use histories::{Asked, Call, Condition, History, Told};
 use statestore::{
@@ -14,9 +14,9 @@ const KEYS: u64 = 3;
 /// How long a key is in use: the shorter, the sooner it is known whether its history has an order.
 const EPOCH: Duration = Duration::from_secs(2);
 
-/// What all of them share.
+/// State that all clients share.
 pub(crate) struct Shared {
-    /// What its keys begin with: nobody else has used them.
+    /// Prefix of the keys: no earlier run has used it.
     keys: &'static str,
     pub(crate) history: RefCell<History>,
     pub(crate) is_over: Cell<bool>,
@@ -53,13 +53,13 @@ impl Shared {
     }
 }
 
-/// How often a client makes place for another one, which may begin with another server: otherwise all of them gather at one
-/// that was not killed.
+/// Number of calls after which a client is replaced by another one, which may begin with another server. Otherwise all
+/// clients gather at a server that was not killed.
 const CALLS: u32 = 300;
 
-/// Calls until it is over. There are settings for each server to begin with.
+/// Calls until the test is over. There are settings for each server to begin with.
 pub(crate) async fn call(settings: Vec<Settings>, shared: Rc<Shared>, mut chance: fastrand::Rng) {
-    // What was read last of which key, for conditions.
+    // The last key that was read, with its value and version, for conditions.
     let mut read: Option<(String, u64, Version)> = None;
     let number = shared.stalls.borrow_mut().begin();
     while !shared.is_over.get() {
@@ -80,7 +80,7 @@ pub(crate) async fn call(settings: Vec<Settings>, shared: Rc<Shared>, mut chance
     }
 }
 
-/// One call.
+/// Makes a call.
 async fn one(
     client: &Client,
     number: usize,
@@ -113,7 +113,7 @@ async fn one(
         Err(error) => {
             shared.stalls.borrow_mut().failed(number, &error);
             if error.outcome() == Outcome::NotDone {
-                // Nothing happened. The next attempt need not come at once.
+                // The call had no effect. The next attempt need not come at once.
                 return tokio::time::sleep(Duration::from_millis(5)).await;
             }
             None
@@ -122,7 +122,7 @@ async fn one(
     if let Some(Told::Entry(Some((value, version)))) = &told {
         *read = Some((key.clone(), *value, version.into()));
     }
-    // A read that nobody answered says nothing.
+    // A read without a response constrains nothing.
     if told.is_some() || !matches!(asked, Asked::Get) {
         let call = Call { asked, told };
         let mut history = shared.history.borrow_mut();

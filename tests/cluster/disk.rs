@@ -9,13 +9,13 @@ use tempfile::TempDir;
 /// Size of a file system, which takes no more space than is used of it.
 const BYTES: u64 = 512 << 20;
 
-/// A file system in a file. Its mount belongs to the test's own namespace.
+/// A file system in a file. The mount belongs to the test's own namespace.
 pub(crate) struct Disk {
     folder: TempDir,
 }
 
 impl Disk {
-    /// A new file system; none without root, who alone may mount one.
+    /// Creates a file system; `None` without root, which is required to mount it.
     pub(crate) fn new() -> Option<Self> {
         if !geteuid().is_root() {
             return None;

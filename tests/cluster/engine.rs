@@ -1,4 +1,4 @@
-//! What the servers are over: members, as processes that can be killed, stopped and started again.
+//! The engine below the servers: members, as processes that can be killed, stopped and started again.
 use crate::disk::Disk;
 use crate::etcd::Etcd;
 use crate::process::Process;
@@ -8,7 +8,7 @@ use faults::Proxy;
 use faults::proxy::Direction;
 use std::net::SocketAddr;
 
-/// One of them.
+/// An engine, with its members.
 pub(crate) enum Engine {
     Etcd(Etcd),
     /// Redis, and the links of replicas to the master, if there are any.
@@ -89,7 +89,7 @@ impl Engine {
         }
     }
 
-    /// What a server is told that reaches them through these.
+    /// Returns the arguments of a server that reaches the members through these addresses.
     pub(crate) fn arguments(&self, ways: &[SocketAddr]) -> Vec<String> {
         let ways: Vec<_> = ways.iter().map(ToString::to_string).collect();
         let ways = ways.join(",");
@@ -102,7 +102,7 @@ impl Engine {
         }
     }
 
-    /// What can go wrong.
+    /// Returns the faults that this engine supports.
     pub(crate) fn troubles(&self) -> Vec<Trouble> {
         let all = Trouble::ALL.into_iter();
         let is_etcd = matches!(self, Self::Etcd(_));
@@ -120,7 +120,7 @@ impl Engine {
     /// Waits until it can do without a member that is about to be lost.
     pub(crate) async fn can_spare(&mut self, member: usize) {
         match self {
-            // Those who are left know what to do.
+            // The remaining members elect a leader by themselves.
             Self::Etcd(_) => {}
             Self::Redis(redis, _) => redis.can_spare(member).await,
         }
@@ -134,7 +134,7 @@ impl Engine {
         }
     }
 
-    /// A member that was only stopped comes to know that the others went on without it.
+    /// Informs a member that was only stopped that the others went on without it.
     pub(crate) async fn take_back(&mut self, member: usize) {
         match self {
             Self::Etcd(_) => {}

@@ -17,7 +17,7 @@ const MEMBERS: usize = 3;
 /// The metric of a leader.
 const LEADS: &str = "etcd_server_is_leader 1";
 
-/// One of them.
+/// A member of the cluster.
 struct Member {
     folder: Folder,
     address: Ipv4Addr,
@@ -45,7 +45,7 @@ impl Folder {
 pub(crate) struct Etcd {
     members: Vec<Member>,
     hosts: Option<Hosts>,
-    /// Who they are, as each of them is told.
+    /// The list of all members, as each of them receives it.
     initial: String,
 }
 

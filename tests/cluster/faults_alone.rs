@@ -1,4 +1,4 @@
-//! One fault at a time, and how long it keeps clients from being answered.
+//! Single faults, and the time until clients receive responses again.
 use crate::balancer::Balancer;
 use crate::calls::{self, Shared};
 use crate::engine::Engine;
@@ -21,10 +21,10 @@ const SECONDS: u64 = 3;
 /// How many clients there are.
 const CLIENTS: usize = 4;
 
-/// After all are answered, nothing goes wrong for so long.
+/// Time without faults after all clients are served again.
 const CALM: Duration = Duration::from_secs(2);
 
-/// Those after which another server may be better.
+/// Faults after which another server may be the better choice.
 const OF_NODES: [Trouble; 3] = [Trouble::KillNode, Trouble::StopNode, Trouble::CutAllWays];
 
 /// Prints for each kind what clients met that know all servers, and some that know `HAProxy`.

@@ -1,4 +1,4 @@
-//! Faults of one member that its connections do not show, each for so long, and how many requests are answered meanwhile.
+//! Faults of one member that its connections do not show, and the number of requests that are answered during each.
 //!
 //! The rate during a fault is held against the one right before it, of the same clients on the same machine.
 use crate::engine::{Engine, Way};
@@ -19,7 +19,7 @@ const SECONDS: u64 = 30;
 /// How long is counted before a fault.
 const BEFORE: Duration = Duration::from_secs(5);
 
-/// For so long after its begin a fault may hold up requests.
+/// Time after its beginning during which a fault may delay requests.
 const NOTICED: Duration = Duration::from_secs(3);
 
 /// The least part of the former rate that is answered while a majority is in order.
@@ -73,7 +73,7 @@ const FOLLOWING: [Fault; 4] = [
     Fault::PeersUnheard,
 ];
 
-/// What the clients have counted.
+/// Counters of the clients.
 #[derive(Default)]
 struct Counted {
     is_over: Cell<bool>,
@@ -122,7 +122,7 @@ pub(crate) async fn members() {
     one_after_the_other(engine, &ASKED, &[0, 1]).await;
 }
 
-/// One of two replicas of a Redis, of which one has to confirm what is answered.
+/// Faults of one of two replicas of a Redis. One replica has to confirm each write before it is acknowledged.
 pub(crate) async fn replicas() {
     let engine = Engine::redis_and_two_replicas().await;
     one_after_the_other(engine, &FOLLOWING, &[1, 2]).await;
@@ -182,7 +182,7 @@ async fn measure(
     }
 }
 
-/// What the clients met during one fault.
+/// Measurements of the clients during one fault.
 struct Measured {
     /// Answers in a second, before and during the fault.
     before: f64,

@@ -45,7 +45,7 @@ pub(crate) struct Hosts(Vec<Host>);
 struct Host(Child);
 
 impl Hosts {
-    /// So many hosts. Only inside of [`isolated`] tests.
+    /// Starts this number of hosts. For [`isolated`] tests only.
     pub(crate) fn start(count: u8) -> Self {
         ip(&["link", "add", "hosts", "type", "bridge"]);
         ip(&["addr", "add", "10.0.0.1/24", "dev", "hosts"]);
@@ -118,7 +118,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

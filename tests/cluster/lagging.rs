@@ -1,6 +1,8 @@
-//! A leader that hears the other members and is not heard by them. They elect another one, and it goes on answering clients.
+//! A leader that hears the other members but is not heard by them. The others elect a new leader, while the old one still
+//! answers clients.
 //!
-//! One client writes rising numbers. What watchers and eventual reads have is compared with what was acknowledged before.
+//! A client writes rising numbers. The numbers that watchers and eventual reads see are compared with those acknowledged
+//! before.
 use crate::engine::{Engine, Way};
 use crate::nodes::{NODES, Nodes};
 use crate::{number, setting};
@@ -17,7 +19,7 @@ const SECONDS: u64 = 30;
 /// How many leaders are cut off, one after the other.
 const ROUNDS: usize = 2;
 
-/// What is known everywhere after this time: docs/etcd.md promises ten seconds. The rest is for a busy machine.
+/// Time after which every server knows a write: docs/etcd.md promises ten seconds. The rest is for a busy machine.
 const LIMIT: Duration = Duration::from_secs(12);
 
 /// How often is written and read.

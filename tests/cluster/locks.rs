@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// How long a holder that is gone keeps the others out.
 const LEASE: Duration = Duration::from_secs(2);
 
-/// Holds the lock again and again until it is over.
+/// Holds the lock again and again until the test is over.
 pub(crate) async fn hold(
     number: usize,
     client: Client,

@@ -80,7 +80,7 @@ async fn count_on(client: Client, shared: Rc<Shared>, counted: Rc<RefCell<Tally>
     }
 }
 
-/// The last that an observer is told of a key that does not change any more.
+/// Checks that this value is the last that an observer reports of a key which no longer changes.
 async fn reaches(observer: &mut Observer, value: u64) {
     let mut last = None;
     let waiting = async {

@@ -20,9 +20,9 @@ struct Node {
     port: u16,
     /// Where it says how it is.
     http: u16,
-    /// Its way to each member.
+    /// A proxy to each member.
     ways: Vec<Proxy>,
-    /// What it is told of the engine.
+    /// Arguments for the storage engine.
     storage: Vec<String>,
     process: Option<Process>,
 }
@@ -115,7 +115,7 @@ impl Nodes {
         way.cut(Cut::Reset);
     }
 
-    /// Each byte takes so much longer from a node to a member and back.
+    /// Adds this delay to each byte from a node to a member and back.
     pub(crate) fn slow(&self, node: usize, member: usize, delay: Duration) {
         self.0[node].ways[member].set_delay(delay);
     }

@@ -58,7 +58,7 @@ impl Process {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// It does nothing until it may go on.
+    /// Stops the process with SIGSTOP until [`go_on`](Self::go_on).
     pub(crate) fn stop(&mut self) {
         self.signal(Signal::STOP);
         self.is_stopped = true;
@@ -78,7 +78,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

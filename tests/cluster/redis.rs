@@ -1,5 +1,5 @@
-//! One or two of Redis, as processes that can be killed, stopped and started again. What sentinels would do the test does: it tells the
-//! replica to take over, as soon as the master is lost.
+//! A master of Redis and its replicas, as processes that can be killed, stopped and started again. The test takes the part of
+//! sentinels: it promotes a replica as soon as the master is lost.
 use crate::LONG;
 use crate::disk::Disk;
 use crate::process::Process;
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 /// How long an answer may take: it may have been stopped.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// One of them.
+/// A process of Redis.
 struct Member {
     folder: TempDir,
     port: u16,
@@ -49,7 +49,7 @@ impl Redis {
         Self::start_confirming(members, members - 1).await
     }
 
-    /// A master, and replicas so many of which have to confirm what is answered.
+    /// Starts a master and its replicas. `confirming` of them have to confirm each write before it is acknowledged.
     pub(crate) async fn start_confirming(members: usize, confirming: usize) -> Self {
         let mut redis = Self {
             members: Vec::new(),
@@ -63,7 +63,8 @@ impl Redis {
         redis
     }
 
-    /// A master, and replicas with a link to it and a disk each, so many of which have to confirm what is answered.
+    /// Starts a master, and replicas with a link to it and a disk each. `confirming` of them have to confirm each write before it
+    /// is acknowledged.
     pub(crate) async fn start_on_links(members: usize, confirming: usize) -> (Self, Vec<Proxy>) {
         let mut redis = Self::start(1).await;
         redis.confirming = confirming;
@@ -151,7 +152,7 @@ impl Redis {
         member.process = Some(Process::start(&mut command));
     }
 
-    /// Whoever lets a replica take over looks first whether it has what the master has: one that has just begun has nothing.
+    /// Waits until all replicas are in sync with the master: a replica that has just started has no data and must not be promoted.
     pub(crate) async fn can_spare(&mut self, number: usize) {
         if number != self.master {
             return;
@@ -208,7 +209,7 @@ impl Redis {
         }
     }
 
-    /// A former master that goes on believes that it still is one, until it is told otherwise.
+    /// Makes a former master a replica: after it continues, it still acts as a master.
     pub(crate) async fn take_back(&mut self, number: usize) {
         if number == self.master {
             return;
@@ -223,7 +224,7 @@ impl Redis {
         all.filter(|number| *number != self.master).collect()
     }
 
-    /// What it answers, if it does.
+    /// Sends a command and returns the response, or `None` if there is none.
     pub(crate) async fn ask(
         &self,
         number: usize,
@@ -242,7 +243,7 @@ impl Redis {
     }
 }
 
-/// What stands behind this name in its facts.
+/// Returns the number after this name in the output of INFO.
 fn number(facts: &str, name: &str) -> Option<u64> {
     let mut values = facts.lines().filter_map(|line| line.strip_prefix(name));
     values.next()?.trim().parse().ok()

@@ -1,4 +1,4 @@
-//! How long clients had no answer, and what they were told instead.
+//! Stalls: times in which clients had no response, and their errors meanwhile.
 use statestore::{Error, ErrorKind, Outcome};
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Stall {
     pub(crate) from: Instant,
     pub(crate) until: Instant,
-    /// What it was told instead: until when, what, and how often in a row.
+    /// Errors that the client received meanwhile: the time of the last, its kind, and the number in a row.
     told: Vec<(Instant, ErrorKind, usize)>,
 }
 
@@ -16,7 +16,7 @@ impl Stall {
         self.until - self.from
     }
 
-    /// What the client was told instead, and when.
+    /// Describes the errors that the client received meanwhile, and when.
     pub(crate) fn told(&self) -> Vec<String> {
         let tell = |(at, kind, times): &(Instant, ErrorKind, usize)| {
             let behind = (*at - self.from).as_secs_f32();
@@ -26,14 +26,14 @@ impl Stall {
     }
 }
 
-/// What the clients met since somebody looked last.
+/// Figures of the clients since the last [`Stalls::take`].
 #[derive(Debug, Default)]
 pub(crate) struct Figures {
     /// The longest time in which one of them had no answer.
     pub(crate) longest: Option<Stall>,
     /// Calls that were certainly not done.
     pub(crate) refused: usize,
-    /// Calls of which nobody knows.
+    /// Calls with an unknown outcome.
     pub(crate) unknown: usize,
 }
 
@@ -44,14 +44,14 @@ impl Figures {
     }
 }
 
-/// One client.
+/// A client that waits for a response.
 #[derive(Debug)]
 struct Waiting {
     since: Instant,
     told: Vec<(Instant, ErrorKind, usize)>,
 }
 
-/// Of all clients.
+/// Stalls of all clients.
 #[derive(Debug, Default)]
 pub(crate) struct Stalls {
     clients: Vec<Waiting>,
@@ -86,7 +86,7 @@ impl Stalls {
         self.told(client, error);
     }
 
-    /// It could not ask.
+    /// Records an error of this client, without counting it as a failed call.
     pub(crate) fn told(&mut self, client: usize, error: &Error) {
         let (now, told) = (Instant::now(), &mut self.clients[client].told);
         match told.last_mut() {
@@ -102,7 +102,7 @@ impl Stalls {
         self.clients.iter().all(|client| client.since > since)
     }
 
-    /// What they met since this was asked last.
+    /// Returns the figures since the last call of this function.
     pub(crate) fn take(&mut self) -> Figures {
         std::mem::take(&mut self.figures)
     }

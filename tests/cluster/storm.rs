@@ -1,4 +1,4 @@
-//! What goes wrong: one thing after the other, of each kind as often.
+//! Faults: one after the other, each kind equally often.
 use crate::engine::Engine;
 use crate::nodes::{NODES, Nodes};
 use crate::stalls::Stall;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// What can go wrong.
+/// A fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Trouble {
     KillMember,
@@ -34,7 +34,7 @@ impl Trouble {
     ];
 }
 
-/// What is to go wrong over this engine: all that can, or what `CLUSTER_TROUBLES` names.
+/// Returns the faults to cause with this engine: all that it supports, or those that `CLUSTER_TROUBLES` names.
 fn troubles(engine: &Engine) -> Vec<Trouble> {
     let all = engine.troubles();
     let Some(list) = word("CLUSTER_TROUBLES") else {
@@ -47,7 +47,7 @@ fn troubles(engine: &Engine) -> Vec<Trouble> {
     named.collect()
 }
 
-/// What went wrong, from when until when.
+/// A fault, with its beginning and end.
 #[derive(Debug)]
 struct Happened {
     trouble: Trouble,
@@ -69,7 +69,7 @@ impl Log {
         counts
     }
 
-    /// What went wrong during a stall, and when, from its beginning on.
+    /// Describes the faults during a stall, with their times relative to its beginning.
     pub(crate) fn during(&self, stall: &Stall) -> Vec<String> {
         let met = |it: &&Happened| it.from < stall.until && stall.from < it.until;
         let relative = |at: Instant| {
@@ -84,7 +84,7 @@ impl Log {
     }
 }
 
-/// Lets things go wrong for so long; everything is in order again afterwards.
+/// Causes faults for this time, and repairs all of them at the end.
 pub(crate) async fn rage(
     engine: &mut Engine,
     nodes: &mut Nodes,
@@ -122,7 +122,7 @@ pub(crate) async fn rage(
     log
 }
 
-/// One thing goes wrong for so long.
+/// Causes a fault for this time.
 pub(crate) async fn happen(
     trouble: Trouble,
     lasts: Duration,

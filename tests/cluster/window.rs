@@ -1,4 +1,4 @@
-//! What is lost of what was acknowledged when the machine of a master is lost and its replica takes over.
+//! Acknowledged writes that are lost when the machine of a master fails and its replica takes over.
 use crate::engine::Engine;
 use crate::nodes::Nodes;
 use crate::redis::Redis;
@@ -22,19 +22,19 @@ const SECONDS: u64 = 2;
 const RATE: u32 = 400;
 const IN_FLIGHT: usize = 32;
 
-/// What a link bears that is far too slow.
+/// Bytes per second of a link that is far too slow.
 const SLOW: u32 = 16 * 1024;
 
 /// How late everything is on one that is long.
 const LATE: Duration = Duration::from_millis(20);
 
-/// If nothing is ever lost where it should be, nothing was tried: a busy machine gets so many more attempts.
+/// Number of further attempts on a busy machine: a case that has to lose writes and never does has tested nothing.
 const MORE: u64 = 10;
 
 /// How the replica follows, and what servers and master ask of it.
 struct Case {
     what: &'static str,
-    /// Its machine goes on, so that what has left the master arrives.
+    /// Whether only the process is killed: the machine goes on, so data that has left the master arrives.
     is_process_only: bool,
     delay: Duration,
     bytes_per_second: Option<u32>,
@@ -102,7 +102,7 @@ impl Case {
     ];
 }
 
-/// What became of what was acknowledged.
+/// Acknowledged writes and losses among them.
 #[derive(Debug)]
 struct Loss {
     acknowledged: usize,
@@ -153,7 +153,7 @@ fn tell(case: &Case, losses: &mut [Loss]) {
     );
 }
 
-/// Writes for so long, kills the master, and lets its replica take over.
+/// Writes for this time, kills the master, and lets its replica take over.
 async fn lose(case: &Case, lasts: Duration) -> Loss {
     let (redis, link) = Redis::start_linked(case.confirming).await;
     let mut engine = Engine::Redis(redis, Vec::new());
@@ -177,7 +177,7 @@ async fn lose(case: &Case, lasts: Duration) -> Loss {
     let killed = Instant::now();
     redis.is_missed().await;
     redis.go_on_without(0).await;
-    // Nobody would confirm otherwise.
+    // Otherwise no replica would confirm.
     redis.begin(0);
     is_over.set(true);
     let acknowledged = writing.await.unwrap();
@@ -211,7 +211,7 @@ async fn demand(case: &Case, redis: &Redis, link: &Proxy) {
     }
 }
 
-/// Writes one key after the other, until it is over: what was acknowledged, and when.
+/// Writes one key after the other until the test is over. Returns the acknowledged keys, with their times.
 async fn write(client: Client, is_over: Rc<Cell<bool>>) -> Vec<(Instant, String)> {
     let mut acknowledged = Vec::new();
     let mut sets = FuturesUnordered::new();

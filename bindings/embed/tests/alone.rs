@@ -1,4 +1,5 @@
-//! One thread waits, and nobody else in the process. One test in a program of its own, since others would drive the runtime.
+//! A thread that waits while no other thread of the process does. The only test of its program, since others would drive the
+//! runtime.
 #![allow(clippy::unwrap_used)]
 
 use statestore::{GetOptions, Settings};
@@ -25,7 +26,7 @@ fn get(client: &Client) -> Result<(), Error> {
     wait(client, get).map(|entry| assert_eq!(entry, None))
 }
 
-/// An operation ends although nobody waits for anything by the time it can go on.
+/// Checks that an operation ends although no thread waits when it can proceed.
 fn what_is_under_way_goes_on(client: &Client) {
     let (wake, woken) = channel();
     let mailbox = Mailbox::new(move || wake.send(()).unwrap());
@@ -40,7 +41,7 @@ fn what_is_under_way_goes_on(client: &Client) {
     woken.recv_timeout(PATIENCE).unwrap();
 }
 
-/// So does one that begins when nobody drives the runtime.
+/// Checks that an operation proceeds which begins when no thread drives the runtime.
 fn what_begins_goes_on(client: &Client) {
     let (wake, woken) = channel();
     let mailbox = Mailbox::new(move || wake.send(()).unwrap());
@@ -52,8 +53,8 @@ fn what_begins_goes_on(client: &Client) {
     woken.recv_timeout(PATIENCE).unwrap();
 }
 
-/// What `attempt` gives when this thread drives. A thread that the machine does not let run for a moment leaves the runtime
-/// to its own thread; then it is tried again.
+/// Returns the result of `attempt` once this thread drives. If the machine suspends the thread for a moment, the runtime's
+/// own thread drives; then the attempt is repeated.
 fn driving<T>(attempt: impl Fn() -> Option<T>) -> T {
     let until = Instant::now() + PATIENCE;
     loop {

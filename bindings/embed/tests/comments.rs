@@ -1,4 +1,4 @@
-//! What the sources of each language say of a kind of error or of a lost reason is what its table says.
+//! Comments about the kinds of error and the reasons in the sources of each language: they match the tables.
 //!
 //! `scripts/errors` writes the comments of the kinds and of the enums.
 #![allow(clippy::unwrap_used)]
@@ -67,7 +67,7 @@ fn reasons() -> Vec<Told> {
     table.reasons
 }
 
-/// Lines of at most so many characters.
+/// Wraps the text to lines of at most `width` characters.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {

@@ -1,4 +1,4 @@
-//! A fork with an open client. One test in a program of its own: a fork takes all that runs beside it along.
+//! A fork with an open client. The only test of its program: a fork also copies everything that runs beside it.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, unsafe_code)]
 

@@ -23,7 +23,7 @@ fn each_file_uses_only_those_below_it() {
         let text = read_to_string(source.join(name).with_extension("rs")).unwrap();
         for path in text.split("crate::").skip(1) {
             let end = path.find(|c: char| !c.is_ascii_lowercase() && c != '_');
-            // What begins with a capital letter is exported by `lib.rs`, and meant in documentation.
+            // Names that begin with a capital letter are exported by `lib.rs`, and are used in documentation.
             let Some(below) = layers.get(&path[..end.unwrap()]) else {
                 continue;
             };

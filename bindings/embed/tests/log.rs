@@ -67,7 +67,7 @@ fn records_go_to_a_callback_or_a_mailbox_or_nowhere() {
     log::off();
 }
 
-/// Whoever sets a callback last is told, whatever happened at the same time.
+/// Checks that exactly one callback receives a record after several were set at the same time.
 #[test]
 fn callbacks_that_are_set_at_the_same_time_leave_one_that_is_told() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -44,7 +44,7 @@ type CreateThread = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 
-/// Looks up `hangs.test` until the test is over, and `works.test` as 127.0.0.1.
+/// Looks up `hangs.test` until the end of the test, and `works.test` as 127.0.0.1.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn getaddrinfo(
     node: *const c_char,
@@ -106,7 +106,7 @@ fn alone() -> MutexGuard<'static, ()> {
     alone
 }
 
-/// Has look-ups end when the test is over.
+/// Ends the look-ups at the end of the test.
 struct Release;
 
 impl Drop for Release {

@@ -1,4 +1,4 @@
-//! The runtime begins with the first client and ends with the last. One test in a program of its own, which counts threads.
+//! The runtime begins with the first client and ends with the last. The only test of its program, which counts threads.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
@@ -61,7 +61,7 @@ fn all_clients_share_one_thread_which_ends_with_the_last() {
         other.close(Wait::default()).unwrap();
         assert!(has_threads(&[]));
     }
-    // One that cannot connect ends by itself, and closing it waits for the threads nevertheless.
+    // A client that cannot connect ends by itself, and closing it waits for the threads nevertheless.
     let refused = Client::new(settings.client_id("not+allowed")).unwrap();
     refused
         .wait("connecting", refused.connect(), Wait::default())

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// How long anything may take before the test fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The tests share one runtime, and what they look at is who drives it.
+/// Serializes the tests: they share one runtime, and check which thread drives it.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// The ends of the pipes that the handler writes to when it begins, and reads from before it returns.
@@ -101,7 +101,7 @@ fn get(client: &Client) {
     client.wait("getting", get, Wait::default()).unwrap();
 }
 
-/// An operation that nobody waits for in the runtime.
+/// Starts an operation that no thread waits for in the runtime.
 fn get_in_the_background(client: &Client) {
     let (wake, woken) = channel();
     let mailbox = Mailbox::new(move || wake.send(()).unwrap_or_default());
@@ -147,7 +147,7 @@ fn who_asks_for_the_runtime_and_does_not_come_keeps_nobody_waiting() {
     let server = RunningServer::start(Config::in_memory()).unwrap();
     let client = connect(&server);
     thread::scope(|scope| {
-        // The runtime's own thread is held up, so that somebody else has to wait for it.
+        // The runtime's own thread is blocked, so that another thread has to wait for it.
         let (holding, is_held) = channel();
         let (release, released) = channel::<()>();
         let nobody = Mailbox::new(|| {});

@@ -7,7 +7,7 @@ use std::{
 };
 use tokio::{net::TcpSocket, runtime::Builder};
 
-/// Nobody accepts there, and the queue of connections to be accepted is full, so the kernel drops every further SYN.
+/// Returns a listener that never accepts. Its queue of connections is full, so the kernel drops every further SYN.
 fn swallowing(address: &str) -> (TcpListener, Vec<TcpStream>) {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let _inside = runtime.enter();

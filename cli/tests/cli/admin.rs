@@ -26,7 +26,7 @@ impl Watched {
         Self::with(|_| ())
     }
 
-    /// A store whose port is configured otherwise.
+    /// Starts a store with a different configuration of its HTTP port.
     fn with(change: impl FnOnce(&mut AdminConfig)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("token"), TOKEN).unwrap();
@@ -216,7 +216,7 @@ fn nothing_is_left_of_a_backup_that_is_ended_by_a_signal() {
         child.wait_with_output().unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
-    // What SIGKILL has left is named.
+    // A file that was left by SIGKILL is named.
     std::fs::write(&partial, "left").unwrap();
     let child = statestore(["admin", "--admin", &url, "backup", name]).spawn();
     let _server = begin_backup(&listener);
@@ -307,7 +307,7 @@ fn health_has_exit_codes() {
     );
     watched.store.stop();
     run(statestore(["health", &url]), b"").assert_error(3, "cannot ask");
-    // Somebody who takes connections and says nothing.
+    // A server that accepts connections and sends nothing.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     let nothing = run(statestore(["health", &url, "--timeout", "200ms"]), b"");

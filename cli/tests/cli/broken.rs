@@ -18,7 +18,7 @@ const VERBS: [&[&str]; 7] = [
 
 #[test]
 fn nobody_listening_is_exit_code_3() {
-    // bound, so that nobody else gets the port, but never listening
+    // Bound, so that no other process gets the port, but never listening.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();

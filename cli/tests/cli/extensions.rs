@@ -1,4 +1,4 @@
-//! What not every store can do: conditions on versions, remaining times, transactions.
+//! Extensions that not every store supports: conditions on versions, remaining times, transactions.
 use crate::harness::Store;
 use serde_json::{Value, json};
 

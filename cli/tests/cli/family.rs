@@ -1,11 +1,11 @@
-//! What a command under a lock starts ends with it, however far it went. Other systems than Linux let it go on.
+//! Processes that a command under a lock has started: all descendants end with it. Systems other than Linux let them go on.
 use crate::harness::{Running, Store, run};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs;
 use std::os::unix::process::CommandExt as _;
 
-/// A process in a session of its own, without its parent, that does not care for signals that ask. It tells that to where `output`
-/// leads, and ends by itself some day, so that a failed test leaves nothing behind.
+/// Returns a script that starts a process in its own session, without its parent, that ignores SIGTERM, SIGHUP and SIGINT.
+/// The process reports its start to `output`, and ends by itself later, so that a failed test leaves no process behind.
 fn escaped(output: &str) -> String {
     format!(
         "(setsid sh -c 'trap \"\" TERM HUP INT; echo escaped; i=0; \
@@ -28,7 +28,7 @@ fn ended_early(running: Running) -> crate::harness::Run {
     run
 }
 
-/// The processes whose parent is this one.
+/// Returns the processes whose parent is this one.
 fn children(parent: i32) -> Vec<Pid> {
     let path = format!("/proc/{parent}/task/{parent}/children");
     let children = fs::read_to_string(path).unwrap_or_default();
@@ -60,7 +60,7 @@ fn a_lost_lock_ends_what_has_escaped() {
 #[test]
 fn what_a_command_leaves_behind_ends_before_the_lock_is_given_back() {
     let store = Store::start();
-    // It waits until what it leaves has begun not to care for signals.
+    // The script waits until the process that it leaves behind ignores signals.
     let script = format!(
         "mkfifo \"$0\"; {}; read started <\"$0\"; exit 7",
         escaped("\"$0\" >\"$0\"")
@@ -166,7 +166,7 @@ fn a_password_is_not_passed_on() {
             format!("mqtt://127.0.0.1:{port}?keep_alive=7"),
             format!("mqtt://127.0.0.1:{port}?keep_alive=7"),
         ),
-        // What stands behind the address is no user and no password, whatever characters it has.
+        // The part after the address is no user and no password, whatever characters it has.
         (
             format!("mqtt://user:secret@127.0.0.1:{port}?client_id=a:b@c"),
             format!("mqtt://user@127.0.0.1:{port}?client_id=a:b@c"),

@@ -40,7 +40,7 @@ impl Store {
         }
     }
 
-    /// Ends the store as an operator does; its clients are told.
+    /// Ends the store as an operator does; its clients are notified.
     pub(crate) fn stop(self) {
         self.server.stop().unwrap();
     }
@@ -176,7 +176,7 @@ impl Running {
     }
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Debug)]
 pub(crate) struct Run {
     /// The exit code; `None` if a signal ended it.

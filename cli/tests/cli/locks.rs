@@ -109,7 +109,7 @@ fn a_command_ends_although_who_keeps_its_lock_is_stopped() {
 fn a_command_that_ended_well_without_the_lock_is_told_from_one_that_had_it() {
     let store = Store::start();
     for (end, code, words) in [("0", 3, "the lock is lost"), ("7", 7, "")] {
-        // It ends with its input, which this test holds.
+        // The command ends with its input, which this test holds.
         let script = format!("echo started; cat; exit {end}");
         let arguments = [
             "lock", "nightly", "--lease", "1h", "--", "sh", "-c", &script,
@@ -151,7 +151,7 @@ fn a_command_that_does_not_end_in_time_is_killed() {
 #[test]
 fn a_waiting_command_runs_after_the_holder_was_killed() {
     let store = Store::start();
-    // It ends with its input, which this test holds.
+    // The command ends with its input, which this test holds.
     let held = [
         "lock",
         "nightly",

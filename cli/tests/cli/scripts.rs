@@ -1,4 +1,4 @@
-//! What scripts of the shell do to it: pipes that nobody reads, signals that are ignored, `-` in the place of a file.
+//! Use in shell scripts: pipes without a reader, signals that are ignored, `-` in the place of a file.
 use crate::harness::{Run, Running, Store, run, terminate};
 use rustix::io::ioctl_fionbio;
 use std::{
@@ -9,7 +9,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Runs `statestore` with a standard output that nobody reads any more.
+/// Runs `statestore` with a standard output whose reader is gone.
 fn run_unread(store: &Store, arguments: &[&str]) -> Run {
     let mut command = store.command(arguments);
     let (reader, writer) = pipe().unwrap();
@@ -60,7 +60,7 @@ fn a_leader_whom_nobody_hears_resigns() {
     store
         .run(["lease", "holder", "gateway"])
         .assert_error(1, "not held");
-    // Neither does one lead who cannot say so.
+    // A command that cannot report its election does not stay leader either.
     let mut command = store.command(elect);
     command.stdout(File::options().write(true).open("/dev/full").unwrap());
     run(command, b"").assert_error(2, "cannot write standard output");
@@ -72,7 +72,7 @@ fn a_leader_whom_nobody_hears_resigns() {
 #[test]
 fn a_leader_that_waits_to_be_heard_hears_sigterm() {
     let store = Store::start();
-    // It takes nothing more, and nobody reads.
+    // The pipe is full, and its reader does not read.
     let (_reader, mut writer) = pipe().unwrap();
     ioctl_fionbio(&writer, true).unwrap();
     while writer.write(&[0; 4096]).is_ok() {}
@@ -87,7 +87,7 @@ fn a_leader_that_waits_to_be_heard_hears_sigterm() {
     while watch.line().ends_with(['E', '\t']) {}
     terminate(&leader);
     let run = Run::from(leader.wait_with_output().unwrap());
-    // It may not have learnt that it is elected.
+    // The command may not have learnt that it is elected.
     assert!(matches!(run.code, Some(0 | 143)), "{run:?}");
     assert_eq!(run.stderr, "");
     while watch.line() != "NONE" {}
@@ -95,7 +95,7 @@ fn a_leader_that_waits_to_be_heard_hears_sigterm() {
     assert_eq!(watch.end().code, Some(0));
 }
 
-/// What a script of the shell prints, with `statestore` as `$0`.
+/// Returns the output of a shell script, with `statestore` as `$0`.
 fn printed(store: &Store, script: &str) -> String {
     let output = Command::new("sh")
         .args(["-c", script, env!("CARGO_BIN_EXE_statestore")])

@@ -1,4 +1,4 @@
-//! What a person at a terminal sees.
+//! Output for a person at a terminal.
 use crate::admin::Watched;
 use crate::harness::Store;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -64,7 +64,7 @@ fn values_cannot_steer_it() {
     assert_eq!(shown(&store, &["get", "k"]), expected);
     store.run_with_input(["set", "k"], b"\xff\x9b");
     assert_eq!(shown(&store, &["get", "k"]), "\\xff\\x9b\r\n");
-    // Whoever is no terminal gets it as it is.
+    // Output that is no terminal gets the bytes unchanged.
     assert_eq!(store.run(["get", "k"]).stdout, b"\xff\x9b");
 }
 
@@ -135,7 +135,7 @@ fn ctrl_c_ends_a_command_under_a_lock_and_ctrl_z_does_not_suspend_it() {
 #[test]
 fn a_terminal_that_stops_whoever_writes_in_the_background_stops_no_end() {
     let store = Store::start();
-    // It leaves somebody behind who does not care for SIGTERM, and ends by itself some day.
+    // The command leaves a process behind that ignores SIGTERM, and ends by itself later.
     let script = "stty tostop; exec \"$0\" lock n --grace 0 -- sh -c '
         mkfifo \"$0\"; (trap \"\" TERM; echo ready >\"$0\"; exec sleep 60) >/dev/null & read ready <\"$0\"' \"$1\"";
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What is refused before anything is sent.
+//! Usage errors that are reported before anything is sent.
 use crate::harness::{Store, run, statestore};
 
 fn refused(arguments: &[&str], words: &str) {

@@ -11,7 +11,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What every GET finds, and what a SET of a benchmark stores.
+/// The value that every GET returns and that a SET of a benchmark stores.
 pub(crate) const VALUE: [u8; 100] = [b'v'; 100];
 
 const ANY_SIZE: u32 = u32::MAX;
@@ -80,7 +80,7 @@ fn u16_at(bytes: &[u8], at: usize) -> usize {
     usize::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]))
 }
 
-/// What the broker looks at in a request.
+/// The parts of a request that the broker reads.
 struct Request<'a> {
     packet_id: [u8; 2],
     correlation: &'a [u8],
@@ -191,7 +191,7 @@ struct Connection {
     /// The responses to GET and to all else.
     responses: Option<(Template, Template)>,
     watched: Option<(Vec<u8>, Template)>,
-    /// Of the last message; versions are made of it, and those of a later connection are higher.
+    /// Number of the last message. Versions are derived from it; those of a later connection are higher.
     number: u64,
     output: Vec<u8>,
 }

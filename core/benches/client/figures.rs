@@ -1,4 +1,4 @@
-//! What a run measured.
+//! Measurements of a run.
 use std::time::{Duration, Instant};
 
 #[derive(Debug)]
@@ -7,7 +7,7 @@ pub(crate) struct Figures {
     pub(crate) elapsed: Duration,
     /// CPU time of the client's thread.
     pub(crate) cpu: Duration,
-    /// Of some of the pairs.
+    /// Latencies of a sample of the pairs.
     pub(crate) latencies: Vec<Duration>,
 }
 
@@ -16,7 +16,7 @@ impl Figures {
         self.pairs as f64 / self.elapsed.as_secs_f64()
     }
 
-    /// The latency that so many percent of the pairs stay below, in microseconds.
+    /// Returns the latency below which this percentage of the pairs stays, in microseconds.
     pub(crate) fn percentile(&self, percent: usize) -> f64 {
         let mut latencies = self.latencies.clone();
         latencies.sort_unstable();

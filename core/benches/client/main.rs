@@ -1,13 +1,13 @@
-//! How fast the client is by itself: SETs of 100 bytes against a broker that answers at once and stores nothing, with its
-//! peers in the same run.
+//! Speed of the client by itself: SETs of 100 bytes against a broker that answers at once and stores nothing. Other
+//! clients run in the same benchmark.
 //!
 //! ```text
 //! cargo bench -p statestore --bench client -- [throughput] [latency]
 //! ```
 //!
-//! A client runs on one thread, whose CPU time is what the last column tells; the broker has a thread of its own. All
-//! rows of a table take part in each round, in turns, so that what else the machine does falls on all of them alike. A
-//! cell is the median of the rounds, with the lowest and the highest; a ratio is that of two rows within a round.
+//! A client runs on one thread, whose CPU time is in the last column; the broker has a thread of its own. All rows of a
+//! table take part in each round, in turns, so that other load of the machine affects all of them alike. A cell is the
+//! median of the rounds, with the lowest and the highest. A ratio is that of two rows within a round.
 #![allow(clippy::unwrap_used, clippy::cast_precision_loss, missing_docs)]
 
 mod broker;

@@ -1,5 +1,5 @@
-//! The least that a client can do: it writes the bytes of a request, with the acknowledgement of the last response before
-//! them, and reads the bytes of the answer, without looking at either.
+//! The minimum work of a client. It writes the bytes of a request, after the acknowledgement of the last response. It reads
+//! the bytes of the response, without looking at either.
 use crate::figures::{Figures, Stopwatch, runtime};
 use crate::request;
 use std::io::{Read, Write};
@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// What is written for each pair.
+/// Returns the bytes that are written for each pair.
 fn outgoing() -> Vec<u8> {
     let mut bytes = vec![0x40, 2, 0, 1];
     bytes.extend_from_slice(&request::publish());

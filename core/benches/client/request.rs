@@ -18,7 +18,7 @@ pub(crate) const USERS: [(&str, &str); 4] = [
 
 const ANY_SIZE: u32 = u32::MAX;
 
-/// Its payload.
+/// Returns the payload of the request.
 pub(crate) fn payload() -> BytesMut {
     let mut payload = BytesMut::new();
     let command = CommandRef::Set {

@@ -1,4 +1,4 @@
-//! What several rounds measured of the same thing.
+//! Summary of several rounds of one measurement.
 use std::fmt;
 
 /// The median of the rounds, with the lowest and the highest.
@@ -10,7 +10,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Of one number per round, at least one.
+    /// Summarizes one number per round. Requires at least one round.
     pub(crate) fn of(rounds: impl IntoIterator<Item = f64>) -> Self {
         let mut rounds: Vec<_> = rounds.into_iter().collect();
         rounds.sort_by(f64::total_cmp);
@@ -27,7 +27,7 @@ impl Spread {
         }
     }
 
-    /// Of what one thing did in each round, divided by what another did in the same round.
+    /// Summarizes the ratio of two measurements, round by round.
     pub(crate) fn of_ratios(one: &[f64], other: &[f64]) -> Self {
         Self::of(one.iter().zip(other).map(|(one, other)| one / other))
     }

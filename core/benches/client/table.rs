@@ -1,20 +1,20 @@
-//! A Markdown table whose rows were measured in turns, so that what else the machine does falls on all of them alike.
+//! A Markdown table whose rows are measured in turns, so that other load of the machine affects all of them alike.
 
 use crate::{results, spread::Spread};
 
-/// What a column of a table tells.
+/// A column of a table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Column {
-    /// Its heading.
+    /// Heading of the column.
     pub(crate) name: &'static str,
-    /// Stands behind each number.
+    /// Text after each number.
     pub(crate) unit: &'static str,
     /// Decimals of each number.
     pub(crate) decimals: usize,
 }
 
 impl Column {
-    /// Its parts in their order.
+    /// Creates a column.
     pub(crate) const fn new(name: &'static str, unit: &'static str, decimals: usize) -> Self {
         Self {
             name,
@@ -24,7 +24,7 @@ impl Column {
     }
 }
 
-/// One row: measured once per round, a number for each column.
+/// A row of the table: measured once per round, with a number for each column.
 pub(crate) struct Subject<'a> {
     pub(crate) name: String,
     measure: Box<dyn FnMut() -> Vec<f64> + 'a>,
@@ -32,7 +32,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) measured: Vec<Vec<f64>>,
 }
 
-/// One row below the subjects: one of them divided by another, round by round.
+/// A row below the subjects: one subject divided by another, round by round.
 pub(crate) struct Ratio {
     pub(crate) name: String,
     pub(crate) one: usize,
@@ -83,7 +83,8 @@ impl<'a> Table<'a> {
         });
     }
 
-    /// Measures all rows so many times, there and back in turns, prints the table, and keeps what was measured.
+    /// Measures all rows this number of times, reversing their order each time. Prints the table, and saves the
+    /// measurements.
     pub(crate) fn print(mut self, title: &str, rounds: usize) {
         println!("\n### {title}\n");
         let mut order: Vec<_> = (0..self.subjects.len()).collect();

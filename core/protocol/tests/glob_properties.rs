@@ -2,7 +2,7 @@
 use proptest::{collection::vec, prelude::*};
 use statestore_protocol::glob::Glob;
 
-/// What a glob means, by definition: slow, and plainly right.
+/// Matches a glob by its definition: slow, and evidently correct.
 fn naive_match(pattern: &[u8], key: &[u8]) -> bool {
     match (pattern, key) {
         ([], []) => true,
@@ -155,12 +155,12 @@ fn a_key_costs_a_few_steps_for_each_byte_whatever_the_pattern() {
 #[test]
 fn a_step_is_a_look_at_a_key_at_a_place_in_it_or_at_a_byte() {
     for (pattern, key, expected) in [
-        // What all matches begin with is compared in the first look.
+        // The common prefix of all matches is compared in the first step.
         ("x*", "aaa", 1),
         ("abc", "abc", 1),
         ("a??*", "abc", 3),
         ("*bc", "abc", 3),
-        // At two places the first byte tells, at the third one both are right.
+        // At two positions the first byte decides; at the third, both match.
         ("*ab*", "xxab", 6),
     ] {
         let mut steps = 0;
@@ -176,7 +176,7 @@ fn a_long_run_may_be_all_there_is() {
         let glob = Glob::new(&[b"*", &run[..], b"*"].concat());
         assert!(glob.matches(&run), "{length}");
         assert!(!glob.matches(&run[1..]), "{length}");
-        // What stands behind it begins where it ends.
+        // The part after it begins where it ends.
         let glob = Glob::new(&[b"*", &run[..], b"*a*"].concat());
         assert!(!glob.matches(&[b"x", &run[..]].concat()), "{length}");
         assert!(glob.matches(&[&run[..], b"xa"].concat()), "{length}");

@@ -233,7 +233,7 @@ fn requests_pass_during_an_authentication() {
     assert!(client.session.is_ready());
 }
 
-/// What a broker does.
+/// A step of the broker.
 type Step = fn(&mut Client) -> Result<(), SessionError>;
 
 #[test]
@@ -278,7 +278,7 @@ fn debug_output_does_not_show_the_data() {
     client.newer("hush-three");
     let text = format!("{:?}", client.session);
     assert!(text.contains(METHOD), "{text}");
-    // What is on its way out is shown as bytes that were encoded; the state is not.
+    // Output is shown as encoded bytes; the state is not.
     let state = text.split("outbox").next().unwrap();
     assert!(!state.contains("hush"), "{state}");
 }

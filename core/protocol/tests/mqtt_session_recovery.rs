@@ -1,4 +1,4 @@
-//! What a session makes of connections that ended in the middle of something.
+//! Recovery of a session from connections that ended in the middle of an exchange.
 #![allow(clippy::unwrap_used)]
 
 use bytes::BytesMut;
@@ -58,7 +58,7 @@ fn sent(session: &mut Session<u32>) -> Vec<Packet> {
     std::iter::from_fn(|| decode(&mut bytes, MAX).unwrap()).collect()
 }
 
-/// The session receives a packet; what it tells of it.
+/// Receives a packet and returns the events of the session.
 fn receive(
     session: &mut Session<u32>,
     encode: impl FnOnce(&mut BytesMut) -> Result<(), EncodeError>,

@@ -1,4 +1,5 @@
-//! What the protocol's codecs refuse beyond a bound, and what of a payload they share.
+//! Inputs that the protocol's codecs reject because they exceed a bound, and the parts of a payload that decoded values
+//! share.
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::{
     Clock, Command, Hlc, HlcError, Reply, ServiceError, TransactionOperation,

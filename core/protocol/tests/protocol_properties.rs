@@ -380,10 +380,10 @@ proptest! {
             let tick = clock.tick(now);
             prop_assert!(tick > floor);
             prop_assert!(tick.wall_ms() >= now);
-            // One more millisecond if a full counter was merged.
+            // Another millisecond if a full counter was merged.
             prop_assert!(tick.wall_ms() <= now + MAX_SKEW_MS + 1);
             prop_assert_eq!(tick.node_id(), "c");
-            // Of what it has given itself, and of nothing later.
+            // The clock is ahead of the timestamps that it has issued, and of no later one.
             prop_assert!(clock.is_ahead_of(&tick));
             prop_assert!(!clock.is_ahead_of(&tick.at(tick.wall_ms() + 1, 0)));
             floor = tick;

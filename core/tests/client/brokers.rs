@@ -16,7 +16,7 @@ fn settings(brokers: &[&Broker]) -> Settings {
     })
 }
 
-/// An address at which nobody listens.
+/// Returns an address at which no server listens.
 fn nobody() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().to_string()
@@ -48,7 +48,7 @@ async fn what_every_broker_said_is_told_with_its_address() {
     peer.send_connack(ConnAck::new(ReasonCode::BAD_USER_NAME_OR_PASSWORD))
         .await;
     let error = ended(connecting).await.unwrap_err();
-    // What may be better later decides about the kind.
+    // The error that may be better later decides the kind.
     assert_eq!(
         (error.kind(), error.outcome(), error.is_retryable()),
         (ErrorKind::Unreachable, Outcome::NotDone, true)
@@ -58,7 +58,7 @@ async fn what_every_broker_said_is_told_with_its_address() {
     assert!(text.starts_with(&begin), "{text}");
     assert!(text.contains(&format!("; {address}: ")), "{text}");
 
-    // What is true of all of them is said once.
+    // An error that all brokers share is reported once.
     let settings: Settings = format!("mqtt://{nobody},{nobody}").parse().unwrap();
     let missing = settings.password_file("/no/such/file").user_name("user");
     let error = within(Client::connect(missing)).await.unwrap_err();
@@ -126,7 +126,7 @@ async fn a_broker_that_was_left_does_not_continue_a_session_that_is_over() {
     ended(set).await.unwrap();
     // A connection that did not hold is reason enough to try the next broker.
     drop(peer);
-    // This one has no session of the client: another one begins.
+    // This broker has no session of the client: a new session begins.
     let (mut peer, connect) = again(&two, ConnAck::new(ReasonCode::SUCCESS)).await;
     assert!(!connect.clean_start);
     let get = spawn_get(&client, "k");

@@ -1,4 +1,4 @@
-//! What the client asks a store before it sends what not every store knows.
+//! Queries of the client about a store's capabilities before it sends requests that not every store supports.
 use crate::support::{Broker, Peer, version, within};
 use crate::{again, connack};
 use statestore::{
@@ -76,7 +76,7 @@ async fn calls_at_the_same_time_ask_once() {
     assert_eq!(both.0.unwrap(), both.1.unwrap());
     assert_eq!(client.counters().sent, 1);
 
-    // Whoever asks and gives up leaves the question to others.
+    // A caller that asks and gives up leaves the query to the other callers.
     drop(peer);
     let (mut peer, _) = again(&broker, connack(|_| {})).await;
     within(client.state().wait_for(ConnectionState::is_connected))
@@ -154,7 +154,7 @@ async fn the_time_that_a_key_has_left_is_asked_for_by_name() {
     endless.expires_in = Expiry::Never;
     assert_eq!(get.await.unwrap(), [Some(endless), None]);
 
-    // Nobody asked for it here.
+    // No call asked for it here.
     let get = play(client.get("key"), &mut peer, async |peer| {
         let found = Reply::ValueAndTime {
             value: "v".into(),
@@ -198,7 +198,7 @@ async fn a_call_that_needs_an_answer_first_ends_in_its_own_time() {
         let options = options.clone();
         tokio::spawn(async move { client.get_with("key", &options).await })
     };
-    // One asks, the other one waits for the answer as well.
+    // The first call sends the query; the other one waits for its response as well.
     let (one, other) = (get(client.clone()), get(client.clone()));
     peer.request().await;
     for call in [one, other] {

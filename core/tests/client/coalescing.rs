@@ -1,4 +1,4 @@
-//! Only the newest value of a key, once the network is there again.
+//! Coalescing: once the network is back, only the newest value of a key is sent.
 use crate::support::{Broker, Peer, session_present, version, within};
 use crate::{again, ended};
 use statestore::{Client, Error, ErrorKind, Outcome, SetOptions, SetOutcome};
@@ -141,7 +141,7 @@ async fn a_full_queue_takes_what_replaces_another() {
     let first = wait(&client, ("a", "1"), newest()).await;
     let refused = client.set_with("b", "1", &newest()).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::QueueFull);
-    // What cannot wait replaces nothing.
+    // A request that cannot wait replaces no queued one.
     let at_once = newest().at_once(true);
     let refused = client.set_with("a", "2", &at_once).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::QueueFull);

@@ -198,7 +198,7 @@ async fn on_a_store_without_conditions_another_version_is_seen_at_every_step() {
         peer.answer(&Reply::NotApplied, Some(&version(8))).await;
     });
     assert_eq!(outcome.await.unwrap(), not_applied(8));
-    // Somebody else is at the same version: before this client raised the fence, and after.
+    // Another client has the same version: before this client raised the fence, and after.
     let lower = Reply::Error(ServiceError::FencingTokenLower);
     for steps in [0, 1] {
         let outcome = play(set(), peer, async |peer| {
@@ -211,7 +211,7 @@ async fn on_a_store_without_conditions_another_version_is_seen_at_every_step() {
         });
         assert_eq!(outcome.await.unwrap(), not_applied(9));
     }
-    // Somebody gave a token by hand that is higher than the version.
+    // Another client set a token explicitly that is higher than the version.
     let outcome = play(set(), peer, async |peer| {
         peer.answer(&value("old"), Some(&version(7))).await;
         let low = peer.answer(&lower, None).await;

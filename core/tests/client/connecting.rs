@@ -137,13 +137,13 @@ async fn a_first_connection_is_tried_again_if_asked() {
         ConnectionState::Connected
     ));
 
-    // Who does not want it any more ends it.
+    // Dropping the call ends the attempt.
     let connecting = tokio::spawn(Client::connect(settings.clone()));
     drop(within(broker.accept()).await);
     connecting.abort();
     assert!(connecting.await.unwrap_err().is_cancelled());
 
-    // What other settings would be needed for is not tried again.
+    // An error that requires other settings is not retried.
     let missing = settings.ca_file("/no/such/file").tls(true);
     let error = within(Client::connect(missing)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidSettings);

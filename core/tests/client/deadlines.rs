@@ -1,4 +1,4 @@
-//! Requests whose time is up, or whose caller went away.
+//! Requests that time out, or whose caller is gone.
 use crate::support::{Broker, session_present, value, version, within};
 use crate::{again, ended, spawn_get, spawn_set};
 use statestore::{ConnectionState, ErrorKind, GetOptions, Outcome, SetOptions};
@@ -12,7 +12,7 @@ async fn time_that_is_up() {
     let settings = broker.settings().max_in_flight(1);
     let (client, mut peer) = broker.connect(settings).await;
     let soon = GetOptions::new().timeout(Duration::from_millis(5));
-    // Sent and not answered: nobody knows.
+    // Sent and not answered: the outcome is unknown.
     let started = std::time::Instant::now();
     let error = client.get_with("k", &soon).await.unwrap_err();
     assert!(
@@ -29,7 +29,7 @@ async fn time_that_is_up() {
     );
     let request = peer.request().await;
     assert_eq!(request.publish.message_expiry(), Some(1));
-    // Its place is free again, and a late response harms nobody.
+    // Its slot is free again, and a late response is ignored.
     let get = spawn_get(&client, "l");
     let next = peer.request().await;
     peer.acknowledge(&request, ReasonCode::SUCCESS).await;
@@ -64,7 +64,7 @@ async fn a_request_whose_caller_went_away_leaves_nothing_behind() {
     let request = peer.request().await;
     get.abort();
     assert!(get.await.unwrap_err().is_cancelled());
-    // It still counts: the store may be working on it.
+    // The request still counts: the store may be executing it.
     assert_eq!(client.counters().in_flight, 1);
     let queued = spawn_get(&client, "2");
     while client.counters().queued == 0 {

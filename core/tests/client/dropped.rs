@@ -1,4 +1,4 @@
-//! What is known after a call of several requests was dropped in the middle.
+//! Outcomes that are known after a call of several requests was dropped before its end.
 use crate::capabilities::tell_nothing;
 use crate::connack;
 use crate::support::{Broker, Peer, version, within};
@@ -46,7 +46,7 @@ async fn answer(peer: &mut Peer, key: &[u8], number: u64) {
 async fn several_writes_of_which_one_was_carried_out_may_have_been_carried_out() {
     let broker = Broker::start().await;
     let allowed = connack(|it| it.limits.receive_maximum = 1);
-    // One of several waits in the queue at a time.
+    // At most one of the requests waits in the queue at a time.
     let settings = broker.settings().max_queued(1);
     let (client, mut peer) = broker.connect_with(settings, allowed).await;
     let values = [("a", "1"), ("b", "2")];
@@ -94,7 +94,7 @@ async fn a_transaction_that_has_decided_may_have_been_carried_out() {
         begin(other.as_mut()).await;
         peer.acknowledge(&register, ReasonCode::SUCCESS).await;
         peer.respond(&register, &Reply::Ok, Some(&version(2))).await;
-        // What puts the value in place waits behind this one.
+        // The request that puts the value in place waits behind this one.
         assert_eq!(peer.request().await.key(), b"other");
         while client.counters().queued == 0 {
             tokio::task::yield_now().await;

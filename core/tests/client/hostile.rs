@@ -21,7 +21,7 @@ async fn again(broker: &Broker) -> Peer {
     crate::again(broker, session_present()).await.0
 }
 
-/// One request and its good answer.
+/// Sends a request and answers it correctly.
 async fn serve(client: &Client, peer: &mut Peer) {
     let (reply, version) = (value("v"), version(1));
     let answer = peer.answer(&reply, Some(&version));
@@ -38,7 +38,7 @@ async fn user_properties_without_end_are_read_over() {
     let mut users = vec![("name", "value"); 50_000];
     users.push((property::STATUS, "200"));
     users.push((property::TIMESTAMP, &timestamp));
-    // Of a repeated name the first counts.
+    // The first value of a repeated name counts.
     users.extend(vec![(property::STATUS, "500"); 10_000]);
     let answer = async {
         let request = peer.request().await;
@@ -97,7 +97,7 @@ async fn a_timestamp_a_year_ahead_is_reported_and_not_taken_over() {
     let now_ms = u64::try_from(now_ms).unwrap();
     let far_version = far(now_ms + YEAR_MS);
     peer.notify(b"k", &Event::Deleted, &far_version).await;
-    // Anybody could have published that. What the store itself answers is told.
+    // Any client of the broker could have published that. A version in a response of the store itself is reported.
     peer.answer(&value("v"), Some(&far_version)).await;
     assert_eq!(within(observer.next()).await, Some(Observation::Resync));
     assert_eq!(
@@ -131,7 +131,7 @@ async fn messages_before_the_subscriptions_are_granted_do_not_pile_up() {
         for number in 1..2_000 {
             peer.notify(b"k", &Event::Deleted, &version(number)).await;
         }
-        // They come between the SUBSCRIBE and the answers to the messages.
+        // The messages arrive between the SUBSCRIBE and the responses.
         peer.subscribe().await;
         peer
     };

@@ -1,4 +1,4 @@
-//! What the broker and the settings allow: how many requests, how many bytes, how long a queue.
+//! Limits of the broker and of the settings: number of requests, bytes, length of a queue.
 use crate::support::{Broker, version, within};
 use crate::{connack, ended, spawn_get, spawn_set};
 use statestore::{
@@ -62,7 +62,7 @@ async fn a_full_queue_refuses() {
         (ErrorKind::QueueFull, Outcome::NotDone)
     );
     assert!(error.is_retryable());
-    // Whoever does not want to wait is refused even earlier.
+    // A request with `at_once` is refused even earlier.
     let get = GetOptions::new().at_once(true);
     let set = SetOptions::new().at_once(true);
     let del = DelOptions::new().at_once(true);
@@ -191,7 +191,7 @@ async fn requests_leave_in_the_order_in_which_they_began_whoever_looks_after_the
     peer.acknowledge(&request, ReasonCode::SUCCESS).await;
     peer.respond(&request, &Reply::Ok, Some(&version(1))).await;
     ended(first).await.unwrap();
-    // The second one has its turn, and nobody polls it.
+    // The second request gets the free slot, but its future is not polled.
     let third = spawn_set(&client, "third");
     let request = peer.answer(&Reply::Ok, Some(&version(2))).await;
     assert_eq!(request.key(), b"second");
@@ -201,7 +201,7 @@ async fn requests_leave_in_the_order_in_which_they_began_whoever_looks_after_the
     assert_eq!(within(second).await.unwrap().version(), Some(&version(2)));
 }
 
-/// What is known after a call was dropped.
+/// Drops a call after it has begun and returns the outcome that is reported for it.
 async fn dropped<F: Future>(call: F) -> Option<Outcome> {
     let mut call = Box::pin(call);
     begin(call.as_mut()).await;
@@ -235,7 +235,7 @@ async fn a_call_that_is_dropped_tells_whether_it_may_have_been_carried_out() {
     let abandoned = Abandoned::begin();
     drop(get);
     assert_eq!(abandoned.outcome(), Some(Outcome::NotDone));
-    // Of something else nothing is known.
+    // The outcome of any other future is unknown.
     assert_eq!(dropped(std::future::pending::<()>()).await, None);
 }
 

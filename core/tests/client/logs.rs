@@ -1,4 +1,4 @@
-//! What the log is told, and what it is not.
+//! Events that are logged, and data that must not be logged.
 use crate::support::{Broker, session_present, value, version, within};
 use statestore::{GetOptions, Hlc};
 use statestore_protocol::mqtt::{ConnAck, ReasonCode};
@@ -10,7 +10,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::format::FmtSpan;
 use tracing_subscriber::prelude::*;
 
-/// What was written to the log.
+/// The text that was written to the log.
 #[derive(Debug, Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -146,7 +146,7 @@ async fn each_request_is_a_span_with_what_became_of_it() {
         "verb=\"GET\" key_bytes=1 attempts=1 outcome=cancelled"
     );
 
-    // Of a lost session, what does no harm is sent again.
+    // Harmless requests of a lost session are sent again.
     let again = async {
         peer.request().await;
         peer.disconnect(ReasonCode::SERVER_SHUTTING_DOWN).await;

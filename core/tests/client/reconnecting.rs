@@ -106,7 +106,7 @@ async fn a_client_that_may_not_try_for_ever_gives_up_for_good() {
     let broker = Broker::start().await;
     let settings = broker.settings().reconnect_limit(Duration::from_millis(50));
     let (client, mut peer) = broker.connect(settings).await;
-    // What the limit counts from is the last connection that was good, not the first failure of all.
+    // The limit counts from the last good connection, not from the first failure of all.
     for _ in 0..2 {
         drop(peer);
         peer = again(&broker, session_present()).await.0;
@@ -196,7 +196,7 @@ async fn a_packet_that_is_refused_again_and_again_costs_the_session_and_not_the_
     let set = spawn_set(&client, "k");
     peer.request().await;
     for _ in 0..3 {
-        // What the broker has queued for this session: a topic alias that it never defined.
+        // The broker has queued a message for this session, with a topic alias that it never defined.
         peer.send_bytes(b"\x30\x06\0\0\x03\x23\0\x07").await;
         while !matches!(
             peer.packet_or_end().await,

@@ -247,7 +247,7 @@ async fn a_refusal_is_certain_only_if_nothing_was_delivered_before() {
 
 #[tokio::test]
 async fn a_call_that_nobody_polls_keeps_nobody_waiting_when_the_session_is_lost() {
-    // More than a socket takes while nobody reads.
+    // More than a socket buffers while the peer does not read.
     const LARGE: usize = 14 * 1024 * 1024;
     let broker = Broker::start().await;
     let settings = broker.settings().request_timeout(Duration::from_secs(60));
@@ -264,7 +264,7 @@ async fn a_call_that_nobody_polls_keeps_nobody_waiting_when_the_session_is_lost(
     tokio::task::yield_now().await;
     drop(peer);
 
-    // Its caller does something else meanwhile, such as to wait for another call.
+    // The caller does something else meanwhile, such as waiting for another call.
     let (mut peer, _) = again(&broker, ConnAck::new(ReasonCode::SUCCESS)).await;
     let first = peer.request().await;
     assert_eq!((first.key(), first.value().len()), (&b"held"[..], LARGE));
@@ -335,7 +335,7 @@ async fn what_a_new_session_gets_again_it_gets_in_the_order_of_the_calls() {
         tokio::spawn(async move { client.set_with("k", value, &options).await })
     };
     let mut sets = vec![set(b"1".to_vec()), set(b"2".to_vec())];
-    // One acknowledged and not answered, one not even acknowledged, and one that nobody reads to its end.
+    // One request is acknowledged and not answered, one is not acknowledged, and one is never read completely.
     let first = peer.request().await;
     peer.acknowledge(&first, ReasonCode::SUCCESS).await;
     assert_eq!(peer.request().await.value(), b"2");

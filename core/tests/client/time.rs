@@ -49,7 +49,7 @@ async fn times_may_be_of_any_length() {
     within(client.close()).await;
 }
 
-/// A stream that, when told to, has always something to read.
+/// A stream that can be switched to always have data to read.
 #[derive(Debug)]
 struct Flood {
     stream: DuplexStream,

@@ -1,4 +1,4 @@
-//! What each call sends, and what it makes of each answer.
+//! The request that each call sends, and its result for each response.
 use crate::support::{Broker, CLIENT_ID, Peer, Request, value, version, within};
 use statestore::{
     Client, Condition, DelOptions, DelOutcome, Entry, Error, ErrorKind, GetOptions, Outcome,
@@ -245,7 +245,7 @@ async fn refusals_of_the_store() {
 async fn responses_that_are_none() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
-    // Of another command, without the version that is mandatory, or nothing that the protocol knows.
+    // Responses of another command, without the mandatory version, or unknown to the protocol.
     for (reply, with_version) in [
         (Reply::Count(1), Some(1)),
         (value("v"), None),
@@ -323,7 +323,7 @@ async fn what_the_store_can_never_read_is_not_worth_another_attempt() {
         assert_eq!(error.kind(), ErrorKind::Rpc);
         assert_eq!(error.is_retryable(), retryable, "{status}");
         if !retryable {
-            // Whoever waits for a lock of such a store waits in vain.
+            // Waiting for a lock of such a store fails.
             let (guard, ()) = within(async { tokio::join!(client.lock("k"), answer()) }).await;
             assert_eq!(guard.unwrap_err().kind(), ErrorKind::Rpc);
         }

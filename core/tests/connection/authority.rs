@@ -5,7 +5,7 @@ use rcgen::{
 use rustls::RootCertStore;
 use std::sync::Arc;
 
-/// Somebody who signs certificates.
+/// A certificate authority.
 pub(crate) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
@@ -28,7 +28,7 @@ impl Authority {
         }
     }
 
-    /// Its own certificate.
+    /// The authority's own certificate.
     pub(crate) fn pem(&self) -> String {
         self.issuer.pem()
     }

@@ -26,7 +26,7 @@ pub(crate) static TLS_1_3: [&SupportedProtocolVersion; 1] = [&rustls::version::T
 /// The options of a TLS broker.
 pub(crate) struct Tls<'a> {
     pub(crate) identity: &'a Identity,
-    /// Whose client certificates are demanded.
+    /// The authority whose client certificates are required.
     pub(crate) clients: Option<&'a Authority>,
     pub(crate) versions: &'static [&'static SupportedProtocolVersion],
 }

@@ -10,7 +10,7 @@ use statestore::{Client, ErrorKind, Settings, rustls};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Counts what it is asked, and for whom the certificates were to be.
+/// Counts the verifications, and the server names for which they were.
 #[derive(Debug)]
 struct Counting {
     inner: Arc<WebPkiServerVerifier>,

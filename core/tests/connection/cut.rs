@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// So many requests fill many TLS records, and are encoded before anything is written.
+/// Number of requests: enough to fill many TLS records. All are encoded before anything is written.
 const REQUESTS: usize = 200;
 const VALUE: [u8; 4_000] = [7; 4_000];
 
@@ -60,7 +60,7 @@ async fn cut_over_tls(files: &Files, tls: Tls<'_>) {
         .ca_file(files.path("ca.crt"))
         .reconnect_delay(Duration::from_millis(1), Duration::from_millis(1));
     let client = within(Client::connect(settings)).await.unwrap();
-    // This thread writes nothing before it has all of them.
+    // This thread writes nothing before it has all requests.
     let sets: Vec<_> = (0..REQUESTS)
         .map(|number| {
             let client = client.clone();

@@ -4,7 +4,7 @@ use crate::support::within;
 use crate::{Files, key};
 use statestore::{Client, ErrorKind, Settings};
 
-/// Nobody listens there, but these tests do not get that far.
+/// Settings with a port on which no server listens. These tests fail before they connect.
 fn nowhere() -> Settings {
     Settings::new("127.0.0.1", 1).tls(true)
 }

@@ -1,4 +1,4 @@
-//! TLS: whom the client trusts, and who it says it is.
+//! TLS: the certificates that the client trusts, and the identity that it presents.
 use crate::authority::{Authority, Identity};
 use crate::broker::{Broker, TLS_1_2, TLS_1_3, Tls};
 use crate::support::within;

@@ -21,7 +21,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::{CloseFrame, Frame, coding:
 
 type Socket = WebSocketStream<Box<dyn Duplex>>;
 
-/// What clients asked for: paths and `Host` headers.
+/// Paths and `Host` headers that clients requested.
 type Asked = Arc<Mutex<Vec<(String, String)>>>;
 
 struct Listener {
@@ -214,7 +214,7 @@ async fn the_path_and_the_host_are_those_of_the_url() {
     }
 }
 
-/// What a client makes of what a server sends in place of CONNACK.
+/// Returns the error of a client whose server sends `answer` in place of CONNACK.
 async fn after(listener: &Listener, answer: impl AsyncFnOnce(&mut Socket)) -> Error {
     let serve = async {
         let mut socket = listener.accept().await;
@@ -351,7 +351,7 @@ async fn a_server_that_does_not_change_to_mqtt_is_told_from_others() {
         assert_eq!(error.kind(), kind, "{error}");
         assert!(error.to_string().contains(phrase), "{error}");
     }
-    // One that speaks WebSocket, but something else over it.
+    // A server that speaks WebSocket, but another protocol over it.
     let serve = async {
         let stream = listener.stream().await;
         let _ = tokio_tungstenite::accept_async(stream).await;

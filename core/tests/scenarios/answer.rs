@@ -117,7 +117,7 @@ pub(crate) fn observation(observation: Option<&Observation>) -> Value {
     }
 }
 
-/// What each of several writes did.
+/// Lists the result of each of several writes.
 pub(crate) fn each<T>(outcomes: &[Result<T, Error>], outcome: impl Fn(&T) -> Value) -> Value {
     let outcomes = outcomes.iter();
     outcomes

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// How long an observation may take that must come.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a call returns that has calls of its own.
+/// A result of a call that has calls of its own.
 enum Thing {
     Observer(Box<Observer>),
     Lease(Lease),
@@ -392,7 +392,7 @@ async fn on_client(client: &Client, step: &Step, options: &Options<'_>) -> Resul
     })
 }
 
-/// What the function of an update makes of an entry.
+/// Applies the function of an update to an entry.
 fn change(step: &Step, old: Option<&Entry>) -> Option<Vec<u8>> {
     let tail = step.args[1]["append"].as_str()?;
     let old = old.map_or(&b""[..], |old| &old.value);

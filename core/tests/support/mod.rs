@@ -74,7 +74,7 @@ impl Broker {
         (client.unwrap(), peer)
     }
 
-    /// What a client gets whose CONNECT is answered like this.
+    /// Returns the error of a client whose CONNECT is answered with `answer`.
     pub async fn refuse(&self, answer: impl AsyncFnOnce(&mut Peer)) -> Error {
         let accept = async {
             let mut peer = self.accept().await;
@@ -126,7 +126,7 @@ impl Request {
             _ => &[],
         }
     }
-    /// Of a SET.
+    /// Value of a SET; empty for other commands.
     pub fn value(&self) -> &[u8] {
         match &self.command {
             Command::Set { value, .. } => value,

@@ -1,5 +1,5 @@
-//! Component and store are killed in the middle of transactions: each is done as a whole or not at all, and what was acknowledged
-//! is there.
+//! Kills component and store in the middle of transactions: each is executed as a whole or not at all, and acknowledged
+//! transactions are present.
 use crate::harness::{PATIENCE, Process, Sidecar, delete, set};
 use clap::Parser as _;
 use statestore::{Client, Settings};
@@ -52,7 +52,7 @@ impl Load {
         })
     }
 
-    /// Begins transactions of all writers. Each ends when one of its own fails, or when it is told to.
+    /// Begins transactions of all writers. Each ends when one of its transactions fails, or when it is stopped.
     fn begin(self: &Arc<Self>, sidecar: &Sidecar) -> JoinSet<()> {
         self.ends.store(false, Ordering::SeqCst);
         let mut writers = JoinSet::new();
@@ -87,7 +87,7 @@ impl Load {
         }
     }
 
-    /// Waits until so many more transactions were acknowledged.
+    /// Waits until `more` further transactions were acknowledged.
     async fn wait(&self, more: u64) {
         let goal = self.all.load(Ordering::SeqCst) + more;
         let reached = async {
@@ -98,7 +98,7 @@ impl Load {
         tokio::time::timeout(PATIENCE, reached).await.unwrap();
     }
 
-    /// What is stored is one whole transaction of each writer: the last that was acknowledged, or one that was under way.
+    /// Checks that one whole transaction of each writer is stored: the last that was acknowledged, or one that was in progress.
     async fn check(&self, store: &Client) {
         for writer in 0..WRITERS {
             let mut values = Vec::new();
@@ -216,7 +216,7 @@ impl Drop for Store {
     }
 }
 
-/// Nothing but for [`start_store`].
+/// Serves a store for [`start_store`]; without its environment variable, the test does nothing.
 #[test]
 fn serve_a_store_for_others() {
     let Some(folder) = std::env::var_os(FOLDER) else {

@@ -1,4 +1,4 @@
-//! What Dapr's own components for Redis and etcd do wrong, and this one does not.
+//! Faults of Dapr's own components for Redis and etcd that this component does not have.
 use crate::harness::{
     FIRST_WRITE, Fixture, LAST_WRITE, UNSPECIFIED, assert_mismatch, delete, delete_if, set,
     set_for, set_if,
@@ -141,7 +141,7 @@ async fn a_transaction_with_a_stale_etag_does_nothing() {
     }
 }
 
-/// etcd: who loses a race is told that it won.
+/// Fault of the component for etcd: the loser of a race is notified of success.
 #[tokio::test]
 async fn the_loser_of_a_race_of_transactions_is_told() {
     let mut fixture = Fixture::start().await;

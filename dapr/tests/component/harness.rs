@@ -85,7 +85,7 @@ impl Process {
         kilobytes.parse::<usize>().unwrap() << 10
     }
 
-    /// Its exit code; none if a signal ended it.
+    /// Waits for the exit code; `None` if a signal ended the process.
     pub(crate) fn wait(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
@@ -251,7 +251,7 @@ impl Fixture {
         Self::start_with(&[]).await
     }
 
-    /// One with the extensions of the protocol and one without.
+    /// Starts a fixture with the extensions of the protocol and one without.
     pub(crate) async fn of_both_kinds(properties: &[(&str, &str)]) -> [Self; 2] {
         [
             Self::start_with(properties).await,
@@ -259,14 +259,14 @@ impl Fixture {
         ]
     }
 
-    /// With more metadata than the URL.
+    /// Starts a fixture with metadata in addition to the URL.
     pub(crate) async fn start_with(properties: &[(&str, &str)]) -> Self {
         let store = RunningServer::start(Config::in_memory()).unwrap();
         let url = store.url();
         Self::with_store(store, &url, properties).await
     }
 
-    /// With a store that knows no more than the protocol that all have.
+    /// Starts a fixture with a store that supports no extension of the protocol.
     pub(crate) async fn plain(properties: &[(&str, &str)]) -> Self {
         let store = RunningServer::start(Config::in_memory()).unwrap();
         let address = through(store.addresses()[0], without_extensions).await;

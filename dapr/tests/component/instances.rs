@@ -1,4 +1,4 @@
-//! Several components on one socket, their metadata, and what becomes of them when the process begins anew.
+//! Several components on one socket, their metadata, and their state after a restart of the process.
 use crate::harness::{Fixture, PATIENCE, Process, Sidecar, set};
 use statestore_dapr::proto::PingRequest;
 use statestored::RunningServer;

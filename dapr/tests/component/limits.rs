@@ -236,7 +236,7 @@ async fn values_that_are_too_many_for_one_answer_are_not_gathered() {
         ..set("large", "")
     };
     sidecar.set(request).await.unwrap();
-    // The server lets nobody have very much under way.
+    // The server limits the bytes in progress of each client.
     let options = Some(BulkGetRequestOptions { parallelism: 2 });
     let read = |count| BulkGetRequest {
         items: vec![
@@ -252,7 +252,7 @@ async fn values_that_are_too_many_for_one_answer_are_not_gathered() {
     let status = all.unwrap_err();
     assert_eq!(status.code(), Code::OutOfRange, "{status:?}");
     assert!(status.message().contains("fewer keys"), "{status:?}");
-    // What can be sent, and not all that was asked for.
+    // The component has read what it can send, and not everything that was requested.
     let most = fixture.process.peak_memory();
     assert!(most < 40 * LEN, "{most} bytes");
     let items = sidecar.state.bulk_get(read(2)).await.unwrap().into_inner();

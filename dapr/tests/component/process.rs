@@ -84,7 +84,7 @@ async fn a_signal_does_not_cut_off_who_connects_to_a_store() {
     let begun = tokio::spawn(async move { sidecar.init(&[("url", &url)]).await });
     let (mut near, _) = broker.accept().await.unwrap();
     process.signal("-TERM");
-    // Longer than answers are waited for that nobody reads.
+    // Longer than the component waits for a reader of its responses.
     tokio::time::sleep(Duration::from_millis(2500)).await;
     let mut far = TcpStream::connect(store.addresses()[0]).await.unwrap();
     tokio::spawn(async move { copy_bidirectional(&mut near, &mut far).await });
@@ -101,7 +101,7 @@ async fn a_client_that_does_not_read_cannot_keep_it_from_its_end() {
         folder: _folder,
     } = Fixture::start().await;
     sidecar.set(set("key", "value")).await.unwrap();
-    // It says nothing, not even the preface of HTTP/2.
+    // The connection sends nothing, not even the preface of HTTP/2.
     let silent = UnixStream::connect(&process.socket).unwrap();
     process.signal("-TERM");
     assert_eq!(process.wait(), Some(0));

@@ -1,4 +1,4 @@
-//! What is stored, for others to read: the bytes, and content types for those who want them kept.
+//! Stored values, as other clients read them: the bytes, and optional content types.
 use crate::harness::{Fixture, map, set};
 use statestore_dapr::proto::SetRequest;
 

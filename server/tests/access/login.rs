@@ -1,4 +1,4 @@
-//! Clients that log in to a hub, with somebody who looks at what takes long.
+//! Clients that log in to a hub. The test performs the verifications that take long.
 use crate::world::{Client, World, connect};
 use bytes::Bytes;
 use statestore_protocol::mqtt::{Auth, ConnAck, Connect, Packet, ReasonCode};

@@ -1,4 +1,4 @@
-//! Who may connect, and how somebody proves who they are.
+//! Authentication: which clients may connect, and how they prove their identity.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod client;
 mod key_file;

@@ -14,7 +14,7 @@ fn passwd(arguments: &[&str], file: &Path, name: &str, input: &[u8]) -> Output {
         .args(arguments)
         .arg(file)
         .arg(name)
-        // What is meant for the server does not disturb.
+        // Variables for the server have no effect on the tool.
         .env("STATESTORED_MAX_KEYS", "many")
         .env("STATESTORED_CONFIG", "/none")
         .stdin(Stdio::piped())
@@ -22,7 +22,7 @@ fn passwd(arguments: &[&str], file: &Path, name: &str, input: &[u8]) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // One that needs no input may have ended.
+    // A tool that needs no input may have ended.
     let _ = child.stdin.take().unwrap().write_all(input);
     child.wait_with_output().unwrap()
 }
@@ -153,7 +153,7 @@ fn at_a_terminal(file: &Path, lines: [&str; 2], is_well: bool) -> String {
             outside.read_exact(&mut byte).unwrap();
             shown.extend(byte);
         }
-        // What comes before the terminal is told not to show it would be shown.
+        // Input before the terminal's echo is switched off would be shown.
         while tcgetattr(&outside)
             .unwrap()
             .local_modes

@@ -13,7 +13,7 @@ fn write(path: &Path, text: &str) -> Authenticator {
     Authenticator::from(Users::read(path).unwrap())
 }
 
-/// What `statestored passwd` makes of a file.
+/// Adds a user to a file with `statestored passwd`.
 fn passwd(path: &Path, name: &str, password: &str) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_statestored"))
         .args(["passwd", "--stdin"])
@@ -60,7 +60,7 @@ fn of_user(number: usize, user: &str, password: &'static str) -> Connect {
     with_password(connect(&format!("client {number}")), user, password)
 }
 
-/// The next login that somebody has to look at.
+/// Takes the next login that needs a verification.
 fn next(world: &mut World) -> Option<Verification> {
     world.hub.next_verification(world.now)
 }
@@ -110,7 +110,7 @@ fn a_thousand_who_come_back_cost_one_hash() {
     for client in &clients {
         assert_eq!(answer(&mut world, client).reason, ReasonCode::SUCCESS);
     }
-    // Who comes later is let in at once, until the users are read again.
+    // A later client is let in at once, until the users are read again.
     world.join(&of_user(1001, "ann", "secret"));
     let now = world.now;
     assert_eq!(world.hub.set_authenticator(file.read(), now), 0);

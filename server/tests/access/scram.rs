@@ -45,7 +45,7 @@ type Forge<'a> = &'a dyn Fn(&[u8]) -> String;
 /// The client's side, written after RFC 5802.
 struct Proof {
     last: String,
-    /// What proves the server.
+    /// The server's signature, which proves its identity.
     server: String,
 }
 
@@ -204,7 +204,7 @@ fn many_connections_guess_no_faster_than_one() {
         count(ReasonCode::CONNECTION_RATE_EXCEEDED) as u64,
         100 - looked_at
     );
-    // Who knows the password waits as well, and gets in.
+    // A client with the correct password waits as well, and is let in.
     let (mut client, question) = ask(&mut world, "ann");
     let right = prove(&first("ann"), &question, b"secret").last;
     let auth = auth(ReasonCode::CONTINUE_AUTHENTICATION, METHOD, right);

@@ -1,4 +1,4 @@
-//! Whoever signs tokens: keys, and the file in which the server finds them.
+//! An issuer of tokens: its keys, and the file in which the server finds them.
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::SystemRandom;
@@ -85,7 +85,7 @@ pub(crate) fn tokens(keys: &Path) -> Tokens {
     Tokens::new(keys, ISSUER, [AUDIENCE.to_owned()], 10).unwrap()
 }
 
-/// What a token of a pod says that is valid from a minute before until this many seconds after.
+/// Returns the claims of a pod's token that is valid from a minute ago until `seconds` from now.
 pub(crate) fn claims(wall_ms: u64, seconds: u64) -> Value {
     let now_s = wall_ms / 1000;
     json!({

@@ -171,7 +171,7 @@ fn a_newer_token_over_the_connection_lengthens_it_and_an_expired_one_ends_it() {
     let (mut world, _keys) = accepting(&signer);
     let token = signer.token(&claims(START_WALL_MS, 60));
     let (mut client, _) = log_in(&mut world, &with_token("pump", &token));
-    // It expires after 60 seconds; 10 of leeway and 5 of grace follow.
+    // The token expires after 60 seconds; 10 of leeway and 5 of grace follow.
     world.pass(50_000);
     let newer = signer.token(&claims(world.now.wall_ms, 60));
     again(&mut world, &mut client, &newer);
@@ -185,7 +185,7 @@ fn a_newer_token_over_the_connection_lengthens_it_and_an_expired_one_ends_it() {
     assert_eq!(world.disconnected(&client), ReasonCode::NOT_AUTHORIZED);
 }
 
-/// Clients may send so many bytes in a second.
+/// Limits clients to this many bytes per second.
 fn limited(keys: &Keys, bytes: u64) -> World {
     World::with(HubConfig {
         authenticator: Authenticator::anonymous().with_tokens(keys.tokens()),
@@ -207,7 +207,7 @@ fn who_has_sent_more_than_it_may_goes_on_after_a_newer_token() {
     let mut world = limited(&keys, 100);
     let token = signer.token(&claims(START_WALL_MS, 3600));
     let (mut client, _) = log_in(&mut world, &with_token("pump", &token));
-    // It takes seconds to pay that off, and a moment to look at it.
+    // Paying that off takes seconds, and the verification a moment.
     again(&mut world, &mut client, &token);
     asked(&mut world, &client, ReasonCode::SUCCESS);
     world.bytes(&mut client, &[0xC0, 0]);
@@ -224,7 +224,7 @@ fn a_token_that_expires_while_its_owner_has_to_wait_ends_the_connection_in_time(
     let mut world = limited(&keys, 1);
     let token = signer.token(&claims(START_WALL_MS, 60));
     let (mut client, _) = log_in(&mut world, &with_token("pump", &token));
-    // It takes minutes to pay that off.
+    // Paying that off takes minutes.
     world.publish(&mut client, &message("t", 1), &[0; 200]);
     // With 10 seconds of leeway and 5 of grace.
     world.pass(74_999);

@@ -9,7 +9,7 @@ use statestored::{Control, RunningServer};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// What stands under a name in each item of a list, all parts of it together.
+/// Collects a value of each item of a list, over all pages.
 fn all(server: &RunningServer, path: &str, pick: impl Fn(&Value) -> String) -> Vec<String> {
     let mut found = Vec::new();
     let mut cursor = String::new();

@@ -1,4 +1,4 @@
-//! What the port is sent by those who mean no good.
+//! Hostile requests to the HTTP port.
 use crate::http::{TOKEN, answer, bearer, get, get_with, open, raw, server};
 use std::io::{Read, Write};
 
@@ -21,7 +21,7 @@ fn garbage_is_refused_and_the_port_goes_on() {
             stream.write_all(garbage).unwrap();
             stream.shutdown(std::net::Shutdown::Write).unwrap();
             let mut text = Vec::new();
-            // What it did not read makes the end a reset.
+            // Unread input turns the end of the connection into a reset.
             let _ = stream.read_to_end(&mut text);
             String::from_utf8(text).unwrap()
         };

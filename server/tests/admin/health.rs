@@ -28,7 +28,7 @@ async fn a_thread_that_does_not_answer_is_not_alive() {
     })
     .await
     .unwrap();
-    // Nobody runs it, so nobody answers what it is asked.
+    // The server does not run, so it does not respond.
     let address = server.http_address().unwrap();
     let ask = move |path| tokio::task::spawn_blocking(move || get_with(address, path, ""));
     let (alive, ready) = tokio::join!(ask("/healthz"), ask("/readyz"));

@@ -71,7 +71,7 @@ pub(crate) fn raw(address: SocketAddr, bytes: &[u8]) -> String {
 /// The same for what need not be text.
 pub(crate) fn raw_bytes(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut stream = open(address);
-    // It may answer and close before it has read all of it.
+    // The server may respond and close before it has read all of it.
     let _ = stream.write_all(bytes);
     let mut answer = Vec::new();
     let mut chunk = [0; 4096];

@@ -74,7 +74,7 @@ async fn requests_are_counted_by_verb_and_result_and_measured() {
                 count("commit_writes_count"),
                 count("sync_duration_seconds_count")
             );
-            // What waits for the disk is in the time of the request.
+            // Waiting for the disk counts towards the time of the request.
             let waited = count(r#"request_duration_seconds_sum{verb="set"}"#)
                 + count(r#"request_duration_seconds_sum{verb="del"}"#);
             assert!(waited >= count("sync_duration_seconds_sum"), "{waited}");

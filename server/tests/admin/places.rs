@@ -1,4 +1,4 @@
-//! Those who take all places of the port.
+//! Clients that take all connections of the HTTP port.
 use crate::http::{PATIENCE, TOKEN, bearer, get, open, raw, server};
 use socket2::{Domain, Socket, Type};
 use std::io::{ErrorKind, Read, Write};
@@ -33,7 +33,7 @@ fn ask(stream: &mut TcpStream) {
     }
 }
 
-/// Whether the server has closed this connection, as it does with the one that gives way.
+/// Whether the server has closed this connection to free its slot.
 fn is_closed(stream: &mut TcpStream) -> bool {
     stream.set_nonblocking(true).unwrap();
     let read = stream.read(&mut [0; 1]);

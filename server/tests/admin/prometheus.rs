@@ -1,4 +1,4 @@
-//! Those who read the metrics: Prometheus itself, and the dashboard.
+//! Consumers of the metrics: Prometheus itself, and the dashboard.
 use crate::http::{PATIENCE, get, get_with, server, start, stop};
 use crate::metrics::{samples, work};
 use statestored::config::Config;
@@ -82,7 +82,7 @@ async fn prometheus_scrapes_it() {
     let begin = Instant::now();
     loop {
         assert!(begin.elapsed() < PATIENCE, "Prometheus has scraped nothing");
-        // It is up when it is up.
+        // Prometheus may not listen yet.
         if std::net::TcpStream::connect(address).is_ok() {
             let answer = get_with(address, query, "");
             if answer.status == 200 && answer.body.contains("\"2\"]") {

@@ -18,7 +18,7 @@ fn silence(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
 }
 
-/// The other end of it, once somebody reads.
+/// Opens the other end of the pipe once the server reads from it.
 fn read_by_somebody(path: &Path) -> File {
     let begin = Instant::now();
     let flags = OFlags::NONBLOCK.bits().cast_signed();
@@ -35,7 +35,7 @@ fn read_by_somebody(path: &Path) -> File {
     }
 }
 
-/// Whether it ends, though nobody writes into what it reads.
+/// Whether the server ends although the pipe that it reads from stays empty.
 fn ends(server: RunningServer) -> bool {
     let (told, stopped) = channel();
     std::thread::spawn(move || told.send(server.stop().is_ok()));

@@ -39,7 +39,7 @@ async fn a_broker_that_is_killed_comes_back_and_nothing_that_was_acknowledged_is
         for (key, last) in acknowledged.iter().enumerate() {
             let entry = within(reader.get(key.to_string())).await.unwrap().unwrap();
             let value: u64 = std::str::from_utf8(&entry.value).unwrap().parse().unwrap();
-            // What was not acknowledged may have been done as well.
+            // A SET that was not acknowledged may have been executed as well.
             assert!(
                 value == *last || value == round + 100,
                 "{key}: {value}, not {last}"
@@ -55,7 +55,7 @@ async fn a_broker_that_is_killed_comes_back_and_nothing_that_was_acknowledged_is
     }
 }
 
-/// Only the store loses its connection: its clients notice nothing, and what they are to be told comes later.
+/// Cuts only the connection of the store: its clients notice nothing, and their notifications arrive later.
 #[tokio::test]
 async fn watches_outlive_the_connection_of_the_store() {
     let broker = Mosquitto::start();
@@ -67,8 +67,8 @@ async fn watches_outlive_the_connection_of_the_store() {
         let mut watcher = Peer::connect(broker.address(), "watcher");
         watcher.request(&["KEYNOTIFY", "k"], stamped);
         let mut writer = Peer::connect(store.listener.unwrap(), "writer");
-        // What is asked here reaches the store behind the broker's acknowledgement of what it said before, which it would say again if it
-        // had not that. The answer may come again as well, to somebody who is gone.
+        // The request reaches the store after the broker's acknowledgement of the previous response. Without that acknowledgement, the
+        // store would send the response again. The new response may be repeated as well, to a client that is gone.
         let ask = || Peer::connect(broker.address(), "asker").request(&["GET", "k"], stamped);
         ask();
         for value in ["1", "2", "3"] {
@@ -113,7 +113,7 @@ async fn a_store_whose_client_id_is_taken_takes_it_back_and_nothing_that_was_ack
         let other = other.await.unwrap();
         store.until_logged("not attached to the broker");
         store.until_logged("attached to the broker");
-        // It lost the name again, and does not fight for it.
+        // The other client lost the client id again, and does not reconnect to take it back.
         drop(other);
         for set in burst {
             let (is_set, key) = within(set).await.unwrap();

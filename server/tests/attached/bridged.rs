@@ -39,7 +39,7 @@ fn what_is_asked_at_one_of_two_bridged_brokers_is_answered_there_once() {
     assert_eq!(get.payload_bytes(), b"$-1\r\n");
     stores[0].until_metric("statestored_watches", 1);
     stores[1].until_metric("statestored_watches", 0);
-    // What is of the plant still comes over the bridge.
+    // Topics of the plant still pass the bridge.
     at_a.publish("plant/line/2");
     loop {
         match at_b.receive() {

@@ -3,7 +3,7 @@ use super::world::{Peer, Store, command, now};
 use faults::Mosquitto;
 use statestore_protocol::mqtt::{Packet, PublishHeader, ReasonCode};
 
-/// Requests that are under way when the server is told to stop. The broker lets 20 through at a time.
+/// Requests in progress when the server is stopped. The broker forwards 20 at a time.
 const REQUESTS: u16 = 200;
 
 #[test]

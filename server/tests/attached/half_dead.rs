@@ -21,7 +21,8 @@ struct Filter {
     delivered: AtomicUsize,
 }
 
-/// A proxy before the broker that drops messages and lets all other packets pass. It lives as long as the test program.
+/// A proxy before the broker that drops messages and lets all other packets pass. Runs until the end of the test
+/// program.
 fn filter(broker: SocketAddr) -> (SocketAddr, Arc<Filter>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -36,7 +37,7 @@ fn filter(broker: SocketAddr) -> (SocketAddr, Arc<Filter>) {
                 let filter = Arc::clone(&shared);
                 std::thread::spawn(move || {
                     let (mut from, mut to) = ways;
-                    // The connection is over.
+                    // The connection has ended.
                     let _ = pass(&mut from, &mut to, &filter, is_to_store);
                     let _ = to.shutdown(std::net::Shutdown::Both);
                 });

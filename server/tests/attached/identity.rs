@@ -1,4 +1,4 @@
-//! Who asks, where the broker says it: rules about keys hold, and nobody gets by.
+//! Identity of the sender, asserted by the broker: rules about keys apply, and cannot be evaded.
 use super::plugin::{Guarded, KEY, PASSWORD, refused};
 use super::world::{Peer, Store, command, now};
 use faults::Mosquitto;
@@ -160,7 +160,7 @@ fn a_client_can_neither_use_the_name_of_another_nor_say_itself_who_it_is() {
         );
         assert_eq!(me.puback(), ReasonCode::NOT_AUTHORIZED);
     }
-    // What it says of itself is taken out, wherever it stands and however often; the rest stays.
+    // The plugin removes the client's own assertions, at any position and in any number; the rest stays.
     let forged = format!("{} 8 anything ann", "0".repeat(64));
     let forged = (PROPERTY, forged.as_str());
     let properties = [
@@ -275,7 +275,7 @@ fn a_message_elsewhere_loses_a_forged_name_and_nothing_else() {
     assert_eq!(properties, [("a", "1"), ("a", "2")]);
 }
 
-/// What a broker that knows the key says of a request.
+/// Returns the assertion about a request by a broker that knows the key.
 fn signed(
     key: &str,
     (client, user): (&str, &str),

@@ -1,4 +1,4 @@
-//! What the options say, and which of them contradict each other.
+//! The options and their contradictions.
 use super::world::statestored;
 
 fn refused(arguments: &[&str]) -> String {

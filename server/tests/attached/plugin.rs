@@ -1,4 +1,4 @@
-//! A Mosquitto with the plugin that says who sent a request, built as the documentation says.
+//! A Mosquitto with the plugin that asserts the sender of a request, built as the documentation says.
 use faults::Mosquitto;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,7 @@ const WARNINGS: &str = "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror";
 
 /// The key of plugin and server.
 pub(crate) const KEY: &str = "0123456789abcdef0123456789abcdef";
-/// Users of the broker, who all have this password.
+/// Users of the broker, all with the same password.
 pub(crate) const USERS: [&str; 2] = ["ann", "bob"];
 pub(crate) const PASSWORD: &str = "secret";
 
@@ -84,7 +84,7 @@ impl Guarded {
     }
 }
 
-/// What Mosquitto says to these options of the plugin, with which it does not start.
+/// Returns the error of Mosquitto, which does not start with these options of the plugin.
 pub(crate) fn refused(options: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("mosquitto.conf");

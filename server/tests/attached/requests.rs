@@ -1,4 +1,4 @@
-//! What clients of the broker ask, and what they are told.
+//! Requests of the broker's clients, and their responses.
 use super::world::{Peer, Store, command, now};
 use faults::{Mosquitto, direct, within};
 use statestore::{Client, Condition, DelOutcome, Observation, SetOptions, SetOutcome};
@@ -38,7 +38,7 @@ async fn our_client_has_all_verbs_observations_and_locks() {
     assert!(within(waiting).await.unwrap() > first);
 }
 
-/// What a response says, without what differs by its nature.
+/// Returns the parts of a response that do not depend on its time.
 fn said(response: &Publish) -> (String, Vec<(String, String)>, Option<String>, bool) {
     let payload = String::from_utf8_lossy(response.payload_bytes());
     let properties = response.user_properties().map(|(name, value)| {

@@ -69,7 +69,7 @@ fn tls_and_the_acls_of_the_documentation_let_through_what_they_should() {
         me.request(&["GET", "k"], &[]).payload_bytes(),
         b"$1\r\nv\r\n"
     );
-    // In the name of somebody else: the response goes there.
+    // In the name of another client: the response goes there.
     let response_topic = topic::response("me");
     let header = PublishHeader {
         response_topic: Some(&response_topic),
@@ -113,7 +113,7 @@ fn a_password_that_is_put_right_counts_from_the_next_attempt_on() {
         "--attach-password-file",
         password.to_str().unwrap(),
     ]);
-    // Whoever may use the broker decides; a local user without a password there sees no keys here either.
+    // The broker decides which clients may use it; a local user without a password there sees no keys here either.
     let keys = store.get("/api/keys");
     assert!(keys.starts_with("HTTP/1.0 401 "), "{keys}");
     store.until_logged("the broker refused the connection");

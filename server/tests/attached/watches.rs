@@ -1,4 +1,4 @@
-//! Watches of clients of the broker: nobody says when such a client is gone.
+//! Watches of clients of the broker: the broker does not report when such a client is gone.
 use super::world::{Peer, Store, command, now};
 use faults::Mosquitto;
 use statestore_protocol::mqtt::PublishHeader;
@@ -32,7 +32,7 @@ fn the_watches_of_a_client_that_is_gone_end_when_nobody_subscribes_its_notificat
     }
     let unwanted = store.metric("statestored_attached_unwanted_total");
     assert!((1..=sets).contains(&unwanted), "{unwanted} of {sets}");
-    // It comes back, and watches again.
+    // The client reconnects, and watches again.
     let mut back = Peer::connect(broker.address(), "gone");
     back.request(&["KEYNOTIFY", "k"], stamped);
     writer.request(&["DEL", "k"], stamped);

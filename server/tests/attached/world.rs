@@ -55,7 +55,7 @@ impl Store {
         store
     }
 
-    /// Starts one, whether it comes to be attached or not.
+    /// Starts a server, whether or not it becomes attached.
     pub(crate) fn launch(arguments: &[&str]) -> Self {
         let mut child = statestored(arguments)
             .args(["--http", "http://127.0.0.1:0"])
@@ -67,7 +67,7 @@ impl Store {
         let stderr = BufReader::new(child.stderr.take().unwrap());
         std::thread::spawn(move || {
             for line in stderr.lines().map_while(Result::ok) {
-                // Who reads it may be gone.
+                // The receiver may be gone.
                 let _ = lines.send(line);
             }
         });
@@ -114,13 +114,13 @@ impl Store {
         }
     }
 
-    /// What it has logged since; once it has ended.
+    /// Returns the rest of the log. Blocks until the process has ended.
     #[allow(dead_code, reason = "not every test program looks at it")]
     pub(crate) fn rest_of_log(&self) -> Vec<String> {
         self.log.iter().collect()
     }
 
-    /// What it says over HTTP.
+    /// Returns the response of the HTTP port.
     pub(crate) fn get(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(self.http).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -150,7 +150,7 @@ impl Store {
         let begun = Instant::now();
         while !self.get(path).contains(text) {
             assert!(begun.elapsed() < PATIENCE, "{}", self.get(path));
-            // Asking takes time from those who are asked about.
+            // Each query takes CPU time from the servers under test.
             std::thread::sleep(PACE);
         }
     }
@@ -300,7 +300,7 @@ impl Peer {
         });
     }
 
-    /// What the broker says to the last message that was sent.
+    /// Returns the reason code of the broker's PUBACK for the last message that was sent.
     pub(crate) fn puback(&mut self) -> ReasonCode {
         loop {
             match self.receive() {

@@ -36,7 +36,7 @@ fn signed(folder: &Path) {
     }
 }
 
-/// What a server says that cannot start with these.
+/// Returns the error of a server that cannot start with these files.
 fn refused(certificate: &Path, key: &Path) -> String {
     let arguments = [
         "--listen=tls://127.0.0.1:0".to_owned(),

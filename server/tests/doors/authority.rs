@@ -7,7 +7,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::{Path, PathBuf};
 
-/// Somebody who signs certificates.
+/// A certificate authority.
 pub(crate) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
@@ -55,7 +55,7 @@ impl Authority {
         }
     }
 
-    /// Its own certificate.
+    /// The authority's own certificate.
     pub(crate) fn pem(&self) -> String {
         self.issuer.pem()
     }

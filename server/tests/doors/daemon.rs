@@ -19,13 +19,13 @@ pub(crate) fn statestored() -> Command {
     command
 }
 
-/// What becomes of one that ends by itself.
+/// Runs a server that ends by itself, and returns its output.
 pub(crate) fn run<S: AsRef<OsStr>>(arguments: &[S]) -> Output {
     statestored().args(arguments).output().unwrap()
 }
 
 impl Daemon {
-    /// Starts it, and waits until it listens at so many addresses, that of HTTP included.
+    /// Starts a server, and waits until it listens at this number of addresses, including that of HTTP.
     pub(crate) fn start<S: AsRef<OsStr>>(arguments: &[S], doors: usize) -> Self {
         let mut command = statestored();
         command.args(arguments);
@@ -97,7 +97,7 @@ impl Drop for Daemon {
     }
 }
 
-/// What its HTTP port answers.
+/// Returns the response of the server's HTTP port.
 pub(crate) fn get(http: SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(http).unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");

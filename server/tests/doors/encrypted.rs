@@ -1,4 +1,4 @@
-//! What is agreed upon in a handshake of TLS.
+//! Parameters that a TLS handshake negotiates.
 use crate::authority::write;
 use crate::world::{Files, encrypt, is_served};
 use rustls::ProtocolVersion;

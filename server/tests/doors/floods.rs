@@ -1,4 +1,4 @@
-//! Many who open connections and do no more.
+//! Clients that open many connections and do no more.
 use crate::world::{Files, encrypt, is_served, open};
 use socket2::{Domain, Socket, Type};
 use statestored::RunningServer;
@@ -31,7 +31,7 @@ fn handshakes_that_do_not_end_keep_nobody_out() {
     }
     let statistics = server.control().statistics_blocking().unwrap();
     assert_eq!(statistics.connections, 5);
-    // Whoever has few of them was not cut.
+    // Addresses with few connections lost none.
     for mut stream in from_elsewhere {
         stream.set_nonblocking(true).unwrap();
         let read = std::io::Read::read(&mut stream, &mut [0; 1]);
@@ -55,7 +55,7 @@ fn handshakes_and_connections_together_are_bounded() {
     let mut third = encrypt(server.addresses()[0], &client);
     assert!(!is_served(&mut third));
     drop(half);
-    // Its place is free as soon as the server knows.
+    // Its slot is free as soon as the server notices.
     let is_free = (0..500).any(|_| is_served(&mut encrypt(server.addresses()[0], &client)));
     assert!(is_free);
 }

@@ -1,4 +1,4 @@
-//! How clients come in: TCP, TLS, WebSocket, sockets of the file system; and who does not.
+//! Listeners: TCP, TLS, WebSocket, Unix sockets; and the connections that they reject.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod advice;
 mod alike;

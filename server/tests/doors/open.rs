@@ -1,4 +1,4 @@
-//! A server does not serve everybody by accident.
+//! Protection against a server that serves anonymous clients by accident.
 use crate::authority::write;
 use crate::daemon::{Daemon, run};
 use crate::world::Files;

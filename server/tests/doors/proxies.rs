@@ -249,7 +249,7 @@ fn behind_the_shipped_haproxy_each_client_has_its_own_address() {
     let address = |line: &str| line.rsplit_once("//").unwrap().1.parse().unwrap();
     let [server, http] = [0, 1].map(|line| address(&daemon.listening[line]));
     let haproxy = Haproxy::start(server, http);
-    // It closes connections until it has found the server ready.
+    // The proxy closes connections until it has found the server ready.
     let mut first = loop {
         let mut stream = from([127, 0, 0, 5], haproxy.address);
         if is_served(&mut stream) {

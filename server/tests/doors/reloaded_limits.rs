@@ -76,14 +76,14 @@ fn the_number_of_handshakes_is_reloaded() {
         "audit-rate = 0\nmax-session-bytes = 1048576\n",
     );
     reload(&mut daemon);
-    // It comes behind the others, and has a place once enough of them are gone: the oldest.
+    // The newest connection gets a slot once enough of the others were closed, the oldest first.
     let newest = open(address);
     for stream in &mut flood[..=FLOOD - FEWEST] {
         until_closed(stream);
     }
     drop(newest);
     daemon.signal("-TERM");
-    // They did not end by their deadline.
+    // The connections did not end by their deadline.
     let log = daemon.rest_of_log();
     assert!(
         log.iter().any(|line| line.contains("handshake_evicted")),

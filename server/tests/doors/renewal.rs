@@ -73,7 +73,7 @@ fn what_cannot_be_used_changes_nothing_and_what_can_counts_from_then_on() {
     daemon.log_line("read again");
     assert!(serves(&files, address, &files.own));
 
-    // Whoever was there before has not noticed.
+    // Connections from before the renewal are not affected.
     open.write_all(&[0xC0, 0]).unwrap();
     let mut pong = [0; 2];
     open.read_exact(&mut pong).unwrap();

@@ -22,7 +22,7 @@ fn impatient(files: &Files) -> RunningServer {
     RunningServer::start(config).unwrap()
 }
 
-/// What a client of TLS says first.
+/// Returns the first bytes of a TLS client.
 fn client_hello(files: &Files) -> Vec<u8> {
     let name = rustls::pki_types::ServerName::try_from("localhost").unwrap();
     let config = Arc::new(files.client(None, &[]));

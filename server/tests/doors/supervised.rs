@@ -1,4 +1,4 @@
-//! What the manager of services and its journal see.
+//! The server as the service manager and its journal see it.
 use crate::daemon::{Daemon, statestored};
 use crate::world::PATIENCE;
 use std::os::unix::net::UnixDatagram;

@@ -20,7 +20,7 @@ use tempfile::TempDir;
 /// How long a test waits for what must happen. Only a failing test waits that long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The server's certificate, whom it trusts, and a place for more files.
+/// The server's certificate, the authorities that it trusts, and a folder for more files.
 pub(crate) struct Files {
     pub(crate) folder: TempDir,
     pub(crate) authority: Authority,

@@ -31,7 +31,7 @@ const KEYS: usize = 3_000;
 
 const BACKUPS: usize = 3;
 
-/// By so much an end may differ: what a step of a clock of this machine, or its rounding, makes.
+/// Tolerance of an expiry time, for a clock step of this machine and for rounding.
 const SLACK: Duration = Duration::from_secs(2);
 
 /// Asks for a backup: the status, and what follows the head.
@@ -55,7 +55,7 @@ fn failure((status, body): (u16, Vec<u8>)) -> (u16, String) {
     (status, document["error"].as_str().unwrap().to_owned())
 }
 
-/// What a tool of the server prints.
+/// Returns the output of a tool of the server.
 fn tool(arguments: &[&str]) -> String {
     let ended = Command::new(env!("CARGO_BIN_EXE_statestored"))
         .args(arguments)

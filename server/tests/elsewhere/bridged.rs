@@ -3,7 +3,7 @@ use super::bridge::{bridge_to, until_bridged};
 use super::world::{Peer, Store, now};
 use faults::Mosquitto;
 
-/// What is asked at either broker is done once, for both, and told once at each.
+/// Sends requests to either broker. The store executes each request once for both brokers and responds once at each.
 pub(crate) fn clients_at_two_bridged_brokers_share_a_store(storage: &str) {
     let b = Mosquitto::start();
     let a = Mosquitto::start_with(&bridge_to(&b));
@@ -28,7 +28,7 @@ pub(crate) fn clients_at_two_bridged_brokers_share_a_store(storage: &str) {
     for _ in 0..3 {
         let set = setting.request(&["SET", "k", "v", "NX"], stamped);
         assert_eq!(set.payload_bytes(), b"+OK\r\n");
-        // What was answered at one broker holds at the other.
+        // A change that was made at one broker is visible at the other.
         let taken = deleting.request(&["SET", "k", "w", "NX"], stamped);
         assert_eq!(taken.payload_bytes(), b":-1\r\n");
         let deleted = deleting.request(&["DEL", "k"], stamped);
@@ -43,7 +43,7 @@ pub(crate) fn clients_at_two_bridged_brokers_share_a_store(storage: &str) {
             }
         }
     }
-    // Nothing was told twice: what comes next is the answer.
+    // No notification arrived twice: the next packet is the response.
     for watching in [&mut at_a, &mut at_b] {
         let get = watching.request(&["GET", "k"], stamped);
         assert_eq!(get.payload_bytes(), b"$-1\r\n");

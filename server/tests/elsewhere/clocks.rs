@@ -22,7 +22,7 @@ struct Server {
 }
 
 impl Server {
-    /// One whose clock is ahead by so much.
+    /// Starts a server whose clock is ahead by this many milliseconds.
     fn start(engine: &impl Engine, ahead_ms: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let disk = Disk::under(folder.path());
@@ -118,14 +118,14 @@ async fn is_refused(client: &Client) {
         assert_eq!(error.kind(), ErrorKind::TimestampSkew, "{error}");
         assert_eq!(error.outcome(), Outcome::NotDone, "{error}");
     }
-    // What changes nothing is answered.
+    // Requests that change nothing are answered.
     let absent = SetOptions::new().condition(Condition::IfAbsent);
     let unmet = client.set_with("k", "other", &absent).await.unwrap();
     assert!(matches!(unmet, SetOutcome::NotApplied { .. }));
     assert!(client.get("k").await.unwrap().is_some());
 }
 
-/// What a node does whose clock jumps, and one that begins with such a clock.
+/// Checks a node whose clock jumps, and a node that starts with such a clock.
 pub(crate) fn a_server_whose_clock_is_far_ahead_gives_no_versions_and_ends_nothing_early<
     E: Engine,
 >() {
@@ -139,7 +139,7 @@ pub(crate) fn a_server_whose_clock_is_far_ahead_gives_no_versions_and_ends_nothi
         let (a, b) = (right.client().await, wrong.client().await);
         assert!(version_ms(&a, "k", "1").await < now_ms() + 60_000);
         let mut told = a.observe("brief").await.unwrap();
-        // One of which the wall clock says how old it is, and one that is over before the clock is right again.
+        // One entry whose age is known from the wall clock, and one that expires before the clock is right again.
         let options = |seconds| SetOptions::new().expires_in(Duration::from_secs(seconds));
         a.set_with("lock", "held", &options(1_200)).await.unwrap();
         a.set_with("brief", "held", &options(2)).await.unwrap();
@@ -153,7 +153,7 @@ pub(crate) fn a_server_whose_clock_is_far_ahead_gives_no_versions_and_ends_nothi
         let c = begun.client().await;
         is_refused(&c).await;
         assert!(c.get("lock").await.unwrap().is_some());
-        // Its end is told by somebody, with a version of a clock that is right.
+        // Another server reports its end, with a version of a correct clock.
         loop {
             if let Observation::Deleted { version } = next(&mut told).await {
                 assert!(version.unwrap().wall_ms() < now_ms() + 60_000);
@@ -180,7 +180,7 @@ pub(crate) fn a_server_whose_clock_is_far_ahead_gives_no_versions_and_ends_nothi
     });
 }
 
-/// Nobody says which is right; it is noticed all the same.
+/// Checks that a server notices a clock step without another server to compare with.
 pub(crate) fn a_step_of_the_clock_of_a_server_that_is_alone_is_noticed<E: Engine>() {
     let engine = E::start();
     let server = Server::start(&engine, 0);

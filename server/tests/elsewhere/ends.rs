@@ -1,4 +1,4 @@
-//! The end of an entry is told once, and soon, though the server that made the entry is not there any more.
+//! Expiry of an entry is reported once, and soon, even if the server that made the entry is gone.
 use super::Engine;
 use super::keeping::ask;
 use super::world::{Peer, Store};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// How long an entry lasts.
 const LASTS: Duration = Duration::from_millis(700);
 
-/// How long after its end it is told at most: each server may begin it, within half a second.
+/// Maximum delay of the notification after the expiry: each server may start it, within half a second.
 const PROMISED: Duration = Duration::from_secs(1);
 
 /// How often it is tried: a machine that has much to do may be late now and then.
@@ -49,7 +49,7 @@ pub(crate) fn an_end_is_told_once_though_its_server_was_killed<E: Engine>() {
         let took = begun.elapsed();
         let late = took.checked_sub(LASTS).expect("ended too early");
         soonest = soonest.min(late);
-        // What is told next is a new entry, not the end once more.
+        // The next notification is about a new entry, not about the expiry again.
         ask(&mut watching, &["SET", &key, "w"], &mut told);
         ask(&mut watching, &["KEYNOTIFY", &key, "STOP"], &mut told);
         assert_eq!(told.len(), 1, "{told:?}");

@@ -27,7 +27,7 @@ impl Files {
             let key = KeyPair::generate().unwrap();
             let names = ["127.0.0.1".to_owned()];
             let mut params = CertificateParams::new(names).unwrap();
-            // One of the name of its issuer would count as signed by itself.
+            // A certificate with the name of its issuer would count as self-signed.
             let dn = &mut params.distinguished_name;
             dn.push(DnType::CommonName, name);
             let certificate = params.signed_by(&key, issuer).unwrap();

@@ -7,7 +7,7 @@ use statestore_protocol::mqtt::PublishHeader;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// For so long an answer is kept, with what it takes to give it, and a minute for a lease that others use as well.
+/// Range of times for which a response is kept, with the data to repeat it. A lease that several responses share adds a minute.
 const KEPT: RangeInclusive<Duration> = Duration::from_secs(10 * 60)..=Duration::from_secs(13 * 60);
 
 /// Gives a request to a server that begins with it and ends behind it, so that it knows nothing of itself.
@@ -26,7 +26,7 @@ fn answer_of(engine: &impl Engine, broker: &Mosquitto, name: &str, timestamp: &s
     answer
 }
 
-/// `kept` says for how long the engine keeps each of the answers that it has, and `ends` is what happens when that time is over.
+/// Checks that `kept` gives the time for which the engine keeps each response. `ends` lets that time pass.
 pub(crate) fn an_answer_is_given_again_until_its_time_is_over<E: Engine>(
     engine: &E,
     kept: impl AsyncFn() -> Vec<Duration>,

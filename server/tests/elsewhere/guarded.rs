@@ -1,4 +1,5 @@
-//! Servers that share the requests of a broker which says, and signs, who sent them: rules about keys hold, whichever server is asked.
+//! Servers that share the requests of a broker which asserts their senders, with a signature. Rules about keys apply whichever server
+//! is asked.
 use super::keeping::{EACH, KEEPS, STANDS_BY, ask, server_with, until_told};
 use super::plugin::{Guarded, PASSWORD};
 use super::world::{Peer, Store, command, now};
@@ -136,7 +137,7 @@ pub(crate) fn whoever_takes_the_name_of_a_client_gets_nothing_of_what_its_user_h
     assert_eq!(ask(&mut ann, &["KEYNOTIFY", "secret"], &mut told), OK);
     world.until_watches(1);
 
-    // The same request to the last byte, but somebody else's: the condition is not met.
+    // The identical request of another user: the condition is not met.
     let mut bob = world.peer("client", Some("bob"));
     for _ in 0..EACH {
         assert_eq!(again(&mut bob), NOT_APPLIED);
@@ -159,7 +160,7 @@ pub(crate) fn whoever_takes_the_name_of_a_client_gets_nothing_of_what_its_user_h
     let before = until_told(&mut other, &mut bob, "shared/k", "new");
     assert_eq!((before, told), (Vec::new(), Vec::new()));
 
-    // Whose it was is answered as before, and has nothing of what the other one watched.
+    // The owner is answered as before, and receives no notifications of the other user's watches.
     let mut ann = world.peer("client", Some("ann"));
     for _ in 0..EACH {
         assert_eq!(again(&mut ann), OK);

@@ -4,7 +4,7 @@ use faults::Mosquitto;
 use statestore_protocol::mqtt::{Packet, PublishHeader, ReasonCode};
 use std::time::Instant;
 
-/// So often a request is sent that every server is given it.
+/// Number of times that a request is sent, so that every server receives it.
 pub(crate) const EACH: usize = 4;
 pub(crate) const KEEPS: &str = "keeps the watches of its group";
 pub(crate) const STANDS_BY: &str = "stands by";
@@ -71,7 +71,7 @@ fn set(value: &str) -> String {
     format!("*4\r\n$6\r\nNOTIFY\r\n$3\r\nSET\r\n$5\r\nVALUE\r\n${length}\r\n{value}\r\n")
 }
 
-/// Sets the key of a client that watches it, and waits until it is told; gives what it was told before.
+/// Sets the key of a client that watches it, and waits for the notification. Returns the notifications before it.
 pub(crate) fn until_told(
     writer: &mut Peer,
     peer: &mut Peer,
@@ -147,15 +147,15 @@ pub(crate) fn watches_outlive_the_server_that_keeps_them(storage: &str) {
             "+OK\r\n"
         );
     }
-    // It comes later, and is told what is watched.
+    // A server that starts later learns the watches.
     let mut second = server(storage, &broker, "second");
     second.until_logged(STANDS_BY);
     second.until_metric("statestored_watches", 3);
     assert_eq!(until_told(&mut writer, &mut watcher, "k", "1"), [""; 0]);
-    // It is killed, and says nothing more.
+    // The server is killed, and sends nothing more.
     drop(first);
     second.until_logged(KEEPS);
-    // What it has told may be told again, and nothing else.
+    // Notifications that it has sent may be repeated, and no others.
     let before = until_told(&mut writer, &mut watcher, "k", "2");
     assert!(before.iter().all(|text| *text == set("1")), "{before:?}");
     let stop = ask(&mut watcher, &["KEYNOTIFY", "stopped", "STOP"], &mut early);
@@ -169,7 +169,7 @@ pub(crate) fn watches_outlive_the_server_that_keeps_them(storage: &str) {
     third.until_metric("statestored_watches", 2);
     let before = until_told(&mut writer, &mut watcher, "k", "3");
     assert!(before.iter().all(|text| *text == set("2")), "{before:?}");
-    // One that stands still for longer than a keeper may, and goes on, is not the keeper any more.
+    // A server that stops for longer than the lease of the keeper, and then continues, is no longer the keeper.
     let fourth = server(storage, &broker, "fourth");
     fourth.until_logged(STANDS_BY);
     third.send("-STOP");

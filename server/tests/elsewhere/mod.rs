@@ -46,7 +46,7 @@ const START: Duration = Duration::from_secs(60);
 pub(crate) trait Engine: Sized {
     fn start() -> Self;
 
-    /// What a server keeps its entries in.
+    /// Storage configuration of a server with this engine.
     fn storage(&self, prefix: &str) -> StorageConfig;
 
     /// The same, for a command line.
@@ -59,11 +59,11 @@ pub(crate) trait Engine: Sized {
 
     fn kill(&mut self);
 
-    /// With what it has on its disk.
+    /// Starts the process again, with the data on its disk.
     fn start_again(&mut self);
 
-    /// Its process does nothing until it may go on. It has stopped when this returns: some of its threads can go on for a while after
-    /// the signal.
+    /// Stops the process until [`go_on`](Self::go_on). Returns once it has stopped: some of its threads can run for a while after the
+    /// signal.
     fn pause(&self) {
         signal(self.child(), Signal::STOP);
         let stopped = waitid(
@@ -136,7 +136,7 @@ pub(crate) async fn next(observer: &mut Observer) -> Observation {
     next.await.expect("in time").expect("it goes on")
 }
 
-/// What the page for operators answers.
+/// Returns the response of the HTTP port.
 pub(crate) fn get(server: &RunningServer, path: &str) -> String {
     let mut stream = TcpStream::connect(server.http_address().unwrap()).unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
@@ -155,7 +155,7 @@ pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Everything is refused, and the reason is told.
+/// Checks that all requests are refused, with the reason.
 pub(crate) async fn refuses_all(server: &RunningServer, client: &Client, why: &str) {
     let says = |what: &str| get(server, "/readyz").contains(what);
     until("it says so", || says("storage_replaced")).await;
@@ -170,7 +170,7 @@ pub(crate) async fn refuses_all(server: &RunningServer, client: &Client, why: &s
         assert!(error.to_string().contains("started anew"), "{error}");
         assert!(error.to_string().contains(why), "{error}");
     }
-    // It stays so.
+    // The state is permanent.
     assert!(says("storage_replaced"));
 }
 

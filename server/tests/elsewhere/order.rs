@@ -1,4 +1,4 @@
-//! The order in which the changes of one transaction are told.
+//! Order of the notifications about the changes of one transaction.
 use super::keeping::ask;
 use super::world::{Peer, Store};
 use super::{Engine, block_on};

@@ -1,5 +1,5 @@
-//! What only the server says that is asked, at that moment: that it did not execute a request. Behind a broker that gives a request to
-//! another server, when it has no acknowledgement, this must not be said before there is one.
+//! The response that a request was not executed, which only the server that received the request sends. A broker without an
+//! acknowledgement gives the request to another server. The response must therefore not precede the acknowledgement.
 use super::shared::node_at;
 use super::world::{command, now};
 use super::{Engine, LONG};
@@ -26,7 +26,7 @@ struct Script {
     acknowledges: bool,
 }
 
-/// What a server says about a request.
+/// A packet of the server about a request.
 #[derive(Debug, PartialEq, Eq)]
 enum Said {
     /// An acknowledgement, of the request under this packet identifier.
@@ -94,7 +94,7 @@ impl Script {
         }
     }
 
-    /// Gives the server a request, whose correlation data is this byte.
+    /// Sends the server a request with this byte as its correlation data.
     fn give(&mut self, packet_id: u16, correlation: u8, parts: &[&str], timestamp: &str) {
         let response_topic = topic::response("me");
         let header = PublishHeader {
@@ -114,7 +114,7 @@ impl Script {
         self.send(&out);
     }
 
-    /// What the server says next about a request; what it says to the other servers is nobody's business here.
+    /// Returns the server's next packet about a request. Messages to the other servers are skipped.
     fn said(&mut self) -> Said {
         loop {
             match self.packet() {
@@ -157,7 +157,7 @@ pub(crate) fn what_others_may_execute_is_not_refused_before_it_is_acknowledged<E
     let server = node_at(&engine, script.address(), "a");
     script.accept();
     let stamp = now();
-    // What was done is acknowledged once that is said.
+    // An executed request is acknowledged as soon as its response is sent.
     script.give(1, 1, &["SET", "known", "1"], &stamp);
     assert_eq!(script.said(), answered(1, OK));
     assert_eq!(script.said(), Said::Acknowledged(1));
@@ -166,9 +166,9 @@ pub(crate) fn what_others_may_execute_is_not_refused_before_it_is_acknowledged<E
     let ahead = u64::try_from(ahead.unwrap().as_millis()).unwrap() + FAR_AHEAD_MS;
     script.give(2, 2, &["SET", "k", "1"], &format!("{ahead}:0:peer"));
     assert_eq!(script.said(), Said::Acknowledged(2));
-    // It may have been given to that one before, so that nothing but this is certain: this server did not execute it.
+    // Another server may have received the request before. The only certain fact is that this server did not execute it.
     assert_eq!(script.said(), answered(2, "503"));
-    // What every server finds is said as it is.
+    // A result that every server would find is sent unchanged.
     script.give(3, 3, &["SET", "k"], &stamp);
     assert_eq!(script.said(), Said::Acknowledged(3));
     let arguments = "-ERR wrong number of arguments\r\n";
@@ -180,7 +180,7 @@ pub(crate) fn what_others_may_execute_is_not_refused_before_it_is_acknowledged<E
     script.give(4, 4, &["SET", "new", "1"], &stamp);
     assert_eq!(script.said(), Said::Acknowledged(4));
     assert_eq!(script.said(), answered(4, "503"));
-    // It gives the request to somebody else, and is not told once more that it was refused: what comes first is this.
+    // The broker gives the request to another server, and the refusal is not repeated: the next packet is this one.
     script.acknowledges = true;
     script.accept();
     script.give(1, 6, &["CAPS"], &stamp);

@@ -107,7 +107,7 @@ pub(crate) fn a_request_that_comes_to_several_servers_is_executed_once<E: Engine
         for answers in [&set, &deleted] {
             assert!(answers.iter().all(|it| *it == answers[0]), "{answers:?}");
         }
-        // What was refused stays refused, although it would be executed now.
+        // A refused request stays refused, although it would be executed now.
         for _ in 0..DELIVERIES {
             peer.ask(&command(&refused), &header);
             assert_eq!(peer.message().payload_bytes(), b":-1\r\n");

@@ -17,23 +17,23 @@ pub(crate) use crate::STORAGE;
 /// How many histories are tried: each step waits for a disk.
 pub(crate) const CASES: u32 = 40;
 
-/// Whether entries end without anybody asking.
+/// Whether entries expire without a request.
 pub(crate) const ENDS_BY_ITSELF: bool = true;
 
-/// Whether a wall clock that has jumped is told to what keeps the entries.
+/// Whether the storage of the entries is updated after a jump of the wall clock.
 pub(crate) const IS_TOLD_OF_JUMPS: bool = false;
 
 /// How long the service is left to itself when nothing wakes it.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// What is known of what was asked and told.
+/// Progress of the requests and of the change events.
 #[derive(Debug, Default)]
 struct Progress {
     /// Questions that have no answer yet.
     waiting: usize,
     /// The last change that was made here.
     made: Revision,
-    /// Up to where the changes are told; nothing while they are not followed.
+    /// Revision up to which changes were reported; `None` while they are not followed.
     told: Option<Revision>,
 }
 
@@ -128,7 +128,7 @@ fn service(config: ServiceConfig, is_new: bool) -> Service {
             progress: Arc::clone(&world.progress),
         };
         let remote = RemoteConfig {
-            // There is nobody else who would do it.
+            // No other server would do it.
             patience_ms: 0,
             // Nor are these clocks real.
             clock_limit_ms: u64::MAX,
@@ -168,7 +168,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Waits for what the service is to be told.
+/// Waits for events for the service.
 pub(crate) fn idle(service: &mut Service) {
     service.ask_gathered();
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
@@ -180,7 +180,7 @@ pub(crate) fn idle(service: &mut Service) {
     }
 }
 
-/// Waits until everything that was asked is told, and what was due has ended.
+/// Waits until all operations have ended, and all due entries have expired.
 pub(crate) fn settle(service: &mut Service, now: Now) {
     let progress = WORLD.with_borrow(|world| Arc::clone(&world.as_ref().unwrap().progress));
     let end = Instant::now() + super::LONG;

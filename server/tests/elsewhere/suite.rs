@@ -1,4 +1,4 @@
-//! What holds over every engine, through servers that share it.
+//! Behaviour of every engine, observed through servers that share it.
 use super::{Cluster, Engine, LONG, block_on, client_of, get, next, start, until, value};
 use statestore::{
     Condition, DelOptions, DelOutcome, Error, ErrorKind, Expiry, GetOptions, Observation,
@@ -100,7 +100,7 @@ pub(crate) fn observers_of_every_node_are_told_and_an_end_is_told_once<E: Engine
         }
         assert!(begun.elapsed() >= Duration::from_millis(700));
         assert_eq!(b.get("machine").await.unwrap(), None);
-        // Nothing more is told of the end before what comes next.
+        // No further notification of the expiry comes before the next event.
         b.set("machine", "runs again").await.unwrap();
         for told in &mut told {
             let next = next(told).await;
@@ -243,7 +243,8 @@ fn is_refused(error: &Error) {
     );
 }
 
-/// What is known of the key is enough for a commit, which nobody could call back.
+/// Checks a change of a key that the server has cached. The cached record suffices for a commit, and a commit cannot be
+/// recalled.
 pub(crate) fn a_change_of_a_known_key_is_refused_while_the_engine_is_away<E: Engine>() {
     let mut engine = E::start();
     let server = start(&engine);
@@ -277,7 +278,7 @@ pub(crate) fn requests_are_refused_before_their_deadline_and_readiness_says_why<
         let begun = Instant::now();
         is_refused(&client.get_with("k", &patient).await.unwrap_err());
         assert!(begun.elapsed() < LONG, "{:?}", begun.elapsed());
-        // Nothing is known of this key, so that it would have to be read before it is written.
+        // The key is not cached, so it would have to be read before it is written.
         is_refused(&client.set("other", "1").await.unwrap_err());
         until("it says why", || {
             get(&server, "/readyz").contains("storage_away")

@@ -1,4 +1,4 @@
-//! What an engine has not confirmed is not answered, whatever becomes of its answers on their way, and each answer is that of its request.
+//! Changes that an engine has not confirmed get no response, even if its responses are lost. Each response belongs to its request.
 use super::world::{Peer, Store, command, now};
 use super::{Engine, block_on, client_of, start, until, value};
 use faults::{Admission, Cut, Direction, Proxy};
@@ -15,10 +15,10 @@ const OK: &[u8] = b"+OK\r\n";
 /// Keys that are asked for at a time.
 const KEYS: u8 = 40;
 
-/// A server whose way to the engine the test breaks, and a client of it.
+/// A server whose connection to the engine the test breaks, and a client of it.
 struct World {
     proxy: Proxy,
-    /// So long the proxy has a thread.
+    /// Keeps the thread of the proxy alive.
     _lives: oneshot::Sender<()>,
     store: Store,
     peer: Peer,
@@ -36,7 +36,7 @@ impl World {
         std::thread::spawn(move || {
             block_on(async {
                 report.send(Proxy::start(engine).await).unwrap();
-                // It ends with the test.
+                // The proxy ends with the test.
                 let _ = ends.await;
             });
         });
@@ -53,7 +53,7 @@ impl World {
         }
     }
 
-    /// Sends a request, whose correlation data is this byte.
+    /// Sends a request with this byte as its correlation data.
     fn send(&mut self, correlation: u8, parts: &[&str], expiry_s: Option<u32>) {
         let stamp = now();
         let header = PublishHeader {
@@ -65,7 +65,7 @@ impl World {
         self.peer.ask(&command(parts), &header);
     }
 
-    /// Its response, which its acknowledgement comes with.
+    /// Waits for the response and for the acknowledgement of the request.
     fn answer(&mut self) -> Publish {
         let (mut response, mut is_acknowledged) = (None, false);
         loop {
@@ -90,14 +90,14 @@ impl World {
         assert_eq!(answer.payload_bytes(), OK);
     }
 
-    /// It is ready, and knows what the key holds: a change is sent without looking first.
+    /// Waits until the server is ready and has the key cached: a change is then sent without a read before it.
     fn knows_the_key(&mut self) {
         self.store.until_said("/readyz", "HTTP/1.0 200");
         self.send(0, &["GET", "k"], None);
         assert_eq!(self.answer().correlation_data(), Some(&[0][..]));
     }
 
-    /// Nothing has come to the client, neither an acknowledgement nor a response.
+    /// Checks that the client has received neither an acknowledgement nor a response.
     fn hears_nothing(&self) {
         let stream = &self.peer.stream;
         stream.set_nonblocking(true).unwrap();
@@ -161,20 +161,20 @@ pub(crate) fn what_the_engine_has_not_confirmed_is_not_answered<E: Engine>() {
                 return version;
             }
         };
-        // It is done, but the engine's word of that does not come.
+        // The commit is executed, but the engine's response does not arrive.
         world.knows_the_key();
         world.proxy.stall(Direction::ToClient);
         world.send(2, &["SET", "k", "2"], None);
         let made = next_is("2").await;
         world.hears_nothing();
-        // It is lost for good: the server has to ask what became of it, and not to do it again.
+        // The response is lost for good: the server has to query the outcome instead of repeating the commit.
         world.proxy.cut(Cut::Reset);
         let answer = world.answer();
         assert_eq!(answer.payload_bytes(), OK);
         let version = answer.user_properties().find(|(name, _)| *name == "__ts");
         assert_eq!(version.unwrap().1, made.to_string());
 
-        // It does not come to the engine, which nobody can tell from that.
+        // The commit does not reach the engine, which the server cannot distinguish from a lost response.
         world.knows_the_key();
         let before = world.unanswered();
         world.proxy.stall(Direction::ToServer);
@@ -219,7 +219,7 @@ pub(crate) fn each_request_is_given_its_own_answer_though_answers_are_torn_or_la
             proxy.cut_after(Direction::ToClient, bytes, Cut::Reset);
         });
     }
-    // Answers that come when nobody waits for them any more.
+    // Responses that arrive after their requests have timed out.
     world.store.until_said("/readyz", "HTTP/1.0 200");
     world.proxy.stall(Direction::ToClient);
     world.proxy.admit(Admission::Silence);

@@ -1,4 +1,4 @@
-//! What the model is tried with.
+//! Actions that exercise the model.
 use crate::simulation::WALL;
 use proptest::prelude::*;
 

@@ -14,11 +14,11 @@ fn a_set_applies_to_the_version_that_it_names() {
         sim.run(&format!("SET k b {}", ifv(1))),
         format!("+OK @{WALL}+2")
     );
-    // Whoever comes second is told the version that there is now.
+    // The second client receives the current version.
     let second = sim.run(&format!("SET k c {}", ifv(1)));
     assert_eq!(second, format!(":-1 @{WALL}+2"));
     assert_eq!(sim.run("GET k"), format!("$1\r\nb @{WALL}+2"));
-    // Its expiry is that of any SET.
+    // The expiry works as with any SET.
     let third = sim.run(&format!("SET k d PX 5 {}", ifv(2)));
     assert_eq!(third, format!("+OK @{WALL}+3"));
     sim.pass(5);
@@ -58,7 +58,7 @@ fn a_del_and_a_vdel_apply_to_the_version_that_they_name() {
         format!(":1 @{WALL}+2")
     );
     sim.run("SET k a");
-    // Whichever of its two conditions is not met, a VDEL tells the version.
+    // A VDEL returns the version whichever of its two conditions is not met.
     for (value, counter) in [("a", 7), ("b", 3), ("b", 7)] {
         let vdel = sim.run(&format!("VDEL k {value} {}", ifv(counter)));
         assert_eq!(vdel, format!(":-1 @{WALL}+3"));

@@ -32,7 +32,7 @@ struct Model {
     deleted: BTreeMap<String, Version>,
     watchers: BTreeMap<String, BTreeSet<String>>,
     highest_deletion: Version,
-    /// By how much the wall clock was ahead of the monotonic one, at least, when ends were stored.
+    /// Minimum difference of the wall clock to the monotonic clock when expiry times were stored.
     ahead: Option<i64>,
     notified: Vec<String>,
 }
@@ -50,7 +50,7 @@ impl Model {
         }
     }
 
-    /// What a key that is made has a version above.
+    /// Returns the lower bound of the version of a new key.
     fn floor(&self, key: &str) -> Version {
         if self.terms.has_floor_of_key {
             self.deleted.get(key).copied().unwrap_or_default()
@@ -217,7 +217,7 @@ impl Model {
         self.ahead = Some(self.ahead.map_or(ahead(now), |least| least.min(ahead(now))));
     }
 
-    /// Time passes. If the wall clock has jumped ahead, the storage is told anew what is left of each entry.
+    /// Lets time pass. If the wall clock has jumped ahead, the remaining time of each entry is stored again.
     fn pass(&mut self, now: Now) {
         self.expire(now);
         let has_jumped = self.ahead.is_some_and(|least| ahead(now) > least + 1_000);

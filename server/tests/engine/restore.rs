@@ -1,4 +1,4 @@
-//! What survives a restart.
+//! State that survives a restart.
 use crate::simulation::{Simulation, WALL, config, hlc, version};
 use statestored::service::{Now, ServiceConfig};
 

@@ -23,7 +23,7 @@ pub(crate) struct Simulation {
     pub(crate) service: Service,
     pub(crate) now: Now,
     pub(crate) notifications: Vec<Notify>,
-    /// What a storage holds after all writes so far.
+    /// Records of a storage after all writes so far.
     pub(crate) stored: BTreeMap<Bytes, Record>,
     pub(crate) stored_clock: Option<(u64, u64)>,
     sent: u64,
@@ -129,7 +129,7 @@ impl Simulation {
         }
     }
 
-    /// Whether there are so many keys, or nobody counts them.
+    /// Whether this is the number of keys. Always true if the keyspace does not count them.
     pub(crate) fn has_keys(&self, keys: u64) -> bool {
         !Terms::of(store::STORAGE).counts || self.service.size().keys == keys
     }

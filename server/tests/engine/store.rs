@@ -1,4 +1,4 @@
-//! The service whose keyspace is the embedded one.
+//! A service with the embedded keyspace.
 use statestored::keyspace::Embedded;
 use statestored::service::{Now, Service, ServiceConfig};
 use statestored::storage::{Batch, Record};
@@ -9,16 +9,16 @@ pub(crate) const STORAGE: &str = "memory";
 /// How many histories are tried.
 pub(crate) const CASES: u32 = 400;
 
-/// Whether entries end without anybody asking.
+/// Whether entries expire without a request.
 pub(crate) const ENDS_BY_ITSELF: bool = false;
 
-/// Whether a wall clock that has jumped is told to what keeps the entries.
+/// Whether the storage of the entries is updated after a jump of the wall clock.
 pub(crate) const IS_TOLD_OF_JUMPS: bool = true;
 
-/// Waits for what the service is to be told: here it is there at once.
+/// Waits for events for the service; here they are available at once.
 pub(crate) fn idle(_: &mut Service) {}
 
-/// Waits until everything that was asked is told.
+/// Waits until all operations have ended.
 pub(crate) fn settle(_: &mut Service, _: Now) {}
 
 /// Keeps what has changed.
@@ -28,7 +28,7 @@ pub(crate) fn open(config: ServiceConfig) -> Service {
     Service::embedded(config)
 }
 
-/// With the records and the clock of a former one.
+/// Restores a store from records and a clock.
 pub(crate) fn restore<'r>(
     config: ServiceConfig,
     records: impl Iterator<Item = &'r Record>,

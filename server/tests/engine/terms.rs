@@ -1,15 +1,15 @@
-//! What `tests/vectors/storages.json` says of a storage: where the model differs.
+//! Differences between storages, from `tests/vectors/storages.json`: the model follows them.
 use serde_json::Value;
 use std::path::Path;
 
-/// What differs by where entries are.
+/// Differences between the storages.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
     /// A key that is made anew is above its own deletion, not above all.
     pub(crate) has_floor_of_key: bool,
-    /// Whoever begins anew counts the time to live from then on.
+    /// The time to live (if it is 10 minutes or less) starts again when all servers have restarted.
     pub(crate) begins_time_anew: bool,
-    /// It is known how many keys there are.
+    /// The number of keys is known.
     pub(crate) counts: bool,
 }
 

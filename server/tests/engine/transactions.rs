@@ -107,7 +107,7 @@ fn nothing_is_changed_if_one_operation_cannot_be_carried_out() {
         (["SET b 1", &stale], unmet(1, Some((WALL, 1)))),
         (["SET b 1", "DEL c IFV 1:1:StateStore"], unmet(1, None)),
         (["DEL a", &stale], unmet(1, None)),
-        // What an operation would have done, those behind it see.
+        // Later operations see the effects that earlier ones would have had.
         (["SET b 1", "SET b 2 NX"], unmet(1, Some((WALL, 1)))),
         (["SET b 1", "SET  x"], refused(1, "the key length is zero")),
     ] {
@@ -214,7 +214,7 @@ fn a_transaction_that_is_delivered_again_is_answered_again() {
     assert_eq!(again(&mut sim, b"1", &["SET a 1", "DEL b"]), first);
     assert_eq!(again(&mut sim, b"2", &["SET c 1", "SET a 1 NX"]), refusal);
     assert_eq!(sim.service.size().keys, 0);
-    // What is remembered counts with what it takes, and is given back.
+    // A remembered response counts with its memory, which is returned later.
     let operation = ["DEL x"; 1_000];
     again(&mut sim, b"3", &operation);
     assert!(sim.service.client_bytes() > before + 1_000 * 16);
@@ -296,7 +296,7 @@ fn alone(sim: &mut Simulation, operation: &str) -> String {
     sim.draft().token(token).run(command)
 }
 
-/// What a transaction answers whose operations answer so, one after the other.
+/// Returns the response of a transaction whose operations have these responses, in their order.
 fn together(answers: &[String]) -> String {
     let mut versions = Vec::new();
     for (index, answer) in answers.iter().enumerate() {
@@ -391,7 +391,7 @@ fn what_is_below_new_prefixes_is_counted_in_parts_and_right_whatever_changes_mea
     assert!(sim.run(&format!("DEL a/{parts}")).starts_with(":1"));
     assert!(sim.run("SET a/more v").starts_with("+OK"));
     assert_eq!(sim.run("SET a/one-more v"), full);
-    // What is known of a prefix is not counted again.
+    // The counts of a known prefix are not computed again.
     sim.service
         .set_limits(&limit(&format!("a/ keys={}", KEYS + 1)));
     assert_eq!(sim.service.next_ms(), None);

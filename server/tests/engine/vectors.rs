@@ -4,7 +4,7 @@ use serde_json::Value;
 use statestore_protocol::Reply;
 use std::path::Path;
 
-/// Each character of a vector's strings stands for one byte.
+/// Converts each character of a vector's string to one byte.
 fn bytes(text: &str) -> Vec<u8> {
     text.chars()
         .map(|c| u8::try_from(u32::from(c)).unwrap())

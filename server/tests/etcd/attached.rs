@@ -107,7 +107,7 @@ fn the_watches_of_a_silent_client_end_at_all_servers() {
 #[test]
 fn an_answer_is_given_again_until_its_lease_ends() {
     let etcd = Etcd::start();
-    // Those under which answers are; the clocks of servers have others.
+    // The leases of the answers; the clocks of servers have others.
     let leases = async || {
         let all = GetOptions::new().with_prefix();
         let found = etcd.client().await.get("test/r/", Some(all)).await.unwrap();

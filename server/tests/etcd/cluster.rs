@@ -19,7 +19,7 @@ pub(crate) struct Etcd {
 }
 
 impl Etcd {
-    /// With these arguments as well; over TLS if they name files for it.
+    /// Starts etcd with these additional arguments; over TLS if they name files for it.
     pub(crate) fn with(arguments: &[String]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for _ in 0..10 {
@@ -42,14 +42,14 @@ impl Etcd {
         format!("{}://127.0.0.1:{}", scheme(&self.arguments), self.port)
     }
 
-    /// What is on its disk, in a folder of its own.
+    /// Copies the data on the disk into a new folder.
     pub(crate) fn copy(&self) -> TempDir {
         let copy = tempfile::tempdir().unwrap();
         copy_folder(self.folder.path(), copy.path());
         copy
     }
 
-    /// It has this on its disk, and nothing else.
+    /// Replaces the data on the disk with this copy.
     pub(crate) fn restore(&mut self, copy: &TempDir) {
         self.folder = tempfile::tempdir().unwrap();
         copy_folder(copy.path(), self.folder.path());
@@ -136,7 +136,7 @@ impl Engine for Etcd {
 
 impl Drop for Etcd {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

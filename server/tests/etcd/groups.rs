@@ -40,7 +40,7 @@ fn unit(number: u64, expected: Revision, wall_ms: u64) -> Ask {
     }))
 }
 
-/// What becomes of these, asked all at once, so that those behind the first ones go together.
+/// Sends these requests at once, so that those behind the first are grouped, and returns their verdicts.
 async fn commit(link: &mut ThreadLink, first: u64, asked: Vec<Ask>) -> Vec<Verdict> {
     let count = asked.len();
     for (number, ask) in (first..).zip(asked) {
@@ -77,12 +77,12 @@ fn one_that_is_refused_keeps_none_of_its_group_from_being_made() {
                 other => panic!("{other:?}"),
             })
             .collect();
-        // They went together: far fewer revisions than commits.
+        // The commits were grouped: there are far fewer revisions than commits.
         let mut different = revisions.clone();
         different.dedup();
         assert!(different.len() <= 10, "{different:?}");
         for round in 1..=2 {
-            // What nobody else may have seen: that two of them have never been written.
+            // A comparison that no other commit can satisfy: that two of the keys have never been written.
             let stale = [COUNT - 1, COUNT - 30];
             let all = (0..COUNT).map(|number| {
                 let expected = if stale.contains(&number) {

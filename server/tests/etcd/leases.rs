@@ -1,4 +1,4 @@
-//! Under which lease a server tells what its clock shows.
+//! The etcd lease under which a server stores its clock reading.
 use crate::cluster::Etcd;
 use crate::elsewhere::{Engine, block_on};
 use etcd_client::GetOptions;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// etcd looks every half a second which leases have ended, and may be slow.
 const LATE: Duration = Duration::from_secs(30);
 
-/// What the clocks show that etcd knows of.
+/// Returns the clock readings that are stored in etcd.
 async fn shown(etcd: &Etcd) -> Vec<String> {
     let all = GetOptions::new().with_prefix();
     let found = etcd.client().await.get("test/n/", Some(all)).await.unwrap();
@@ -46,14 +46,14 @@ fn a_server_has_one_lease_for_its_clock_which_ends_when_it_tells_nothing_more() 
         for number in 1..=4 {
             told = Instant::now();
             tell(&mut link, number).await;
-            // It is told behind the answer.
+            // The clock reading is stored after the response.
             while shown(&etcd).await != [number.to_string()] {
                 assert!(told.elapsed() < LATE, "it is not told");
             }
             let leases = etcd.client().await.leases().await.unwrap();
             assert_eq!(leases.leases().len(), 1);
         }
-        // One that etcd does not know any more is replaced.
+        // A lease that etcd no longer has is replaced.
         let leases = etcd.client().await.leases().await.unwrap();
         let lost = leases.leases()[0].id();
         etcd.client().await.lease_revoke(lost).await.unwrap();

@@ -38,10 +38,10 @@ use statestored::RunningServer;
 use statestored::keyspace::remote::{Content, Record, WriteId, bucket_of};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What `tests/vectors/storages.json` calls it.
+/// Name of the storage in `tests/vectors/storages.json`.
 const STORAGE: &str = "etcd";
 
-/// What the model is tried over.
+/// The engine that the model runs with.
 type Tested = Etcd;
 
 elsewhere::suite::suite!(crate::cluster::Etcd);

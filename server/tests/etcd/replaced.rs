@@ -23,7 +23,7 @@ fn a_store_that_was_removed_is_not_taken_for_an_empty_one() {
         assert_eq!(value(&of_other, "k").await, None);
         of_other.set("k", "anew").await.unwrap();
         refuses_all(&server, &client, "its manifest was removed").await;
-        // Nobody is told of an end that nobody has decided.
+        // An expiry that no server has decided is not reported.
         let nothing = tokio::time::timeout(std::time::Duration::from_millis(200), told.next());
         assert!(nothing.await.is_err());
         other.stop().unwrap();

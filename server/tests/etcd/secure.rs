@@ -1,4 +1,4 @@
-//! An etcd that asks who somebody is, over TLS.
+//! An etcd with authentication, over TLS.
 use crate::cluster::Etcd;
 use crate::elsewhere::files::Files;
 use crate::elsewhere::world::Store;
@@ -47,7 +47,7 @@ fn allowed() -> Permission {
     Permission::new(PermissionType::Readwrite, "allowed/").with_prefix()
 }
 
-/// An etcd that trusts who this authority has signed, with a user who may do everything below `allowed/`.
+/// Starts an etcd that trusts certificates of this authority, with a user who has all permissions below `allowed/`.
 fn etcd(files: &Files) -> Etcd {
     let file = |option, name| format!("--{option}={}", files.path(name).display());
     let etcd = Etcd::with(&[
@@ -125,7 +125,7 @@ fn launch(files: &Files, etcd: &Etcd) -> Store {
     ])
 }
 
-/// Releases differ in whether a user may compact who is not root: 3.4.23 allows it, 3.6.16 does not.
+/// Releases differ in whether a user other than root may compact: 3.4.23 allows it, 3.6.16 does not.
 #[test]
 fn who_may_not_compact_says_so_once_and_serves_on() {
     let files = Files::make();
@@ -168,7 +168,7 @@ fn who_may_compact_goes_on_after_a_time_without_rights() {
         .until_logged_one_of(&[compacted, refused])
         .contains(refused)
     {
-        // This release lets nobody but root.
+        // This release allows compaction for root only.
         return;
     }
     runtime().block_on(async {
@@ -195,7 +195,7 @@ fn what_etcd_does_not_accept_is_named_with_what_there_is_to_do() {
         let config = config(&files, &etcd, change);
         RunningServer::start(config).unwrap_err().to_string()
     };
-    // It takes the name in the certificate then.
+    // Without a user, etcd takes the name in the certificate.
     let other_user = error(&|etcd| etcd.user = None);
     assert!(other_user.contains("permission denied"), "{other_user}");
     let wrong_password = error(&|etcd| {

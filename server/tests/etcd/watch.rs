@@ -1,4 +1,4 @@
-//! What a server is told by etcd's watch, whatever becomes of the connection, and answers that are large.
+//! Events of etcd's watch across lost connections, and large responses.
 use crate::cluster::Etcd;
 use crate::elsewhere::{Engine, block_on, client_of, get, next, start, until, value};
 use faults::proxy::{Admission, Cut, Proxy};
@@ -56,7 +56,7 @@ impl Interrupted {
         }
     }
 
-    /// What the observer is told from then on, until the last of it.
+    /// Returns the observer's events from now on, up to the last value.
     async fn go_on(&mut self) -> Vec<String> {
         self.proxy.admit(Admission::Forward);
         let mut told = Vec::new();
@@ -98,7 +98,7 @@ fn a_watch_whose_changes_were_compacted_is_begun_anew() {
         let found = client.get("k", None).await.unwrap();
         let latest = found.header().unwrap().revision();
         client.compact(latest, None).await.unwrap();
-        // What it was before the last change nobody knows any more.
+        // The value before the last change is no longer available.
         assert_eq!(interrupted.go_on().await, ["third"]);
         interrupted.end();
     });

@@ -396,7 +396,7 @@ fn a_guesser_waits_longer_and_longer_whether_the_guess_is_right_or_not() {
     assert!(world.packets(&client).is_empty());
     assert!(!world.hub.accepts_input(client.connection));
     world.pass(5_000);
-    // What came behind the CONNECT was not taken before it.
+    // Input after the CONNECT was not read before it.
     assert!(world.hub.accepts_input(client.connection));
     world.bytes(&mut client, &[]);
     let packets = world.packets(&client);

@@ -1,4 +1,4 @@
-//! Nothing leaves that a crash could undo, and nothing else waits.
+//! Output waits until a crash cannot undo its change. All other output is sent at once.
 use crate::world::{Client, World, command, connect, id, message, request, resume, set};
 use statestore_protocol::mqtt::{Connect, Limits, Packet, PublishHeader, ReasonCode};
 use statestored::hub::{HubConfig, HubLimits};

@@ -1,4 +1,4 @@
-//! What one client holds or does is not what others pay for.
+//! Fairness: other clients do not pay for the memory or the work of a client.
 use crate::world::{Client, World, command, connect, id, message, request, resume, set};
 use bytes::BytesMut;
 use statestore_protocol::mqtt::{
@@ -133,7 +133,7 @@ fn a_partial_packet_is_held_by_its_sender() {
     let mut known = world.client("known");
     let before = held(&world);
     for client in &mut unknown {
-        // CONNECT of 400 kB that does not come to its end.
+        // A CONNECT of 400 kB that never arrives completely.
         world.bytes(client, &[0x10, 0x80, 0xB5, 0x18]);
         world.bytes(client, &vec![0; 100_000]);
     }

@@ -1,4 +1,4 @@
-//! What users, and all together, may have and send.
+//! Limits of each user, and of all users together.
 use crate::world::{Client, World, command, connect, id, message, request, resume, set};
 use statestore_protocol::mqtt::{Connect, ReasonCode};
 use statestored::access::{Authenticator, LimitsOfUsers, Rates, UserLimits, Users};
@@ -51,7 +51,7 @@ fn reason(world: &mut World, connect: &Connect) -> ReasonCode {
     world.try_join(connect).1.reason
 }
 
-/// Sends so many requests at once; the ones that are answered at once.
+/// Sends this many requests at once and returns how many are answered at once.
 fn burst(world: &mut World, client: &mut Client, count: usize) -> usize {
     for _ in 0..count {
         world.publish(client, &request(id(9)), &command(&["GET", "k"]));

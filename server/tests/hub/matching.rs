@@ -108,7 +108,7 @@ fn responses_that_are_compared_with_many_filters() {
     assert!((1..4).contains(&taken), "{taken}");
 }
 
-/// Has sessions subscribe all combinations of `a` and `+` on so many levels, each with this end.
+/// Subscribes sessions to all combinations of `a` and `+` on this number of levels, each with this end.
 fn subscribe_combinations(world: &mut World, levels: usize, end: &str) {
     let filter = |number: usize| {
         let level = |at| if number >> at & 1 == 1 { "+/" } else { "a/" };
@@ -165,7 +165,7 @@ fn others_are_served_between_the_slices_of_a_search() {
         .hub
         .received(publisher.connection, &mut input, world.now);
     assert!(world.packets(&publisher).is_empty());
-    // Somebody else's message is not behind it.
+    // The message of another client does not wait behind it.
     let mut input = message("another/topic", 1);
     world.hub.received(other.connection, &mut input, world.now);
     assert_eq!(
@@ -225,7 +225,7 @@ fn a_user_has_so_many_subscriptions_with_wildcards_and_no_more() {
 #[test]
 fn a_user_without_a_limit_of_their_own_has_65_536_subscriptions_with_wildcards() {
     let mut world = World::new();
-    // One of them is without wildcards.
+    // A subscription without wildcards is one of them.
     subscribe_combinations(&mut world, 16, "z");
     let mut client = world.client("me");
     for (filter, expected) in [

@@ -1,4 +1,4 @@
-//! What a client must not do. It costs the connection, and never another one.
+//! Protocol violations of a client. The client loses its connection, and no other client does.
 use crate::world::{Client, MAX, World, connect, id, message};
 use statestore_protocol::mqtt::{
     Auth, ConnAck, Connect, Disconnect, Packet, PublishHeader, QoS, ReasonCode, Subscription, Will,

@@ -1,4 +1,4 @@
-//! Bytes and packets in any order: no panic, and nobody else notices.
+//! Bytes and packets in any order: no panic, and no effect on other clients.
 use crate::world::{MAX, World, connect, id, message, request, resume};
 use bytes::BytesMut;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use statestore_protocol::mqtt::{
     Connect, Disconnect, PubAck, PublishHeader, ReasonCode, Subscribe, Subscription, Unsubscribe,
 };
 
-/// What a client may do next; some of it at the wrong time.
+/// A step of a client; some come at the wrong time.
 #[derive(Debug, Clone)]
 enum Step {
     Connect { resume: bool },

@@ -1,4 +1,4 @@
-//! What clients may do, where there is a policy.
+//! Permissions of clients under a policy.
 use crate::wills::will;
 use crate::world::{Client, World, command, connect, id, message, request, resume, set};
 use statestore_protocol::mqtt::{Connect, ReasonCode, Subscription, Will};
@@ -222,7 +222,7 @@ fn connecting_publishing_and_subscribing_need_a_rule() {
             "{filter}"
         );
     }
-    // Of a filter for what the store publishes nobody else publishes anything, not to the topic above either, which it matches.
+    // A filter for topics of the store's messages: no other client publishes to them, nor to the topic above, which it matches.
     let above = "clients/reader/services/statestore";
     assert_eq!(
         subscribe(&mut world, &mut reader, &format!("{above}/#")),
@@ -325,7 +325,7 @@ fn a_new_policy_ends_what_it_does_not_allow_and_nothing_else() {
     let (mut writer, _) = world.join(&resume("writer"));
     let (mut guest, _) = world.join(&resume("guest"));
 
-    // What nobody uses is taken away: all stay.
+    // An unused permission is removed: all clients stay connected.
     let less = RULES
         .replace("of/{principal.clientId}", "nothing")
         .replace("secret", "nothing");
@@ -406,7 +406,7 @@ fn only_ann(password: &[u8]) -> Authenticator {
     Authenticator::from(users)
 }
 
-/// One of her clients.
+/// Returns the CONNECT of a client of the user `ann`.
 fn ann(number: usize, password: &'static str) -> Connect {
     Connect {
         user_name: Some("ann".into()),
@@ -433,7 +433,7 @@ fn a_change_that_comes_before_another_one_has_reached_all_leaves_nobody_out() {
     world
         .hub
         .begin_change(Some(only_ann(b"new")), None, world.now);
-    // To this one nobody has another password than before.
+    // The second change differs from the first for no user.
     world
         .hub
         .begin_change(Some(only_ann(b"new")), None, world.now);

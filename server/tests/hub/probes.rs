@@ -19,7 +19,7 @@ fn at(seconds: u64) -> Now {
     }
 }
 
-/// What the store sends after it has heard this.
+/// Returns the packets that the store sends after this input.
 fn hear_at(hub: &mut Hub, input: &[u8], seconds: u64) -> Result<Vec<Packet>, BrokerError> {
     let mut packet = BytesMut::from(input);
     hub.broker_received(&mut packet, at(seconds))?;
@@ -150,7 +150,7 @@ fn is_lost(result: &Result<Vec<Packet>, BrokerError>) -> bool {
 #[test]
 fn a_probe_follows_ten_seconds_after_the_last_message() {
     let (mut hub, probe) = attached();
-    // It was delivered with QoS 1, although that is more than was asked for.
+    // The probe was delivered with QoS 1, although that exceeds the requested QoS.
     let said = hear_at(&mut hub, &answers(&probe), 1).unwrap();
     assert!(matches!(&said[..], [Packet::PubAck(_)]), "{said:?}");
     // A request is as good as a probe.
@@ -174,7 +174,7 @@ fn a_lost_probe_ends_the_connection_and_the_next_one_is_probed_at_once() {
     assert!(is_lost(&lost), "{lost:?}");
     hub.broker_disconnected(Some(ReasonCode::SUCCESS), at(21));
     let next = attach(&mut hub, 22);
-    // What was meant for the connection before is no answer.
+    // A response to the previous connection does not count.
     let late = answers(&probe);
     hear_at(&mut hub, &late[4..], 22).unwrap();
     hear_at(&mut hub, &puback(&next, ReasonCode::SUCCESS), 22).unwrap();

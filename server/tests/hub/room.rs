@@ -115,7 +115,7 @@ fn a_write_waits_with_all_behind_it_but_pings_are_answered() {
     while world.hub.next_dirty().is_some() {}
     world.hub.set_storage_full(false, world.now);
     assert_eq!(world.hub.next_dirty(), Some(client.connection));
-    // It is full again at once, so that one of two writes waits anew.
+    // The storage is full again at once, so one of two writes waits again.
     send(&mut world, &mut client, 3, &set("l", "1"));
     world.hub.set_storage_full(true, world.now);
     send(&mut world, &mut client, 4, &set("m", "1"));

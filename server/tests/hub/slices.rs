@@ -1,4 +1,4 @@
-//! What goes to many is handed out a part at a time, so that others have their turn between.
+//! Messages to many clients are delivered in slices, so that other clients are served in between.
 use crate::wills::will;
 use crate::world::{Client, World, command, connect, id, message, request, set};
 use bytes::{Bytes, BytesMut};
@@ -44,7 +44,7 @@ fn a_change_reaches_thousands_of_watchers_in_slices() {
         !world.hub.accepts_input(other.connection),
         "it is behind the first"
     );
-    // One that stops meanwhile is told no more.
+    // A client that disconnects meanwhile receives no further message.
     let gone = &watchers[WATCHERS - 1];
     world.lose(gone);
     let mut slices = 0;
@@ -210,7 +210,7 @@ fn others_have_their_turn_between_scans_that_take_long() {
     assert_eq!(world.packets(&client).len(), 10);
 }
 
-/// More than are told in one turn.
+/// Number of watchers: more than are notified in one slice.
 const MANY: usize = 200;
 
 /// The payloads of what was published to each of these clients.
@@ -232,7 +232,7 @@ fn changes_of_a_transaction_reach_many_watchers_in_their_order() {
         .map(|number| {
             let mut client = world.client(&format!("watcher-{number:03}"));
             for key in ["a", "b"] {
-                // Few watch the second key, so that it would be told in one turn.
+                // Few clients watch the second key, so that they would be notified in one slice.
                 if key == "a" || number >= MANY - 3 {
                     world.request(&mut client, &command(&["KEYNOTIFY", key]));
                 }
@@ -317,7 +317,7 @@ fn what_is_still_to_be_handed_out_takes_no_more_memory_than_it_may() {
         .collect();
     let mut refused = 0;
     for publisher in &publishers {
-        // Who is not read waits until all have its message.
+        // A client whose input is not read waits until all have its message.
         if world.hub.accepts_input(publisher.connection) {
             assert_eq!(world.puback(publisher, id(1)), ReasonCode::QUOTA_EXCEEDED);
             refused += 1;
@@ -340,7 +340,7 @@ fn set_all<'k>(keys: impl Iterator<Item = &'k str>) -> Bytes {
     command(&["TXN"].into_iter().chain(words).collect::<Vec<_>>())
 }
 
-/// So many clients that watch a key.
+/// Connects this many clients that watch a key.
 fn watchers(world: &mut World, count: usize, key: &str) -> Vec<Client> {
     let clients = (0..count).map(|number| {
         let mut client = world.client(&format!("{key}-{number}"));
@@ -408,7 +408,7 @@ fn changes_that_are_still_to_be_told_are_counted_and_let_writers_wait() {
     let held = usize::try_from(now.held_bytes - before.held_bytes).unwrap() - waiting;
     assert!(held >= executed * KEYS * 1_000, "{held} of {executed}");
     assert!(held < 40_000_000, "{held}");
-    // Who does not write does not wait, and who waits is alive.
+    // A client that sends no write does not wait, and a client that waits counts as alive.
     world.request(&mut reader, &command(&["GET", "many"]));
     let last = clients.last_mut().unwrap();
     world.assert_alive(last);

@@ -1,4 +1,4 @@
-//! The service whose keyspace is the embedded one.
+//! A service with the embedded keyspace.
 use statestored::service::{Service, ServiceConfig};
 
 pub(crate) fn open(config: ServiceConfig) -> Service {

@@ -1,4 +1,4 @@
-//! Transactions of clients: whose keys they may be about, when their answers leave, and what is kept.
+//! Transactions of clients: permitted keys, the time at which responses leave, and retained state.
 use crate::world::{Client, World, command, id, request};
 use bytes::Bytes;
 use statestore_protocol::mqtt::{Packet, PublishHeader};
@@ -41,7 +41,7 @@ fn answer_and_notifications_leave_after_the_commit() {
     }
     world.publish(&mut client, &request(id(1)), &txn(&["SET a 1", "SET b 2"]));
     world.publish(&mut watcher, &request(id(2)), &command(&["GET", "b"]));
-    // What it has refused tells of what is not durable yet.
+    // The refusal depends on a change that is not durable yet.
     let refused = txn(&["SET c 1", "SET a 2 NX"]);
     world.publish(&mut client, &request(id(3)), &refused);
     assert!(world.packets(&client).is_empty() && world.packets(&watcher).is_empty());

@@ -30,7 +30,7 @@ fn who_is_not_the_same_user_any_more_is_disconnected() {
     for user in ["same", "changed", "gone"] {
         let (client, _) = world.join(&login(resume(user), user, "1"));
         connected.push(client);
-        // One more session, which waits for its client.
+        // Another session, which waits for its client.
         let (client, _) = world.join(&login(resume(&format!("{user}-2")), user, "1"));
         world.lose(&client);
     }

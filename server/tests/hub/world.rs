@@ -25,7 +25,7 @@ pub(crate) struct World {
 /// The client's end of a connection.
 pub(crate) struct Client {
     pub(crate) connection: ConnectionId,
-    /// What the hub has not taken yet.
+    /// Bytes that the hub has not read yet.
     pub(crate) unread: BytesMut,
 }
 
@@ -66,7 +66,7 @@ impl World {
         Self::with_service(config, ServiceConfig::default())
     }
 
-    /// With a storage that keeps what is changed.
+    /// Creates a world with a durable storage.
     pub(crate) fn durable(config: HubConfig) -> Self {
         let service = ServiceConfig {
             is_durable: true,
@@ -143,7 +143,7 @@ impl World {
     fn take_turns(&mut self, client: &mut Client) {
         let (connection, unread) = (client.connection, &mut client.unread);
         while self.hub.received(connection, unread, self.now) {}
-        // With a keyspace whose outcomes come later: all that do so before any time passes.
+        // With a keyspace whose outcomes come later: waits for all outcomes that come before any time passes.
         while self.hub.statistics().requests_under_way > 0
             && self
                 .hub
@@ -226,7 +226,7 @@ impl World {
         self.hub.closed(client.connection, self.now);
     }
 
-    /// What the hub has sent since the last call.
+    /// Returns the output of the hub since the last call.
     pub(crate) fn output(&mut self, client: &Client) -> BytesMut {
         let mut output = BytesMut::new();
         loop {

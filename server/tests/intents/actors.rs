@@ -1,4 +1,4 @@
-//! Who does what.
+//! The actors and their tasks.
 use crate::history::{Change, KEYS, Told, What, When};
 use crate::store::Port;
 use statestore::intents::{self, Set, Store as _};
@@ -11,10 +11,10 @@ use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What somebody does, one thing after the other.
+/// A task of an actor. An actor executes its tasks in order.
 #[derive(Debug, Clone)]
 pub(crate) enum Task {
-    /// The changes and how long they may take. Those that are for what the key [holds](When::Holds) read it first.
+    /// The changes and their time-out. Changes that require what the key [holds](When::Holds) read it first.
     Transact(Vec<Change>, Duration),
     Read(usize),
     /// Adds this to what is there.
@@ -26,7 +26,7 @@ pub(crate) async fn play(port: Port, tasks: Vec<Task>) {
         match task {
             Task::Transact(changes, timeout) => transact(&port, changes, timeout).await,
             Task::Read(key) => {
-                // No answer tells nothing.
+                // A read without a response is ignored.
                 let _ = read(&port, key).await;
             }
             Task::Update(key, letter) => update(&port, key, &letter).await,
@@ -90,7 +90,7 @@ async fn transact(port: &Port, mut changes: Vec<Change>, timeout: Duration) {
     port.world.inner().history.end(event, what(told));
 }
 
-/// What [`Client::update`](statestore::Client::update) does.
+/// Updates a key as [`Client::update`](statestore::Client::update) does.
 async fn update(port: &Port, key: usize, letter: &str) {
     let name = KEYS[key].as_bytes();
     let mut is_outranked = false;

@@ -4,13 +4,13 @@ use crate::model::{Plan, run};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
-    /// Nobody looks at registers.
+    /// Registers are never read.
     RegisterUnread,
     /// A register forgets at once that its transaction was aborted.
     AbortForgotten,
     /// The register is deleted as soon as all values are in place.
     RegisterDeleted,
-    /// The same, and a reader who finds no register does not read the key again.
+    /// As above, and a reader that finds no register does not read the key again.
     NoSecondLook,
     /// A deleted key is deleted, with its fence.
     DelForTombstone,

@@ -1,9 +1,9 @@
-//! What was asked and told, and whether some order of whole transactions and reads explains it.
+//! The history of calls and their results. Checks whether some order of whole transactions and reads explains it.
 use std::collections::HashSet;
 
 pub(crate) const KEYS: [&str; 3] = ["a", "b", "c"];
 
-/// What the keys hold.
+/// Values of the keys.
 pub(crate) type State = [Option<String>; 3];
 
 /// When an operation of a transaction is to be carried out.
@@ -13,7 +13,7 @@ pub(crate) enum When {
     Absent,
     /// NEX.
     AbsentOrSame,
-    /// The key holds what it held when it had a version. That it has another version now and holds the same is no fault.
+    /// The key holds the value that it had with a version. A newer version with the same value is no fault.
     Holds(String),
 }
 
@@ -30,9 +30,9 @@ pub(crate) struct Change {
 pub(crate) enum Told {
     Applied,
     NotApplied(usize),
-    /// It certainly did not happen.
+    /// The operation certainly did not happen.
     NotDone,
-    /// Nobody knows, or nobody was there any more to be told.
+    /// The result is unknown, or the caller was gone before it arrived.
     Unknown,
 }
 

@@ -1,5 +1,5 @@
-//! Transactions through intents: every request at any time, any answer lost, any of them at an end at any moment, against the
-//! rules of the real store.
+//! Transactions through intents, against the rules of the real store. Requests execute at any time, any response may be lost,
+//! and any actor may end at any moment.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod actors;
 mod cost;

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// Who does what, and what is in the way.
+/// The tasks of all actors, and the faults.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     seed: u64,
@@ -26,16 +26,16 @@ type Actor = Pin<Box<dyn Future<Output = ()> + Send>>;
 struct Run {
     world: World,
     actors: Vec<Option<Actor>>,
-    /// Requests that may still be executed, though nobody waits for them.
+    /// Requests that may still be executed, though no actor waits for them.
     late: Vec<Sent>,
     chance: fastrand::Rng,
     troubles: u32,
-    /// One event in so many is that one of them is executed.
+    /// Average number of events per execution of a late request.
     rarely_late: u32,
 }
 
 impl Plan {
-    /// One by chance.
+    /// Returns a random plan.
     pub(crate) fn random(seed: u64) -> Self {
         let mut chance = fastrand::Rng::with_seed(seed);
         if seed % 4 == 3 {
@@ -69,7 +69,7 @@ impl Plan {
 }
 
 impl Plan {
-    /// All want to create one key, so that it matters who is told what.
+    /// Returns a plan in which all actors want to create one key, so that the recipient of each result matters.
     fn crowded(seed: u64, chance: &mut fastrand::Rng) -> Self {
         let create = |number: u32| {
             let of_key = Change {
@@ -97,7 +97,7 @@ fn task(chance: &mut fastrand::Rng, kind: u32, number: u32) -> Task {
             // Mostly they meet.
             keys.truncate(chance.usize(1..=KEYS.len()).max(chance.usize(1..=2)));
             if chance.u32(0..8) == 0 {
-                // One of them stands in it twice.
+                // A key is listed twice.
                 keys.push(keys[0]);
             }
             let of_key = |key| Change {
@@ -119,7 +119,7 @@ fn task(chance: &mut fastrand::Rng, kind: u32, number: u32) -> Task {
     }
 }
 
-/// What went wrong, and the history of it.
+/// Runs a plan. Returns the error and its history if the run fails.
 pub(crate) fn run(plan: &Plan, fault: Fault) -> Result<(), String> {
     let mut run = Run::new(plan, fault);
     run.play(Run::random_event);
@@ -156,7 +156,7 @@ impl Run {
         }
     }
 
-    /// Until nobody has anything left to do.
+    /// Runs until no actor has anything left to do.
     fn play(&mut self, mut event: impl FnMut(&mut Self)) {
         for actor in 0..self.actors.len() {
             self.poll(actor);
@@ -183,7 +183,7 @@ impl Run {
         self.world.inner().asked(actor).unwrap().clone()
     }
 
-    /// What the actor waits for comes, if it is not too late.
+    /// Delivers what the actor waits for, unless it is too late.
     fn deliver(&mut self, actor: usize) {
         let asked = self.asked(actor);
         {
@@ -272,7 +272,7 @@ impl Run {
         match (self.chance.u32(0..8), asked) {
             (0 | 1, Asked::Request(sent)) => self.lose(actor, &sent),
             (2 | 6 | 7, Asked::Request(sent)) => {
-                // It is delivered twice.
+                // The request is delivered twice.
                 if sent.is_set() {
                     self.late.push(sent);
                 }
@@ -292,7 +292,7 @@ impl Run {
         }
     }
 
-    /// Somebody who comes later reads all keys, and then has them without records of transactions.
+    /// Reads all keys as a later client, and checks that no records of transactions remain.
     fn settle(&mut self, number: usize) -> Result<(), String> {
         let port = self.world.port(number);
         let finish = async move {
@@ -350,23 +350,23 @@ impl Run {
     }
 }
 
-/// What comes between in a row of requests that otherwise goes on undisturbed.
+/// A disturbance in an otherwise undisturbed sequence of requests.
 #[derive(Debug, Clone, Copy)]
 enum Between {
-    /// This actor goes on instead.
+    /// Another actor, with this number, continues instead.
     Switch(usize),
     /// The request is executed, and its answer gets lost.
     Executed,
     /// No answer comes, and the request may be executed later.
     Delayed,
-    /// It is delivered twice.
+    /// The request is delivered twice.
     Twice,
-    /// One that was delayed, or comes a second time, is executed.
+    /// A request that was delayed or duplicated is executed.
     Late,
     Crash,
 }
 
-/// One run with all that comes between, each before the request of that number. Gives the number of requests.
+/// Runs a plan with these disturbances, each before the request with its number. Returns the number of requests.
 fn run_with(plan: &Plan, between: &[(usize, Between)]) -> Result<usize, String> {
     let mut run = Run::new(plan, Fault::None);
     let mut current = 0;
@@ -444,7 +444,7 @@ fn explore(plan: &Plan, between: &mut Vec<(usize, Between)>, more: usize) -> usi
     runs
 }
 
-/// Two transactions on two keys, and one who reads both.
+/// Returns a plan of two transactions on two keys, and a reader of both.
 fn small(first: [Option<&str>; 2], second: [Option<&str>; 2], exists: bool) -> Plan {
     let transact = |new: [Option<&str>; 2]| {
         let change = |key: usize| Change {

@@ -1,4 +1,4 @@
-//! A store whose requests wait until somebody says what becomes of them.
+//! A store whose requests wait until the model decides their outcome.
 use crate::faults::Fault;
 use crate::history::History;
 use bytes::Bytes;
@@ -22,7 +22,7 @@ const START_MS: u64 = 1_700_000_000_000;
 /// Messages expire after whole seconds.
 const ROUNDED_MS: u64 = 1_000;
 
-/// What an actor waits for.
+/// The event that an actor waits for.
 #[derive(Debug, Clone)]
 pub(crate) enum Asked {
     Request(Sent),
@@ -35,7 +35,7 @@ pub(crate) struct Sent {
     command: Command,
     clock: Hlc,
     token: Option<Hlc>,
-    /// When the one who sent it gives up.
+    /// Time at which the sender gives up.
     pub(crate) until_ms: u64,
 }
 
@@ -150,7 +150,7 @@ impl Inner {
         self.service.advance(now);
     }
 
-    /// What is stored, without asking.
+    /// Returns the stored value without a request of an actor.
     pub(crate) fn stored(&mut self, key: &[u8]) -> Option<Bytes> {
         let command = Command::Get {
             key: Bytes::copy_from_slice(key),
@@ -164,7 +164,7 @@ impl Inner {
         }
     }
 
-    /// Stores a value as those do who know of no transactions.
+    /// Stores a value as clients do that do not support transactions.
     pub(crate) fn store(&mut self, key: &[u8], value: &str) {
         let command = Command::Set {
             key: Bytes::copy_from_slice(key),
@@ -225,7 +225,7 @@ impl Inner {
         {
             let slot = &mut self.slots[actor];
             let wall_ms = START_MS + self.now_ms - slot.behind_ms;
-            // One that is far ahead is left alone.
+            // A version that is far ahead is ignored.
             let _ = slot.clock.merge(version, wall_ms);
         }
         let slot = &mut self.slots[actor];
@@ -280,7 +280,7 @@ impl Port {
         .await
     }
 
-    /// What a planted fault makes of a SET.
+    /// Returns the request that a planted fault sends in place of a SET.
     fn planted(&self, set: &Set<'_>) -> (Command, Option<Hlc>) {
         let mut inner = self.inner();
         let now_ms = inner.now_ms;

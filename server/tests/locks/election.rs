@@ -60,7 +60,8 @@ async fn the_record_of_a_leader_that_died_does_not_count() {
     assert_eq!(leader.value.unwrap(), "second");
     assert!(next.guard().token() > first.guard().token());
 
-    // The next one dies too; nobody leads then, whatever the record says, and then somebody who proclaimed nothing yet.
+    // The next leader dies too. Then there is no leader, whatever the record says, and later a leader that has
+    // proclaimed nothing yet.
     let lock = world.value("elect").unwrap();
     two.vdel("elect", lock).await.unwrap();
     assert!(world.value("elect/leader").is_some());

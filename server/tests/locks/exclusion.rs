@@ -16,14 +16,14 @@ const NAMES: [&str; 3] = ["one", "two", "three"];
 const LEASE: Duration = Duration::from_secs(2);
 /// How long there are faults.
 const TROUBLE: Duration = Duration::from_secs(120);
-/// Clocks jump by so much.
+/// Size of a clock jump.
 const JUMP_MS: i64 = 120_000;
 /// How many milliseconds the server counts in a thousand: nearly a hundredth too many, or too few.
 const SPEEDS: [u64; 3] = [992, 1_000, 1_008];
 /// How many seeds each test runs, unless `LOCK_SEEDS` says otherwise.
 const SEEDS: u64 = 8;
 
-/// What happens besides stopped machines, cuts, silence and slow networks.
+/// Faults in addition to stopped machines, cuts, silence and slow networks.
 // Each is independent of the others.
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone, Copy)]
@@ -80,7 +80,7 @@ impl Counts {
     }
 }
 
-/// All guards that anybody has.
+/// All guards that any client has.
 #[derive(Debug, Clone, Default)]
 struct Guards(Arc<Mutex<Vec<Weak<Guard>>>>);
 
@@ -89,7 +89,7 @@ impl Guards {
         self.0.lock().unwrap().push(Arc::downgrade(guard));
     }
 
-    /// Who believes to have the lock, although the store holds something else.
+    /// Returns the holders of guards that are valid although the store holds another value.
     fn mistaken(&self, stored: Option<&[u8]>) -> Vec<String> {
         let mut guards = self.0.lock().unwrap();
         guards.retain(|guard| guard.strong_count() > 0);
@@ -148,7 +148,7 @@ async fn act(
     }
 }
 
-/// One fault after the other.
+/// Causes one fault after the other.
 async fn trouble(
     world: World,
     machines: Vec<Machine>,

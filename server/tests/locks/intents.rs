@@ -94,7 +94,7 @@ async fn all_operations_are_carried_out_and_tell_their_versions() {
     }
     sleep(61 * SECOND).await;
     assert_eq!(value(&client, "short").await, None);
-    // What a transaction leaves behind goes by itself.
+    // The records that a transaction leaves behind expire by themselves.
     let left = ["gone", "never"].map(|key| world.value(key));
     assert_eq!(left, [None, None]);
     let mut keys = client.scan("statestore/transactions/*");
@@ -290,7 +290,7 @@ async fn whoever_comes_later_finishes_or_aborts_what_was_left() {
     assert!(before > 0 && after > 0, "{before} {after}");
 }
 
-/// Stores an intent of somebody who has decided nothing.
+/// Stores an intent of a client that has decided nothing.
 async fn put_intent(client: &Client, key: &str, old: Option<Entry>) {
     let intent = Intent {
         id: TransactionId(7),
@@ -338,7 +338,7 @@ async fn a_deleted_key_is_absent_for_all_verbs_that_read() {
     let outcome = client.transact_with(&delete, &through_intents()).await;
     assert!(outcome.unwrap().is_applied());
     assert_eq!(value(&client, "a").await, None);
-    // The fence keeps out those who know of no transactions.
+    // The fence keeps out clients that do not support transactions.
     let error = client.set("a", "2").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::FencingTokenRequired);
     let created = client.update("a", |old| {
@@ -387,7 +387,7 @@ async fn an_observer_is_told_of_values_and_deletions_and_of_no_record() {
         assert!(version > last, "versions rise");
         last = version;
     }
-    // The values that are there are told once more when they are about to be replaced.
+    // The current values are reported once more before they are replaced.
     let expected = [Some("0"), Some("1"), Some("1"), None, Some("2")];
     assert_eq!(told, expected.map(|value| value.map(Bytes::from)));
 

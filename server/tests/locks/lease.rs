@@ -173,7 +173,7 @@ async fn ordinary_data_is_told_from_a_lease_and_left_alone() {
         assert_eq!(world.value("lock").unwrap(), data);
     }
 
-    // What is fenced is data, whatever it looks like.
+    // A fenced value is data, whatever it looks like.
     let fenced = SetOptions::new().fencing_token(Hlc::new(1, 0, "token").unwrap());
     client.set_with("fenced", "pump", &fenced).await.unwrap();
     let error = client.lease("fenced").unwrap().acquire().await.unwrap_err();
@@ -182,7 +182,8 @@ async fn ordinary_data_is_told_from_a_lease_and_left_alone() {
     assert_eq!(error.kind(), ErrorKind::NotALock, "{error}");
     assert_eq!(world.value("fenced").unwrap(), "pump");
 
-    // It could be a client id, so somebody may hold it; but nobody holds a lease for so long without renewing it.
+    // The value could be a client id, so a client may hold it; but no client holds a lease for so long without renewing
+    // it.
     client.set("lock", "21.5").await.unwrap();
     let Acquisition::Held(Some(holding)) = lease.acquire().await.unwrap() else {
         panic!("it may be held");
@@ -243,8 +244,8 @@ async fn an_attempt_that_is_delivered_late_is_undone() {
     }
 }
 
-/// What became of an attempt to take a lease of a second that found no answer for twenty. If something else under way needs
-/// the session, the session delivers the attempt again.
+/// Attempts to take a lease of a second, while the server does not respond for twenty. If another request needs the
+/// session, the session delivers the attempt again.
 async fn after_a_silent_attempt(is_cut: bool, needs_session: bool) -> (World, Client) {
     let world = World::start();
     let client = Machine::new(&world, "one", 1).connect().await;

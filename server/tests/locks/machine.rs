@@ -11,13 +11,13 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-/// One machine with one client at a time.
+/// A machine with one client at a time.
 #[derive(Debug, Clone)]
 pub(crate) struct Machine {
     pub(crate) world: World,
     pub(crate) name: &'static str,
     gate: Arc<Gate>,
-    /// By how much its wall clock is wrong.
+    /// Error of the machine's wall clock, in milliseconds.
     clock_ms: Arc<AtomicI64>,
     chance: Arc<Mutex<fastrand::Rng>>,
 }
@@ -50,7 +50,7 @@ impl Machine {
         }
     }
 
-    /// A connected client whose name is the machine's.
+    /// Connects a client whose name is the machine's.
     pub(crate) async fn connect(&self) -> Client {
         Client::connect(self.settings()).await.unwrap()
     }
@@ -80,7 +80,7 @@ impl Machine {
         self.gate.0.lock().unwrap().is_closed = true;
     }
 
-    /// From now on nothing runs, for so long.
+    /// Stops the machine for this time.
     pub(crate) fn stop_for(&self, time: Duration) {
         self.stop();
         let machine = self.clone();

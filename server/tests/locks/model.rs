@@ -1,7 +1,7 @@
 //! Every order in which the store can execute the requests of three updates of one key, and the end of its time.
 //!
-//! Each writer adds its letter to what it read. Nothing is lost if the value has the letter of each writer whose write
-//! was applied since the key was last gone, and no letter twice.
+//! Each writer adds its letter to the value that it read. No write is lost if the value has the letter of each writer whose
+//! write was applied since the key was last gone. No letter may occur twice.
 use bytes::Bytes;
 use statestore::lock::{Answer, CompareAndSet, Progress, Step};
 use statestore::{Entry, Hlc};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 const WRITERS: usize = 3;
 const TTL_MS: u64 = 1_000;
 
-/// What is varied.
+/// Parameters of a model run.
 #[derive(Debug, Clone, Copy)]
 #[allow(clippy::struct_excessive_bools, reason = "each is varied by itself")]
 struct Setup {
@@ -26,17 +26,17 @@ struct Setup {
     /// The key expires when this choice is made, once; the first value does, and those of updates if they say so.
     expires: bool,
     updates_expire: bool,
-    /// By how much the clock of the last writer is behind, in milliseconds.
+    /// Lag of the last writer's clock, in milliseconds.
     behind_ms: u64,
     /// The fence is not raised before the write.
     is_naive: bool,
     /// The key is protected by a token that is higher than its version.
     is_protected: bool,
-    /// So many of the writers were outranked before, and take their tokens from the clock as well.
+    /// Number of writers that were outranked before, and therefore take their tokens from the clock as well.
     by_clock: usize,
     /// Each writer has a key of its own.
     is_apart: bool,
-    /// So many lost attempts are repeated, whoever lost them; then whoever loses one gives up.
+    /// Number of lost attempts that are repeated, over all writers. After that, a writer that loses gives up.
     retries: usize,
 }
 
@@ -66,7 +66,7 @@ struct Run<'e> {
     gone: usize,
 }
 
-/// What came of one schedule.
+/// Result of a schedule.
 #[derive(Debug, Default)]
 struct Verdict {
     lost: Vec<u8>,
@@ -149,7 +149,7 @@ impl Run<'_> {
         self.execute(&command, clock, Some(step.token.clone()))
     }
 
-    /// One request of a writer.
+    /// Executes the next request of a writer.
     fn step(&mut self, number: usize) {
         let now_ms = self.now.wall_ms;
         let key = self.key_of(number);
@@ -221,7 +221,7 @@ impl Run<'_> {
         }
     }
 
-    /// The time of the key is over, if it has one.
+    /// Lets the key expire if it has a time to live.
     fn expire(&mut self) {
         self.has_expired = true;
         let was_there = self.value().is_some();
@@ -291,7 +291,7 @@ fn explore(setup: Setup, mut check: impl FnMut(&[usize], &Verdict)) -> usize {
                 WRITERS => run.expire(),
                 writer => run.step(writer),
             }
-            // What the last schedule had in common with this one was checked then.
+            // The common part with the last schedule was checked then.
             if depth >= checked {
                 let verdict = run.verdict();
                 check(&schedule[..=depth], &verdict);
@@ -411,8 +411,8 @@ fn no_order_loses_one_if_the_first_value_expires_meanwhile() {
     }
 }
 
-/// Tokens of the clock outrank a token that is higher than the version, and lose nothing, also beside tokens that are made of
-/// the version alone.
+/// Checks that tokens of the clock outrank a token that is higher than the version. They lose no write, also beside tokens
+/// that are made of the version alone.
 #[test]
 fn no_order_loses_one_if_tokens_are_taken_from_the_clock() {
     for by_clock in 1..=WRITERS {
@@ -448,7 +448,7 @@ fn a_token_of_the_version_alone_never_gets_past_a_higher_one() {
     });
 }
 
-/// This is why an update that expires does not send its write when the fence may be gone.
+/// Shows why an update that expires does not send its write when the fence may be gone.
 #[test]
 fn if_every_value_expires_only_a_write_that_outlives_its_fence_loses_another() {
     let mut losses = 0;

@@ -1,4 +1,4 @@
-//! What is on its way between the server and a client.
+//! Data in transit between the server and a client.
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::{Limits, Packet, decode};
 use statestore_protocol::topic;
@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-/// One direction of a connection: what is on its way, with the time of its arrival.
+/// A direction of a connection: data in transit, with the time of its arrival.
 #[derive(Debug, Default)]
 pub(crate) struct Way(VecDeque<(Instant, Bytes)>);
 

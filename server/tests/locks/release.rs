@@ -79,7 +79,7 @@ async fn giving_a_lease_back_takes_no_longer_than_its_time_out_and_the_lease() {
     guard.release_within(Duration::ZERO).await.unwrap_err();
     assert!(began.elapsed() < SECOND / 2);
 
-    // A lease that is over is not waited for.
+    // A release does not wait for a lease that has expired.
     let (guard, _) = hold(Duration::ZERO).await;
     guard.lost().await;
     let began = Instant::now();
@@ -233,7 +233,7 @@ async fn the_log_is_told_if_a_dropped_guard_could_not_be_released() {
     );
 }
 
-/// What was written to the log.
+/// The text that was written to the log.
 #[derive(Debug, Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 

@@ -1,4 +1,4 @@
-//! What a guard knows of its lease.
+//! Knowledge of a guard about its lease.
 use crate::lease::{SECOND, lasting, take, try_take};
 use crate::machine::{Machine, one_and_two};
 use crate::world::World;
@@ -48,7 +48,7 @@ async fn without_renewal_a_guard_ends_just_before_its_lease() {
     let world = World::start();
     let (one, _) = one_and_two(&world).await;
     let options = lasting(10 * SECOND).renewal(Renewal::Manual);
-    // Its time counts from before a request is sent, however late the answer comes.
+    // The lease counts from before its request is sent, however late the response arrives.
     world.set_latency(SECOND / 2);
     let sent = Instant::now();
     let guard = take(&one, &options).await;
@@ -230,7 +230,7 @@ async fn a_renewal_that_failed_is_tried_again_sooner_than_the_next_one_is_due() 
     let (one, _) = one_and_two(&world).await;
     let start = Instant::now();
     let guard = take(&one, &lasting(30 * SECOND)).await;
-    // Whoever is so far ahead of the store is refused.
+    // A client that is so far ahead of the store is refused.
     world.set_clock(-240_000);
     sleep_until(start + 11 * SECOND).await;
     assert_eq!(guard.reason().unwrap().kind(), ErrorKind::TimestampSkew);
@@ -300,7 +300,7 @@ async fn all_writes_of_a_guard_have_one_token_across_renewals() {
     let early = SetOptions::new().fencing_token(guard.token().clone());
     sleep(5 * SECOND).await;
     guard.set("protected", "1").await.unwrap();
-    // Somebody to whom the token was handed before is not kept out by the renewals.
+    // A client that received the token before is not kept out by the renewals.
     one.set_with("protected", "2", &early).await.unwrap();
     guard.vdel("protected", "2").await.unwrap();
     assert_eq!(world.value("protected"), None);

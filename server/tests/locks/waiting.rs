@@ -66,7 +66,7 @@ async fn a_waiter_has_the_lock_soon_after_a_lease_ended_by_itself() {
             world.lose_notifications("two");
         }
         let waiter = wait(&two);
-        // It dies just after a renewal.
+        // The holder dies just after a renewal.
         sleep(Duration::from_millis(10_001)).await;
         machine.stop();
         if loses_notifications {

@@ -8,7 +8,7 @@ use tokio::time::{sleep, timeout};
 
 const LONG: Duration = Duration::from_secs(600);
 
-/// What work may say of its failure.
+/// An error of the work under the lock.
 #[derive(Debug)]
 enum Failure {
     OfTheWork,

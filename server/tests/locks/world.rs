@@ -33,7 +33,7 @@ struct Shared {
 #[derive(Debug)]
 struct Inner {
     start: Instant,
-    /// By how much the server's wall clock is wrong.
+    /// Error of the server's wall clock, in milliseconds.
     clock_ms: i64,
     /// How many milliseconds all clocks of the server count in a thousand.
     speed: u64,
@@ -51,13 +51,13 @@ struct Inner {
     /// Commits that it does not have yet, with their numbers and the times at which it will.
     written: VecDeque<(Instant, u64, Batch)>,
     connections: Vec<Connection>,
-    /// Clients whose bytes go nowhere, in both directions.
+    /// Clients whose bytes are dropped, in both directions.
     silent: BTreeSet<&'static str>,
     /// Clients that get no notifications.
     unnotified: BTreeSet<&'static str>,
     history: Vec<Change>,
     witness: Witness,
-    /// It does not understand what its extensions are asked for.
+    /// The server does not understand the query for its extensions.
     is_plain: bool,
 }
 
@@ -75,7 +75,7 @@ struct Connection {
     client: &'static str,
     id: ConnectionId,
     run: u64,
-    /// It has output, or is over.
+    /// Notified when the connection has output or has ended.
     wake: Arc<Notify>,
     is_cut: bool,
 }
@@ -108,12 +108,12 @@ fn hub(disk: &BTreeMap<Bytes, Record>, floor: Option<(u64, u64)>, now: Now) -> H
 }
 
 impl World {
-    /// A running server. To be called in a runtime whose clock is paused.
+    /// Starts a server. Call it in a runtime whose clock is paused.
     pub(crate) fn start() -> Self {
         Self::start_at_speed(1_000)
     }
 
-    /// A running server whose clocks count so many milliseconds in a thousand.
+    /// Starts a server whose clocks count this many milliseconds in a thousand.
     pub(crate) fn start_at_speed(speed: u64) -> Self {
         let now = Now {
             wall_ms: START_WALL_MS,
@@ -154,7 +154,7 @@ impl World {
         START_WALL_MS + self.inner().elapsed_ms()
     }
 
-    /// All bytes take so long from now on.
+    /// Sets the latency of all bytes from now on.
     pub(crate) fn set_latency(&self, latency: Duration) {
         self.spread_latency(latency, latency);
     }
@@ -189,7 +189,7 @@ impl World {
         }
     }
 
-    /// From now on, or no longer, all bytes from and to a client get lost, and nobody says so.
+    /// Starts or stops silently dropping all bytes from and to a client.
     pub(crate) fn silence(&self, client: &'static str, is_silent: bool) {
         let silent = &mut self.inner().silent;
         if is_silent {
@@ -204,7 +204,8 @@ impl World {
         self.inner().unnotified.insert(client);
     }
 
-    /// The server is gone. Of the commits that its disk did not have yet, it has some of the first; how many it has not.
+    /// Shuts the server down. Of the commits that its disk did not have yet, the disk keeps some of the first. Returns
+    /// the number of those that are lost.
     pub(crate) fn shut_down(&self) -> usize {
         let mut inner = self.inner();
         let written = std::mem::take(&mut inner.written);
@@ -234,7 +235,7 @@ impl World {
         self.0.changed.notify_one();
     }
 
-    /// From now on this sees each change. It must not use the world.
+    /// Sets a function that sees each change from now on. The function must not use the world.
     pub(crate) fn witness(&self, witness: impl Fn(&Change) + Send + 'static) {
         self.inner().witness = Witness(Box::new(witness));
     }
@@ -243,7 +244,7 @@ impl World {
         self.inner().history.clone()
     }
 
-    /// What the store holds.
+    /// Returns the stored value.
     pub(crate) fn value(&self, key: &str) -> Option<Bytes> {
         let inner = self.inner();
         inner
@@ -252,7 +253,7 @@ impl World {
             .map(|record| record.value.clone())
     }
 
-    /// Opens a connection; `None` if nobody listens.
+    /// Opens a connection; `None` if the server is down.
     pub(crate) fn connect(&self, client: &'static str) -> Option<DuplexStream> {
         let mut inner = self.inner();
         if inner.is_down {
@@ -340,7 +341,7 @@ impl World {
         self.0.changed.notify_one();
     }
 
-    /// What is to be sent, and whether the connection is to be closed.
+    /// Returns the output, and whether the connection is to be closed.
     fn output(&self, client: &str, id: ConnectionId, run: u64) -> (BytesMut, bool) {
         let mut inner = self.inner();
         let is_cut = inner

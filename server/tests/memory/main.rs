@@ -1,4 +1,4 @@
-//! What is counted against the budgets is what is allocated: no less, and not much more.
+//! Accuracy of the memory budgets: the counted bytes are no less than the allocated bytes, and not much more.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #[path = "../hub/store.rs"]
 mod store;
@@ -14,8 +14,8 @@ use statestored::access::Principal;
 use statestored::service::{Envelope, Request, Service, ServiceConfig};
 use world::{Client, START_WALL_MS, World, command, connect, id, message, request, resume};
 
-/// Runs `work` and expects that the bytes which it has allocated and not freed are counted: all of them, and at most
-/// `excess` times as many, besides `slack`. What is not counted at every step is up to 4 KiB a connection.
+/// Runs `work` and checks that the bytes which it has allocated and not freed are counted. The count may be less by `slack`, and more by
+/// a factor of `excess` plus `slack`. Up to 4 KiB a connection are not counted at every step.
 fn assert_counted(
     what: &str,
     slack: usize,
@@ -88,7 +88,7 @@ fn held(world: &World) -> usize {
     usize::try_from(world.hub.statistics().held_bytes).unwrap()
 }
 
-/// What `work` does to a world is counted.
+/// Checks that the memory which `work` takes in a world is counted.
 fn assert_held(what: &str, excess: usize, work: impl FnOnce(&mut World)) {
     let world = std::cell::RefCell::new(World::new());
     assert_counted(
@@ -116,7 +116,7 @@ fn sessions_and_connections_are_counted_as_large_as_they_are() {
             world.lose(&client);
         }
     });
-    // Their tasks and sockets are not in this process.
+    // The tasks and sockets of the clients are not in this process.
     assert_held("connections", 16, |world| {
         for _ in 0..1_000 {
             world.open();
@@ -219,7 +219,7 @@ fn what_was_received_takes_no_memory_any_more() {
     assert!(held(&world.borrow()) < 20 * 6_000);
 }
 
-/// What the driver does in each turn: it lets the hub go on, asks who has output, and takes what is to be stored.
+/// Does the driver's part: lets the hub work, takes the connections with output, and takes the batches to be stored.
 fn turn(world: &mut World) {
     while world.hub.has_work() {
         world.hub.work(world.now);
@@ -230,8 +230,8 @@ fn turn(world: &mut World) {
     }
 }
 
-/// One client after the other, each with a name of its own, that subscribes, writes, watches and locks, and goes in good order, in a bad
-/// one, or with a session that ends later.
+/// Connects clients one after the other, each with its own name. Each subscribes, writes, watches and locks. They disconnect cleanly,
+/// lose the connection, or leave a session that expires later.
 fn come_and_go(world: &mut World, names: std::ops::Range<u32>) {
     for number in names {
         let name = format!("client-{number}");
@@ -251,7 +251,7 @@ fn come_and_go(world: &mut World, names: std::ops::Range<u32>) {
             &["VDEL", &lock, &name],
             &["DEL", &key],
         ] {
-            // What it is told beside the answer is of no interest here.
+            // Notifications beside the response are not checked here.
             world.publish(&mut client, &request(id(9)), &command(parts));
             for packet in world.packets(&client) {
                 if let Packet::Publish(publish) = packet
@@ -282,7 +282,7 @@ fn whoever_has_come_and_gone_leaves_nothing() {
             come_and_go(&mut world.borrow_mut(), first..first + 1_000);
         }
     };
-    // Tables get the size that so many sessions at a time need.
+    // Lets tables grow to the size that this number of sessions needs.
     come_and_go(0..2);
     let leftover = measure(|| come_and_go(2..12)).bytes_current;
     println!("10,000 clients: {leftover} bytes");

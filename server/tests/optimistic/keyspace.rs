@@ -1,10 +1,10 @@
 //! A keyspace that reads, applies the rules, and commits by compare-and-swap, each step later, and again on a conflict.
 //!
-//! What can happen to an operation, as a seed chooses:
+//! Events of an operation, as a seed chooses:
 //!
-//! - each of its steps takes up to some milliseconds, so that operations on different keys overtake each other;
-//! - a commit is refused, since somebody else was quicker or without any reason;
-//! - nobody comes to know what became of a commit that was made, or was not.
+//! - each step takes up to some milliseconds, so that operations on different keys overtake each other;
+//! - a commit is refused, because another commit was faster or without any reason;
+//! - the outcome of a commit stays unknown, whether or not it was executed.
 use crate::shared::{Change, Map, Put, Seen, Shared};
 use bytes::Bytes;
 use statestore_protocol::glob::Glob;
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// Most keys of a page.
 const PAGE_KEYS: usize = 100;
 
-/// What a seed decides, with which odds.
+/// The random conditions of a run, and their odds.
 #[derive(Debug, Clone)]
 pub(crate) struct Weather {
     pub(crate) seed: u64,
@@ -28,26 +28,26 @@ pub(crate) struct Weather {
     pub(crate) delay_ms: u64,
     /// How many commits of a hundred are refused without a reason.
     pub(crate) refused: u8,
-    /// Of how many commits of a hundred nobody comes to know what became of them.
+    /// Percentage of commits whose outcome stays unknown.
     pub(crate) lost: u8,
 }
 
-/// One node's view of the shared map.
+/// A node's view of the shared map.
 #[derive(Debug)]
 pub(crate) struct Optimistic {
     map: Shared,
     max_keys: u64,
     weather: Weather,
     random: fastrand::Rng,
-    /// What is asked of each key, in order. Only the first is under way.
+    /// Operations on each key, in order. Only the first is in progress.
     queues: BTreeMap<Bytes, VecDeque<Waiting>>,
     /// Pages, and keys to follow, which nothing waits for.
     others: Vec<(u64, Ticket, Other)>,
     /// When it last went on.
     last_ms: u64,
-    /// Changes that were told.
+    /// Number of changes that were reported.
     told: usize,
-    /// What has ended, told when all changes before it have been.
+    /// Operations that have ended. Each is reported after all changes before it.
     ended: VecDeque<(usize, Ticket, End)>,
 }
 
@@ -64,11 +64,11 @@ struct Waiting {
     operation: OwnedOperation,
     /// When the next step is done; the first is not begun before the operation is the first of its key.
     due_ms: Option<u64>,
-    /// What was read, once something is to be committed.
+    /// State that was read, if a commit is pending.
     seen: Option<Seen>,
 }
 
-/// What a step of an operation has come to.
+/// Result of a step of an operation.
 enum Step {
     Ended(End),
     /// Commit this next.
@@ -98,7 +98,7 @@ fn apply<'o>(
     operation.borrowed().apply(entry.as_ref(), &context)
 }
 
-/// Ends an entry whose time is over; whether this is what `seen` shows.
+/// Removes an entry that has expired. Returns whether `seen` shows this state.
 fn expire(map: &mut Map, key: &Bytes, seen: &Seen, now: Now) -> bool {
     let Some(entry) = &seen.entry else {
         return false;
@@ -135,7 +135,7 @@ impl Optimistic {
         self.random.u8(..100) < percent
     }
 
-    /// One step of whatever is due, each key once.
+    /// Executes a step of each operation that is due, at most one for each key.
     fn step(&mut self, now: Now) {
         let keys: Vec<_> = self.queues.keys().cloned().collect();
         for key in keys {

@@ -1,4 +1,4 @@
-//! One client whose requests have their outcomes later.
+//! A client whose requests have their outcomes later.
 use crate::keyspace::{Optimistic, Weather};
 use crate::shared::Shared;
 use crate::world::{Client, START_WALL_MS, World, command, id, message, request, resume, set};

@@ -1,5 +1,5 @@
-//! The service and the hub over a keyspace whose outcomes come later: what the tests of the embedded one say holds here
-//! as well, and two nodes over one map keep their promises.
+//! The service and the hub over a keyspace whose outcomes come later. The tests of the embedded keyspace hold here as
+//! well, and two nodes over one map keep their promises.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod keyspace;

@@ -1,13 +1,13 @@
 //! Two nodes over one map: clients of both count together, under delays, conflicts and cuts that a seed chooses.
 //!
-//! What must hold whatever happens:
+//! Invariants of every run:
 //!
-//! - a counter that is taken (VDEL) and put back greater by one (SET NX) has counted each time that a client was told so;
-//! - each SET happens once, although its request is delivered again after a cut;
-//! - nobody reads less than what was told to anybody before the read was asked;
+//! - a counter that is taken (VDEL) and put back greater by one (SET NX) has counted each success that a client received;
+//! - each SET is executed once, although its request is delivered again after a cut;
+//! - a read returns no version lower than any that a client received before the read was sent;
 //! - PUBACKs come in the order of the PUBLISHes [MQTT-4.6.0-2];
-//! - who watches is told rising versions of a key, and its last value;
-//! - every request is answered in some seconds.
+//! - a watcher receives rising versions of a key, and its last value;
+//! - every request is answered within seconds.
 use crate::keyspace::{Optimistic, Weather};
 use crate::shared::{Put, Shared};
 use crate::world::{MAX, PEER, START_WALL_MS, command, connect, id, request, resume};
@@ -24,12 +24,12 @@ const COUNTER: &str = "counter";
 const KEYS: [&str; 3] = ["a", "b", "c"];
 /// How often each client adds one.
 const ROUNDS: usize = 4;
-/// Nobody waits for longer than this for an answer.
+/// Maximum time that a client waits for a response.
 const PATIENCE_MS: u64 = 20_000;
 
 type Version = (u64, u64);
 
-/// What was told to anybody: the highest version of each key.
+/// The highest version of each key that any client has received.
 type Known = BTreeMap<&'static str, Version>;
 
 /// A request that was not answered yet.
@@ -41,7 +41,7 @@ struct Asked {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
-    /// What comes before the counting.
+    /// The setup before the counting.
     Begin,
     Count,
     Take(u64),
@@ -61,7 +61,7 @@ struct Client {
     unacknowledged: VecDeque<(u16, Vec<u8>, Bytes)>,
     asked: BTreeMap<Vec<u8>, Asked>,
     counted: usize,
-    /// Versions told to a watcher.
+    /// Versions that a watcher was notified of.
     notified: BTreeMap<Bytes, (Hlc, Event)>,
     is_watcher: bool,
 }
@@ -142,7 +142,7 @@ impl Nodes {
         });
     }
 
-    /// Lets time pass until all clients are so, and the nodes have nothing more to tell.
+    /// Lets time pass until the condition holds for all clients, and the nodes have no further events.
     fn until(&mut self, is_so: impl Fn(&Client) -> bool) {
         while !self.clients.iter().all(&is_so) {
             self.pass();
@@ -288,7 +288,7 @@ impl Nodes {
                 let more = (count + 1).to_string();
                 self.ask(number, What::PutBack, &["SET", COUNTER, &more, "NX"]);
             }
-            // Somebody else has it.
+            // Another client has taken it.
             (What::Count, Reply::Nil) | (What::Take(_), Reply::Count(0) | Reply::NotApplied) => {
                 self.ask(number, What::Count, &["GET", COUNTER]);
             }

@@ -6,7 +6,7 @@ use statestored::storage::Expiry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// An entry, with what somebody has to name who replaces it.
+/// An entry, with the revision that a commit which replaces it has to name.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) revision: u64,
@@ -16,7 +16,7 @@ pub(crate) struct Entry {
     pub(crate) deadline_ms: Option<u64>,
 }
 
-/// What a key was changed to.
+/// A change of a key.
 #[derive(Debug, Clone)]
 pub(crate) enum Put {
     Set {
@@ -38,7 +38,7 @@ pub(crate) struct Change {
     pub(crate) floor: Version,
 }
 
-/// What a read has seen, and a commit compares: the entry by its revision, or, if there is none, the floor.
+/// State that a read has seen and that a commit compares: the entry by its revision, or the floor if there is no entry.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
     pub(crate) entry: Option<Entry>,
@@ -48,7 +48,7 @@ pub(crate) struct Seen {
 #[derive(Debug, Default)]
 pub(crate) struct Map {
     pub(crate) entries: BTreeMap<Bytes, Entry>,
-    /// Of the entries that have one, with their keys.
+    /// Deadlines of the entries that have one, with their keys.
     deadlines: BTreeSet<(u64, Bytes)>,
     pub(crate) changes: Vec<Change>,
     pub(crate) floor: Version,
@@ -117,7 +117,7 @@ impl Map {
         true
     }
 
-    /// Makes or replaces an entry, without a word to anybody.
+    /// Makes or replaces an entry without an event.
     pub(crate) fn put(&mut self, key: &Bytes, entry: Entry) {
         if let Some(at_ms) = entry.deadline_ms {
             self.deadlines.insert((at_ms, key.clone()));
@@ -136,7 +136,7 @@ impl Map {
         }
     }
 
-    /// The entry whose time is over first.
+    /// Returns the entry that expires first.
     pub(crate) fn first_deadline(&self) -> Option<(u64, Bytes)> {
         self.deadlines.first().cloned()
     }

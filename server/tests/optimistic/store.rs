@@ -1,4 +1,4 @@
-//! The service whose keyspace is one node's view of a shared map.
+//! A service whose keyspace is one node's view of a shared map.
 use crate::keyspace::{Optimistic, Weather};
 use crate::shared::{Entry, Shared};
 use statestored::service::{Now, Service, ServiceConfig};
@@ -10,16 +10,16 @@ pub(crate) const STORAGE: &str = "memory";
 /// How many histories are tried.
 pub(crate) const CASES: u32 = 400;
 
-/// Whether entries end without anybody asking.
+/// Whether entries expire without a request.
 pub(crate) const ENDS_BY_ITSELF: bool = false;
 
-/// Whether a wall clock that has jumped is told to what keeps the entries.
+/// Whether the storage of the entries is updated after a jump of the wall clock.
 pub(crate) const IS_TOLD_OF_JUMPS: bool = false;
 
-/// Waits for what the service is to be told: here it is there at once.
+/// Waits for events for the service; here they are available at once.
 pub(crate) fn idle(_: &mut Service) {}
 
-/// Waits until everything that was asked is told.
+/// Waits until all operations have ended.
 pub(crate) fn settle(_: &mut Service, _: Now) {}
 
 /// Keeps what has changed.
@@ -39,7 +39,7 @@ pub(crate) fn open(config: ServiceConfig) -> Service {
     Service::new(config, keyspace)
 }
 
-/// With the records and the clock of a former one.
+/// Restores a store from records and a clock.
 pub(crate) fn restore<'r>(
     config: ServiceConfig,
     records: impl Iterator<Item = &'r Record>,

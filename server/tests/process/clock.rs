@@ -180,7 +180,7 @@ fn start_with_users() -> (TempDir, Audited) {
     (folder, server)
 }
 
-/// Asserts that a server with a suspected clock takes clients all the same, and warns.
+/// Asserts that a server with a suspected clock accepts clients, and warns.
 fn assert_warned(server: &Audited) {
     let (status, text) = server.get("/readyz");
     assert_eq!(status, 200, "{text}");

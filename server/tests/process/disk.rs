@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use tempfile::TempDir;
 
-/// The disk of one data folder. What is set holds at once, also for a process that runs.
+/// The disk of one data folder. Settings apply at once, also to a running process.
 pub(crate) struct Disk {
     data: PathBuf,
     /// The control file, the trace, and the folder `platter`.
@@ -47,7 +47,7 @@ impl Disk {
         std::fs::rename(new, place.join("control")).unwrap();
     }
 
-    /// What was synced and renamed, in order: `sync NAME`, `rename NAME`, with `.` for the folder itself.
+    /// The syncs and renames, in order: `sync NAME`, `rename NAME`, with `.` for the folder itself.
     #[allow(dead_code, reason = "not every test program looks at it")]
     pub(crate) fn trace(&self) -> Vec<String> {
         let trace = std::fs::read_to_string(self.control.path().join("trace")).unwrap_or_default();
@@ -70,7 +70,7 @@ impl Disk {
         left
     }
 
-    /// What all files of the folder take, counted as the source does it.
+    /// Returns the size of all files of the folder, counted as the preloaded library counts it.
     #[allow(dead_code, reason = "not every test program looks at it")]
     pub(crate) fn used_bytes(&self) -> u64 {
         use std::os::unix::fs::MetadataExt;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 const MIB: usize = 1024 * 1024;
 
-/// What a process takes besides its budgets.
+/// Memory of a process in addition to its budgets.
 const BESIDES: usize = 64 * MIB;
 
 /// Whether a release is tested.
@@ -18,8 +18,8 @@ fn is_release() -> bool {
     std::env::var_os("STATESTORED_BIN").is_some()
 }
 
-/// How quickly others are served: as it must be for a release, or so that a build without optimization on a busy machine
-/// passes, and one client that has the thread to itself does not.
+/// Time within which other clients are served. The limit of a release is the required one. The other limit lets a build
+/// without optimization pass on a busy machine, but not one client that has the thread to itself.
 fn quick() -> Duration {
     Duration::from_millis(if is_release() { 20 } else { 5_000 })
 }
@@ -276,7 +276,7 @@ fn who_hoards_partial_packets_unread_output_or_watches_gives_way() {
     healthy.go_on();
     assert_peak(&daemon, BUDGET);
 
-    // Many answers of 1 MiB that nobody reads.
+    // Many responses of 1 MiB to clients that do not read.
     hoarders.extend((0..60).map(|number| {
         let mut peer = daemon.connect(&format!("unread-{number}"));
         let mut out = BytesMut::new();

@@ -1,4 +1,4 @@
-//! Refused logins make guessing slow, and nobody else's login.
+//! Refused logins slow down guessing, but not the logins of other users.
 use crate::peer::{Daemon, MAX, Peer, statestored};
 use bytes::Bytes;
 use statestore_protocol::mqtt::{Connect, Packet, ReasonCode};
@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::time::Instant;
 use tempfile::TempDir;
 
-/// Users whose password `secret` is kept as a hash, so that it is remembered once it was right.
+/// Users whose password `secret` is stored as a hash, so that the server caches a successful verification.
 const USERS: usize = 5;
 
 fn start() -> (TempDir, Daemon) {

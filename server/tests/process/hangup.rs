@@ -85,7 +85,7 @@ fn a_hangup_while_files_are_read_at_start_is_a_reload() {
         let mut process = Starting::new(&[option, path.to_str().unwrap()]);
         let mut file = read_by_it(&path);
         process.hang_up();
-        // It may be gone.
+        // The reader may be gone.
         let _ = file.write_all(content.as_bytes());
         drop(file);
         process.listens();
@@ -146,7 +146,7 @@ fn a_tool_ends_at_a_hangup() {
         .spawn()
         .unwrap();
     tool.stdin.take().unwrap().write_all(b"secret\n").unwrap();
-    // It reads the users until then.
+    // The tool reads the users until then.
     let _users = read_by_it(&path);
     let id = tool.id().to_string();
     let status = Command::new("kill").args(["-HUP", &id]).status().unwrap();

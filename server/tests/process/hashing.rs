@@ -11,7 +11,7 @@ const MIB: usize = 1024 * 1024;
 /// Memory of one slot: what `statestored passwd` asks for.
 const SLOT: usize = 19 * MIB;
 
-/// Starts a server with so many users, all with one hash.
+/// Starts a server with this many users, all with one hash.
 fn daemon(users: usize) -> Daemon {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("users");
@@ -98,7 +98,7 @@ fn a_flood_of_wrong_passwords_takes_the_memory_of_two_slots() {
         })
         .collect();
     for peer in &mut peers {
-        // One that is not looked at in time is cut off.
+        // A login that is not verified in time is disconnected.
         if let Some(Packet::ConnAck(connack)) = peer.receive() {
             assert_ne!(connack.reason, ReasonCode::SERVER_BUSY);
         }

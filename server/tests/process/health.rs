@@ -1,4 +1,4 @@
-//! What a container asks of its server.
+//! Health checks of a container.
 use crate::disk::Disk;
 use crate::peer::{Daemon, PATIENCE};
 use crate::tools::{fail, run};

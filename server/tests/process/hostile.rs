@@ -83,7 +83,7 @@ fn a_client_that_never_reads_does_not_hold_up_others() {
     for correlation in 2..50 {
         assert_eq!(good.request(correlation, &[b"GET", b"x"]), b"$-1\r\n");
     }
-    // What was asked for comes once it is read.
+    // The responses arrive once the client reads.
     for _ in 0..20 {
         assert!(slow.receive().is_some());
     }

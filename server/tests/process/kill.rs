@@ -10,7 +10,7 @@ const KEYS: u64 = 50;
 /// Requests in flight.
 const WINDOW: u64 = 64;
 
-/// What the client knows about one key.
+/// The client's knowledge about a key.
 #[derive(Debug, Clone, Copy, Default)]
 struct Known {
     /// The number of the last write that was answered; 0 for none.

@@ -4,7 +4,7 @@ use crate::peer::{Daemon, PATIENCE};
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// What the store may have by its quota: more than the process gets.
+/// Quota of the store: more than the process gets.
 const QUOTA_BYTES: u64 = 1024 * MIB;
 /// Memory of a control group, in MiB.
 const GROUP_MIB: u64 = 128;
@@ -46,7 +46,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // It may be no group, or its last process may not be gone yet.
+        // The folder may be no group, or its last process may not be gone yet.
         let _ = std::fs::remove_dir(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! What the process takes of memory, and what happens when it gets no more.
+//! Memory that the process takes, and its behaviour when it gets no more.
 use crate::peer::{Daemon, PATIENCE, Peer, encode_request};
 use bytes::BytesMut;
 use statestore_protocol::mqtt::{Packet, ReasonCode};
@@ -57,7 +57,7 @@ pub(crate) fn fill(peer: &mut Peer, stage: usize, value_bytes: usize) -> usize {
     }
 }
 
-/// Deletes all keys of a stage but each of so many.
+/// Deletes the keys of a stage, but keeps every `each`-th key.
 pub(crate) fn thin_out(peer: &mut Peer, stage: usize, count: usize, each: usize) {
     let gone: Vec<_> = (0..count).filter(|number| number % each != 0).collect();
     for numbers in gone.chunks(200) {

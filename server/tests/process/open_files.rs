@@ -11,7 +11,7 @@ fn start(limits: &str) -> Daemon {
     Daemon::start_through(&["sh", "-c", &script], &["--storage", "memory"])
 }
 
-/// What it logged up to its end.
+/// Ends the server and returns its log.
 fn log(daemon: Daemon) -> String {
     daemon.signal("-TERM");
     String::from_utf8(daemon.wait().stderr).unwrap()
@@ -60,7 +60,7 @@ fn idle_connections_leave_descriptors_for_the_storage() {
     let idle = (0..400).map(|_| TcpStream::connect(daemon.address).unwrap());
     let idle: Vec<TcpStream> = idle.collect();
     write_much(&mut writer);
-    // The last one is over the limit: it is closed, not left waiting.
+    // The last connection exceeds the limit: it is closed, not left waiting.
     let end = idle.last().unwrap().read(&mut [0]);
     assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
     assert_eq!(writer.request(1_000, &[b"GET", b"none"]), b"$-1\r\n");

@@ -33,7 +33,7 @@ pub(crate) fn statestored(arguments: &[&str]) -> Command {
 pub(crate) struct Daemon {
     child: Child,
     pub(crate) address: SocketAddr,
-    /// Its HTTP port, if it was asked for one.
+    /// The server's HTTP port, if it was configured.
     pub(crate) http: Option<String>,
 }
 
@@ -149,7 +149,7 @@ impl Daemon {
         let (to, lines) = channel();
         std::thread::spawn(move || {
             for line in stderr.lines().map_while(Result::ok) {
-                // Who reads it may be gone.
+                // The receiver may be gone.
                 let _ = to.send(line);
             }
         });

@@ -1,9 +1,9 @@
-//! The salts that SCRAM shows do not tell who exists.
+//! The salts that SCRAM shows do not reveal which users exist.
 use crate::peer::{Daemon, MAX, Peer};
 use crate::users_file::{passwd, start};
 use statestore_protocol::mqtt::{Connect, Packet};
 
-/// What SCRAM shows for a user, behind the nonce: salt and iterations.
+/// Returns the data that SCRAM shows for a user after the nonce: salt and iterations.
 fn shown(daemon: &Daemon, user: &str) -> String {
     let first = format!("n,,n={user},r=nonce");
     let connect = Connect {

@@ -77,7 +77,7 @@ fn a_large_value_comes_back_whole() {
     assert!(answer == [b"$5000000\r\n", &value[..], b"\r\n"].concat());
 }
 
-/// A server whose users stand in a file of this content; the file, and what keeps it.
+/// Starts a server with a file of users of this content. Returns the file and its folder as well.
 fn with_users(content: &str) -> (Daemon, PathBuf, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("users");

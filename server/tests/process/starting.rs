@@ -41,7 +41,7 @@ fn a_signal_ends_it_while_it_opens_its_data_and_nobody_can_connect_before() {
     }
 }
 
-/// What it logs with a file of users that has these permissions, listening on `address` besides.
+/// Returns the log of a server whose file of users has these permissions and which also listens on `address`.
 fn log(mode: u32, address: &str) -> String {
     let folder = tempdir().unwrap();
     let file = folder.path().join("users");

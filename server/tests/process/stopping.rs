@@ -118,7 +118,7 @@ fn a_disk_that_does_not_answer_does_not_keep_it_alive() {
     peer.assert_alive();
     daemon.signal("-TERM");
     let output = ended(daemon);
-    // Nothing before it says that the other one was done.
+    // No packet before it may report that the other request was executed.
     match peer.receive() {
         Some(Packet::Disconnect(it)) => {
             assert_eq!(it.reason, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
@@ -179,7 +179,7 @@ fn a_reload_that_waits_for_a_file_says_so_and_does_not_keep_it_alive() {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let other_end = loop {
         let mut other_end = OpenOptions::new();
-        // Fails as long as nobody reads.
+        // Fails until a process reads.
         match other_end.write(true).custom_flags(flags).open(&file) {
             Ok(other_end) => break other_end,
             Err(_) => assert!(begin.elapsed() < PATIENCE, "nobody reads"),

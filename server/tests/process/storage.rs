@@ -1,4 +1,4 @@
-//! What clients see of a disk with faults.
+//! Behaviour towards clients while the disk has faults.
 use crate::disk::Disk;
 use crate::peer::{Daemon, PATIENCE, Peer, encode_request};
 use statestore_protocol::mqtt::ReasonCode;
@@ -94,7 +94,7 @@ fn fill_and_free(faults: &[(&str, u64)]) {
                 refusal = reply;
                 break;
             }
-            // It waits for room; those after it are refused.
+            // The first write waits for space; those after it are refused.
             None => {}
         }
     }
@@ -109,7 +109,7 @@ fn fill_and_free(faults: &[(&str, u64)]) {
     // Reading goes on.
     assert_eq!(reader.request(4, &[b"GET", b"old"]), b"$1\r\n1\r\n");
     if faults.is_empty() {
-        // Otherwise a write waits for room, which a page could tell of.
+        // Otherwise a write waits for space, and a page could show it.
         let page = reader.request(5, &[b"SCAN", b"old"]);
         assert_eq!(page, b"*1\r\n*1\r\n$3\r\nold\r\n");
     }

@@ -1,4 +1,4 @@
-//! The tools for data, as somebody uses them.
+//! The tools for data, as an operator uses them.
 use crate::disk::Disk;
 use crate::peer::{Daemon, statestored};
 use serde_json::Value;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::{TempDir, tempdir};
 
-/// What a tool says; it has done its work.
+/// Runs a tool that has to succeed, and returns its output.
 pub(crate) fn run(arguments: &[&str]) -> String {
     let Output {
         status,
@@ -22,7 +22,7 @@ pub(crate) fn run(arguments: &[&str]) -> String {
     String::from_utf8(stdout).unwrap()
 }
 
-/// What a tool ends with that has not, and what it says on one line.
+/// Runs a tool that has to fail. Returns its exit code and its error message of one line.
 pub(crate) fn fail(arguments: &[&str]) -> (i32, String) {
     let Output {
         status,
@@ -62,7 +62,7 @@ impl Place {
         self.path(name).to_str().unwrap().into()
     }
 
-    /// A data folder with so many records of about a kilobyte.
+    /// Creates a data folder with this many records of about a kilobyte.
     pub(crate) fn fill(&self, name: &str, records: usize) -> String {
         let file = self.path("fill.jsonl");
         let mut lines =
@@ -315,7 +315,7 @@ fn a_restore_that_is_interrupted_leaves_nothing() {
             .unwrap()
             .success()
     );
-    // It stops at the next frame, so that it does not take everything.
+    // The tool stops at the next frame, so it does not read everything.
     let taken = feed.write_all(&bytes[bytes.len() / 2..]);
     drop(feed);
     assert!(taken.is_err(), "it went on");

@@ -1,4 +1,4 @@
-//! What clients see of a disk that takes its time.
+//! Behaviour towards clients while the disk is slow.
 use crate::disk::Disk;
 use crate::peer::{Daemon, Peer, encode_request};
 use statestore_protocol::mqtt::{Connect, Packet};
@@ -74,7 +74,8 @@ fn a_client_whose_writes_have_no_room_is_not_given_up() {
         writer.send(|out| encode_request(number, &[b"SET", b"k", &value], out));
     }
     writer.send(|out| encode_request(9, &[b"SET", b"k", b"last"], out));
-    // Nothing of what it asked is done for longer than its keep-alive allows silence, but its pings are answered.
+    // None of the client's requests is executed for longer than its keep-alive allows silence, but its pings are
+    // answered.
     let mut answered = 0;
     while answered < FLOOD + 1 {
         let pinged = Instant::now();
@@ -92,7 +93,7 @@ fn a_client_whose_writes_have_no_room_is_not_given_up() {
         }
         assert_eq!(reader.request(1, &[b"GET", b"other"]), b"$-1\r\n");
         assert!(pinged.elapsed() < DELAY, "{:?}", pinged.elapsed());
-        // It pings as often as clients do, thrice within its keep-alive.
+        // The client pings as often as clients do, three times within its keep-alive.
         std::thread::sleep(Duration::from_millis(300));
     }
     assert!(begin.elapsed() >= 2 * DELAY, "{:?}", begin.elapsed());

@@ -47,7 +47,7 @@ fn an_answer_is_given_again_until_redis_lets_it_expire() {
     let ends = async || {
         let thirteen_minutes = 13 * 60_000;
         redis.set_clock(thirteen_minutes);
-        // It looks at its clock some times a second.
+        // Redis looks for expired keys several times a second.
         let is_forgotten = || redis.run::<Vec<String>>("KEYS {test}:answer:*").is_empty();
         until("it is forgotten", is_forgotten).await;
     };

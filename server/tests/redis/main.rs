@@ -31,10 +31,10 @@ mod vectors;
 
 use elsewhere::store;
 
-/// What `tests/vectors/storages.json` calls it.
+/// Name of the storage in `tests/vectors/storages.json`.
 const STORAGE: &str = "redis";
 
-/// What the model is tried over.
+/// The engine that the model runs with.
 type Tested = server::Redis;
 
 elsewhere::suite::suite!(crate::server::Redis);

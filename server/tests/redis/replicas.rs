@@ -52,10 +52,10 @@ fn a_replica_that_takes_over_is_found_and_goes_on() {
         }
         master.kill();
         let () = replica.run("REPLICAOF NO ONE");
-        // Nobody confirms any more: a server that waits for one would wait for ever.
+        // No replica confirms any more: a server that waits for a confirmation would wait for ever.
         let second = Redis::replica_of(replica.port);
         write(&client, "after", "1").await;
-        // What a replica had confirmed is there.
+        // Writes that a replica had confirmed are present.
         for number in 0..50 {
             let again = client.set_with(format!("k{number}"), "2", &absent).await;
             assert!(matches!(again.unwrap(), SetOutcome::NotApplied { .. }));
@@ -99,7 +99,8 @@ fn what_too_few_replicas_have_is_not_answered() {
 /// How long each piece of what is replicated is on its way, one behind the other.
 const DELAY: Duration = Duration::from_millis(5);
 
-/// Kills a master while it is written to, and lets its replica take over: how many writes were acknowledged, and how many of these are lost.
+/// Kills a master while a client writes, and lets its replica take over. Returns the number of acknowledged writes, and the number of those
+/// that are lost.
 async fn lost_by_kill(confirming: u32) -> (usize, usize) {
     let mut master = Redis::start();
     let slow = Proxy::start(([127, 0, 0, 1], master.port).into()).await;
@@ -138,7 +139,7 @@ async fn lost_by_kill(confirming: u32) -> (usize, usize) {
     slow.cut(Cut::Reset);
     master.kill();
     let () = replica.run("REPLICAOF NO ONE");
-    // Nobody would confirm otherwise.
+    // Otherwise no replica would confirm.
     let port = replica.port;
     let following = tokio::task::spawn_blocking(move || Redis::replica_of(port));
     let second = following.await.unwrap();

@@ -1,4 +1,4 @@
-//! A Redis that asks who somebody is, over TLS.
+//! A Redis with authentication, over TLS.
 use crate::elsewhere::files::Files;
 use crate::elsewhere::{block_on, client_of, value};
 use crate::server::Redis;
@@ -7,7 +7,8 @@ use statestored::config::{Config, StorageConfig};
 use statestored::keyspace::remote::EngineTls;
 use statestored::keyspace::remote::redis::RedisConfig;
 
-/// One that trusts who this authority has signed, with a user who may do what a server has to in what begins with `{allowed}`.
+/// Starts a Redis that trusts certificates of this authority. Its user has the permissions that a server needs, for keys that
+/// begin with `{allowed}`.
 fn redis(files: &Files) -> Redis {
     let path = |name| files.path(name).to_str().unwrap().to_owned();
     Redis::with(&[

@@ -15,17 +15,17 @@ pub(crate) struct Redis {
     child: Child,
     pub(crate) port: u16,
     arguments: Vec<String>,
-    /// What has its clock, if a test has.
+    /// Controls the clock of the process, if a test sets it.
     clock: Option<Disk>,
 }
 
 impl Redis {
-    /// With these arguments as well; over TLS if they name files for it.
+    /// Starts Redis with these additional arguments; over TLS if they name files for it.
     pub(crate) fn with(arguments: &[&str]) -> Self {
         Self::with_all(arguments, None)
     }
 
-    /// One whose wall clock the test [sets](Self::set_clock).
+    /// Starts a Redis whose wall clock the test [sets](Self::set_clock).
     pub(crate) fn with_clock() -> Self {
         // No file of Redis lies there, but it has to be there.
         let nowhere = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -56,14 +56,14 @@ impl Redis {
         panic!("redis-server does not start: is it installed (Debian: redis-server)?");
     }
 
-    /// One that follows the one at this port.
+    /// Starts a replica of the Redis at this port.
     pub(crate) fn replica_of(port: u16) -> Self {
         let replica = Self::with(&["--replicaof", "127.0.0.1", &port.to_string()]);
         replica.wait_for("master_link_status:up");
         replica
     }
 
-    /// By Redis's own hand.
+    /// Opens a direct connection to Redis.
     pub(crate) fn connection(&self) -> Connection {
         let url = format!("redis://127.0.0.1:{}", self.port);
         let client = redis::Client::open(url).unwrap();
@@ -162,7 +162,7 @@ impl Engine for Redis {
 
 impl Drop for Redis {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

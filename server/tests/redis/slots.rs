@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// What each of the three has in the beginning.
+/// The initial slots of each of the three members.
 const SLOTS: [&str; 3] = ["0 5460", "5461 10922", "10923 16383"];
 
 struct Members([Redis; 3]);
@@ -41,7 +41,7 @@ impl Members {
         }
     }
 
-    /// Who has the store.
+    /// Returns the member that has the store.
     fn owner(&self) -> usize {
         let has_it = |member: &Redis| {
             let mine: Vec<String> = member.run("KEYS {test}:manifest");
@@ -74,7 +74,7 @@ impl Members {
     }
 }
 
-/// Writes one number after the other to a key until it is over; gives the last one that was acknowledged.
+/// Writes one number after the other to a key until `is_over`. Returns the last that was acknowledged.
 async fn write_on(client: Client, is_over: Rc<Cell<bool>>) -> u64 {
     let mut acknowledged = 0;
     let mut number = 0;

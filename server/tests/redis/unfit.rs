@@ -1,4 +1,4 @@
-//! What cannot have the entries, or does not have them any more.
+//! A Redis that must not be used for the entries, or that has lost them.
 use crate::elsewhere::{Engine, LONG, block_on, client_of, get, refuses_all, start, until, value};
 use crate::server::Redis;
 use statestore::{Outcome, SetOptions, Transaction};
@@ -93,7 +93,7 @@ fn a_redis_that_is_full_can_be_read_and_takes_writes_again_when_it_has_room() {
         client.set("k", "written").await.unwrap();
         let is_ready = || get(&server, "/readyz").starts_with("HTTP/1.1 200");
         until("it is ready again", is_ready).await;
-        // Nobody writes: the server notices by itself.
+        // No client writes: the server notices by itself.
         let () = redis.run("CONFIG SET maxmemory 1");
         until("it notices", is_full).await;
         let () = redis.run("CONFIG SET maxmemory 0");

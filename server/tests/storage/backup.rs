@@ -75,7 +75,7 @@ fn a_backup_holds_what_was_there_when_it_was_begun_whatever_the_store_does_meanw
     }
     let files = std::fs::read_dir(place.path()).expect("readable").count();
     assert!(files > 20, "nothing was held: {files} files");
-    // Nobody reads them any more.
+    // The files are no longer read.
     storage.prepare().expect("room");
     drop(storage);
     let files = std::fs::read_dir(place.path()).expect("readable").count();

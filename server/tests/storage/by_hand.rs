@@ -1,4 +1,4 @@
-//! A store on a machine whose clock and jobs, and on a disk whose room and faults, the test has in its hand.
+//! A store whose machine and disk the test controls: clock, jobs, space and faults.
 use statestored::storage::disk::{Access, Disk, DiskFile, FileSystem, Status};
 use statestored::storage::machine::{Job, Machine, Running};
 use statestored::storage::{DurableOptions, DurableStorage, StorageError};
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// A job, until it is over.
+/// A job; `None` once it has ended.
 type Work = Arc<Mutex<Option<Box<dyn Job>>>>;
 
 #[derive(Default)]
@@ -19,13 +19,13 @@ struct Held {
     slept: Vec<Duration>,
     jobs: Vec<(&'static str, Work)>,
     reserve_fails: Option<ErrorKind>,
-    /// Nothing is reserved behind this length.
+    /// Maximum length for which space is reserved.
     most: Option<u64>,
     sync_fails: Option<ErrorKind>,
     zeros_fail: Option<ErrorKind>,
     /// The file that cannot be written, and how.
     writes_fail: Option<(String, ErrorKind)>,
-    /// A write takes so many bytes at most.
+    /// Maximum number of bytes that a write takes.
     piece: Option<usize>,
     /// Every other write is interrupted; whether the last one was.
     interrupts: Option<bool>,
@@ -64,7 +64,7 @@ impl Hand {
         self.held().now += time;
     }
 
-    /// What was waited for since the last call.
+    /// Returns the sleeps since the last call.
     pub(crate) fn slept(&self) -> Vec<Duration> {
         std::mem::take(&mut self.held().slept)
     }
@@ -94,7 +94,7 @@ impl Hand {
         self.held().writes_fail = Some((name.into(), how));
     }
 
-    /// Has a write take so many bytes at most.
+    /// Limits the number of bytes that a write takes.
     pub(crate) fn write_in_pieces(&self, most: usize) {
         self.held().piece = Some(most);
     }
@@ -104,7 +104,7 @@ impl Hand {
         self.held().interrupts = Some(false);
     }
 
-    /// How often something was done with a file whose name begins like this, since the last call.
+    /// Returns the number of calls that begin like this since the last call of this function.
     pub(crate) fn count(&self, call: &str) -> usize {
         let calls = &mut self.held().calls;
         let before = calls.len();

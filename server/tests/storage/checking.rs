@@ -1,4 +1,4 @@
-//! What a check tells of a store, and which files of a folder are whose.
+//! Findings of a check of a store, and the owner of each file of a folder.
 use super::by_hand::Hand;
 use super::format::fixture;
 use super::model::{
@@ -66,7 +66,7 @@ fn who_reads_is_told_how_much_and_can_end_it() {
 fn a_check_of_several_logs_finds_nothing_wrong() {
     let place = TempDir::new().expect("a temporary directory");
     let folder = place.path().join("store");
-    // Nothing is merged while nobody does it.
+    // Nothing is merged: the test runs no jobs.
     let mut storage = Hand::default().open(&folder, SMALL_LOGS).expect("a store");
     Model::load(&mut storage).expect("loads");
     let mut number = 0;
@@ -160,7 +160,7 @@ fn a_check_names_the_file_that_has_what_no_server_writes() {
     assert!(damage[0].to_string().contains("empty"), "{damage:?}");
 }
 
-/// Also of files that an older program left readable; whatever else is there is somebody else's.
+/// Restricts files that an older program left readable as well. All other files belong to other programs.
 #[cfg(unix)]
 #[test]
 fn the_files_of_a_store_are_taken_away_from_others_and_no_others_are() {

@@ -18,7 +18,7 @@ impl Storage for Stepped {
     }
     fn commit(&mut self, batches: &[Batch]) -> Result<(), StorageError> {
         let sizes = batches.iter().map(|batch| batch.writes.len()).collect();
-        // Nobody listens once a test is over.
+        // The receiver is gone once a test has ended.
         let _ = self.begun.send(sizes);
         self.outcome.recv().unwrap_or(Ok(()))
     }
@@ -55,7 +55,7 @@ fn setup_with(options: CommitterOptions) -> Setup {
     }
 }
 
-/// A batch that can be told by its number of writes.
+/// Returns a batch that is identified by its number of writes.
 fn writes(count: usize) -> Batch {
     batch((0..count).map(|n| put(format!("{n}"), "v")).collect())
 }
@@ -192,7 +192,7 @@ async fn a_full_disk_keeps_what_was_submitted_and_says_so_until_there_is_room() 
     assert_eq!(begun.recv().expect("a commit"), [3]);
     outcome.send(Ok(())).expect("waiting");
     committer.submit(writes(4)).expect("room");
-    // At the end nobody may believe that everything became durable.
+    // At the end no caller may conclude that everything became durable.
     let end = std::thread::spawn(move || committer.shutdown());
     while begun.recv().is_ok() {
         if outcome.send(Err(full())).is_err() {

@@ -198,7 +198,7 @@ fn appended_bytes() {
             ("zeros".into(), with(&[0; 5000])),
         ]
     });
-    // Nothing is read behind the mark, and after a kill the current log may end with a torn commit.
+    // Frames after the mark are ignored, and after a kill the current log may end with a torn commit.
     let mut expected = mark_only();
     expected.extend(
         full.iter()
@@ -345,7 +345,7 @@ fn a_torn_commit_is_dropped_and_only_that() {
         torn[zeros.clone()].fill(0);
         opens_with(&torn, 3, &format!("zeros in {zeros:?}"));
     }
-    // Complete, though nobody was told.
+    // A complete commit that was not acknowledged.
     opens_with(&complete, 4, "complete");
 }
 

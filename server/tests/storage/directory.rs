@@ -1,4 +1,4 @@
-//! Which directories are taken, and by whom.
+//! Directories of stores: which can be used, and by which process.
 use super::model::{SMALL_LOGS, after, commit, open, read_files};
 use statestored::storage::{Storage, StorageError};
 use std::fs;
@@ -89,7 +89,7 @@ fn a_file_is_no_directory() {
 fn leftovers_that_stay_are_no_failure() {
     let place = TempDir::new().expect("a temporary directory");
     drop(open(place.path(), SMALL_LOGS).expect("a new store"));
-    // Nobody removes a folder by mistake for a file, not even root.
+    // A folder is not removed in place of a file, not even by root.
     let stays: Vec<_> = ["log-3", "base-2", "base-6", "log-9"]
         .iter()
         .map(|name| place.path().join(name).join("kept"))

@@ -64,7 +64,7 @@ fn fill_and_free(faults: &[(&str, u64)]) {
         } else if let Some((_, number)) = line.split_once(ACKNOWLEDGED) {
             acknowledged = number.parse().expect("a number");
             if acknowledged == 100 {
-                // Nothing more fits than what is reserved.
+                // Only the reserved space is left.
                 let mut full = faults.to_vec();
                 full.push(("capacity", 0));
                 disk.set(&full);

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 /// The last commit in the folder `format-1`: a base, a sealed log and a current one, as a kill left them.
 pub(crate) const LAST: u64 = 37;
 
-/// Its files.
+/// The files of the fixture.
 pub(crate) fn fixture() -> BTreeMap<String, Vec<u8>> {
     read_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/storage/format-1"))
 }

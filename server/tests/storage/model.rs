@@ -1,4 +1,4 @@
-//! What a storage ought to hold, and histories to fill it with.
+//! Expected contents of a storage, and histories to fill it with.
 use bytes::Bytes;
 use statestore_protocol::Hlc;
 use statestored::storage::{

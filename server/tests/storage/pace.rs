@@ -1,4 +1,4 @@
-//! What a store does while its merges, its clock and the room on its disk stand still.
+//! Behaviour of a store while its merges, its clock and the space on its disk stand still.
 use super::by_hand::Hand;
 use super::model::{
     Model, SMALL_LOGS, after, batch, commit, end_of_frames, put, read_files, write_files,
@@ -193,7 +193,7 @@ fn a_base_is_synced_in_parts() {
     assert_eq!(hand.count("sync base-"), 3, "twice 4 MiB, and the rest");
 }
 
-/// What was reserved for commits that never came.
+/// Checks that space which was reserved for further commits is freed.
 #[cfg(unix)]
 #[test]
 fn a_log_that_is_closed_gives_its_space_back() {
@@ -207,7 +207,7 @@ fn a_log_that_is_closed_gives_its_space_back() {
     assert!(log.blocks() * 512 < OPTIONS.log_bytes);
 }
 
-/// A part of a mark that is on the disk without the rest is none, and the one before must not be written over until it is whole.
+/// An incomplete mark on the disk is invalid. The mark before must not be overwritten until the new one is complete.
 #[test]
 fn a_mark_that_was_written_in_pieces_is_durable_before_the_next_one() {
     let place = TempDir::new().expect("a temporary directory");
@@ -263,7 +263,7 @@ fn who_cannot_write_the_mark_says_so() {
     assert!(matches!(failed, Err(StorageError::Io { .. })), "{failed:?}");
 }
 
-/// What is read when logs are merged is looked at as when a store is opened.
+/// Checks that a merge validates the logs as opening a store does.
 #[test]
 fn damage_that_a_merge_finds_ends_the_store() {
     let place = TempDir::new().expect("a temporary directory");
@@ -325,7 +325,7 @@ fn a_base_has_many_records_in_a_frame_and_not_too_many() {
     }
     storage.commit(&commit(1)).expect("commit");
     let files = read_files(place.path());
-    // Nobody removes those of before.
+    // The older files are not removed.
     let bases = files.iter().filter(|(name, _)| name.starts_with("base-"));
     let base = bases.map(|(_, base)| base).max_by_key(|base| base.len());
     let base = base.expect("a base");

@@ -71,7 +71,7 @@ fn round_trip(groups: &[Vec<Batch>], options: DurableOptions) {
             "{name}: {model:?} instead of {expected:?}"
         );
         assert_eq!(storage.seed() == seed, name == "restored");
-        // It goes on like any other.
+        // The store continues like any other.
         storage.commit(&commit(1)).expect("commit");
         let mut more = expected.clone();
         more.apply(&commit(1));
@@ -177,7 +177,7 @@ fn each_damaged_file_is_found_by_a_check_and_nothing_else() {
             }
         }
     }
-    // Of several damaged files, each is named.
+    // Each of several damaged files is named.
     let mut damaged = files.clone();
     let broken = ["base-4", "log-3", "log-5"];
     for name in broken {

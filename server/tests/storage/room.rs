@@ -1,4 +1,4 @@
-//! What becomes of commits on a disk without room, or with faults.
+//! Outcome of commits on a disk without space, or with faults.
 use super::by_hand::Hand;
 use super::model::{
     Model, SMALL_LOGS, after, batch, commit, current_log, end_of_frames, put, read_files,

@@ -43,7 +43,7 @@ fn a_copy_holds_what_was_there_whatever_becomes_of_the_store() {
     assert_eq!(model, after(COPIES * BETWEEN));
 }
 
-/// Counts what it is told is read, and has had enough at some time.
+/// Counts the bytes that are reported as read, and stops beyond a maximum, if there is one.
 #[derive(Default)]
 struct Reads {
     bytes: u64,

@@ -1,4 +1,4 @@
-//! The service whose changes are in a folder: who begins anew has what is there.
+//! A service whose changes are in a folder: after a restart it has the stored entries.
 use crate::model;
 use statestored::keyspace::Embedded;
 use statestored::service::{Now, Service, ServiceConfig};
@@ -12,10 +12,10 @@ pub(crate) const STORAGE: &str = "durable";
 /// How many histories are tried: each step waits for a disk.
 pub(crate) const CASES: u32 = 40;
 
-/// Whether entries end without anybody asking.
+/// Whether entries expire without a request.
 pub(crate) const ENDS_BY_ITSELF: bool = false;
 
-/// Whether a wall clock that has jumped is told to what keeps the entries.
+/// Whether the storage of the entries is updated after a jump of the wall clock.
 pub(crate) const IS_TOLD_OF_JUMPS: bool = true;
 
 thread_local! {
@@ -54,10 +54,10 @@ pub(crate) fn restore<'r>(
     Service::new(config, keyspace)
 }
 
-/// Waits for what the service is to be told: here it is there at once.
+/// Waits for events for the service; here they are available at once.
 pub(crate) fn idle(_: &mut Service) {}
 
-/// Waits until everything that was asked is told.
+/// Waits until all operations have ended.
 pub(crate) fn settle(_: &mut Service, _: Now) {}
 
 /// Keeps what has changed.

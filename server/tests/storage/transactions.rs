@@ -1,4 +1,4 @@
-//! Of a transaction there is all or nothing on disk, whatever becomes of the process and its files.
+//! Atomicity of transactions on disk, whatever happens to the process and its files.
 use super::backup::backup_of;
 use super::model::{Model, SMALL_LOGS, current_log, open, read_files, write_files};
 use super::restore::restore;
@@ -26,9 +26,9 @@ struct Engine {
     number: u64,
 }
 
-/// What the transaction with this number makes of all keys.
+/// The value that the transaction with this number gives all keys.
 fn value(number: u64) -> Option<Bytes> {
-    // Of different lengths, so that frames are.
+    // Values of different lengths give frames of different lengths.
     let length = if number.is_multiple_of(3) { 40 } else { 1 };
     (number > 0 && !number.is_multiple_of(4)).then(|| format!("{number:0length$}").into())
 }
@@ -138,7 +138,7 @@ fn a_torn_transaction_is_not_there() {
     let mut engine = Engine::after(0);
     let scratch = TempDir::new().expect("a temporary directory");
     let copy = scratch.path().join("store");
-    // One that makes keys, and one that deletes them.
+    // A transaction that makes keys, and one that deletes them.
     for number in 1..=4 {
         let before = read_files(place.path());
         storage.commit(&engine.next()).expect("commit");
@@ -176,7 +176,7 @@ fn copies_and_backups_have_whole_transactions() {
             images.push((number, backup_of(&mut *image)));
         }
         if number % 30 == 0 {
-            // What was merged meanwhile is read again.
+            // Merged files are read again.
             drop(storage);
             let opened = open(&path("data".into()), SMALL_LOGS).expect("opens");
             assert_eq!(last(&opened.1), number);

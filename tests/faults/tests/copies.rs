@@ -15,13 +15,13 @@ fn a_value_is_copied_once_when_sent_and_not_when_received() {
     let (_server, address) = store();
     let client = runtime.block_on(async {
         let client = Client::connect(direct(address)).await.unwrap();
-        // What is made once.
+        // Makes one-time allocations.
         client.set("small", "v").await.unwrap();
         client.get("small").await.unwrap();
         client
     });
     let value = vec![7; BYTES];
-    // One copy, into the packet.
+    // A single copy, into the packet.
     let set = measure(|| {
         let set = within(client.set("k", &value));
         runtime.block_on(set).unwrap();

@@ -13,7 +13,7 @@ const KEYS: usize = 200;
 /// SETs under way at a time; many more than Mosquitto's Receive Maximum of 20.
 const WORKERS: usize = 64;
 
-/// One cut; each number another way, in the middle of packets as well.
+/// Cuts the connection; the number selects how, and some cuts are in the middle of packets.
 fn cut(proxy: &Proxy, number: usize) {
     match number % 6 {
         0 => proxy.cut(Cut::Reset),

@@ -1,4 +1,4 @@
-//! What Mosquitto does by default, and what the client makes of it.
+//! Default behaviour of Mosquitto, and the client's reaction to it.
 #![allow(clippy::unwrap_used)]
 
 use faults::{AttachedStore, Direction, Mosquitto, Proxy, direct, until, within};
@@ -43,7 +43,7 @@ async fn values_pass_over_websocket() {
     let _store = AttachedStore::start(broker.address()).await;
     let settings: Settings = format!("ws://{websocket}").parse().unwrap();
     let client = within(Client::connect(settings)).await.unwrap();
-    // What is longer than some 128 KiB, Mosquitto 2.0.11 does not deliver over WebSocket.
+    // Mosquitto 2.0.11 does not deliver messages of more than some 128 KiB over WebSocket.
     for length in [0, 125, 126, 1000, 65_536] {
         let value = vec![7; length];
         client.set("k", &value).await.unwrap();
@@ -53,7 +53,7 @@ async fn values_pass_over_websocket() {
     client.close().await;
 }
 
-/// Mosquitto answers a request that nobody gets with PUBACK 0x10 (no matching subscribers), a success by MQTT.
+/// Mosquitto answers a request without a subscriber with PUBACK 0x10 (no matching subscribers), a success by MQTT.
 #[tokio::test]
 async fn a_broker_without_a_store_is_a_clear_error_and_nothing_was_done() {
     let broker = Mosquitto::start();

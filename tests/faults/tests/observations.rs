@@ -57,7 +57,7 @@ async fn changes_during_a_disconnect_arrive_as_the_newest_state_after_a_resync()
     let mut deleted = client.observe("deleted").await.unwrap();
     let mut made = client.observe("made").await.unwrap();
     let mut unchanged = client.observe("unchanged").await.unwrap();
-    // What it knows.
+    // The observer has this value before the connection is lost.
     writer.set("unchanged", "same").await.unwrap();
     assert!(is_set(&next(&mut unchanged).await, "same"));
 
@@ -140,7 +140,7 @@ async fn all_observers_of_a_key_share_one_keynotify_also_when_it_is_renewed() {
         assert_eq!(next(observer).await, Observation::Resync);
     }
     let writer = connect(address).await;
-    // The watch is renewed when a change comes through; until then the store knows of nobody.
+    // The watch is renewed when a change arrives; until then the store has no watcher.
     let mut set = 0;
     while client.counters().notifications == 0 {
         writer.set("k", set.to_string()).await.unwrap();
@@ -201,7 +201,7 @@ async fn after_many_cuts_every_observer_knows_the_last_state() {
         until(|| proxy.connections() >= round + 2).await;
         reconnected(&client).await;
     }
-    // While it is away: whoever missed it would wait for ever.
+    // While the client is away: an observer that missed the change would wait for ever.
     disconnect(&proxy, &client).await;
     for key in keys(KEYS) {
         writer.set(&key, "last").await.unwrap();
@@ -286,7 +286,7 @@ async fn publish(broker: SocketAddr, messages: &[(String, Option<&str>, &[u8])])
     }
 }
 
-/// A broker that does not know the topics lets anybody publish to them.
+/// A broker without rules for the topics lets any client publish to them.
 #[tokio::test]
 async fn forged_and_malformed_notifications_through_mosquitto_do_no_harm() {
     let broker = Mosquitto::start();
@@ -325,7 +325,7 @@ async fn forged_and_malformed_notifications_through_mosquitto_do_no_harm() {
         (good.clone(), Some(&version), b"\xFF\xFE\x00"),
     ];
     publish(address, &malformed).await;
-    // Well formed, but not news: the same version, an older one, a key that nobody observes.
+    // Well formed, but not news: the same version, an older one, a key without observers.
     let stale = [
         (good.clone(), Some(&*version), DELETE),
         (good.clone(), Some("1:0:StateStore"), DELETE),

@@ -101,7 +101,7 @@ async fn safe_requests_are_sent_again_and_the_others_end_as_unknown() {
         "the new store does not have the key"
     );
 
-    // Nothing that is not safe was sent twice, and the subscriptions came first.
+    // Unsafe requests were not sent twice, and the subscriptions came first.
     let number = (refused..proxy.connections())
         .find(|number| !proxy.sent(*number).is_empty())
         .unwrap();

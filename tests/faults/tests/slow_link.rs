@@ -72,7 +72,7 @@ async fn a_silent_network_is_noticed_within_five_seconds_while_requests_wait() {
         began.elapsed()
     });
     assert!(noticed < Duration::from_secs(5), "{noticed:?}");
-    // It was answered on the next connection.
+    // The request was answered on the next connection.
     assert_eq!(entry.unwrap().unwrap().value, "v");
     server.stop().unwrap();
 }

@@ -41,7 +41,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::time::Instant;
 
-/// A machine whose network leads to a broker that grants the connection and then never says anything.
+/// A machine whose network leads to a broker that accepts the connection and then never sends anything.
 #[derive(Debug)]
 struct SilentNetwork;
 
@@ -124,10 +124,10 @@ async fn requests_that_timed_out_leave_nothing_behind() {
         let error = client.get_many_with(&keys, &options).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
     }
-    // Those that the error cancelled go with their own deadline.
+    // Requests that the error cancelled end with their own deadline.
     until(|| client.counters().in_flight == 0).await;
     assert_eq!(client.counters().queued, 0);
-    // Their responses come at last, belong to nobody, and are not taken for anybody else's.
+    // Their responses arrive at last, match no request, and are not delivered to another one.
     proxy.resume(Direction::ToClient);
     until(|| client.counters().unmatched_responses == 1_000).await;
     assert_eq!(client.get("k").await.unwrap(), None);

@@ -26,7 +26,7 @@ pub struct Server {
     process: Child,
     broker: Option<Child>,
     port: u16,
-    /// Of a durable store.
+    /// Folder of a durable store.
     _folder: Option<TempDir>,
 }
 

@@ -172,7 +172,7 @@ pub async fn next(observation: &mut KeyObservation) -> KeyNotification {
     notification.expect("the observation is still open").0
 }
 
-/// What a hybrid logical clock is ordered by.
+/// Returns the sort key of a hybrid logical clock.
 pub fn order(clock: &HybridLogicalClock) -> (SystemTime, u64, &str) {
     (clock.timestamp, clock.counter, &clock.node_id)
 }

@@ -3,7 +3,7 @@ use simulation::enumeration::{
     Enumerated, every_end, every_end_of_the_next_process, every_failure,
 };
 
-/// After how many commits a job goes on: a merge is over at once, or commits come in between.
+/// Number of commits before a job continues: a merge ends at once, or after commits in between.
 const PACES: [usize; 3] = [0, 1, 3];
 
 fn each_pace(enumerate: fn(usize) -> Result<Enumerated, String>) -> Enumerated {

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// No more seeds are run after so many failures, unless `SIMULATION_MOST_FAILED` is another number.
+/// Number of failures after which no more seeds are run, unless `SIMULATION_MOST_FAILED` is another number.
 const MOST_FAILED: u64 = 10;
 
 /// As many as a usual run has: what happens in them is known.
@@ -16,17 +16,17 @@ const USUAL: u64 = 3_000;
 /// The same of servers behind a broker.
 const BEHIND: u64 = 400;
 
-/// Of a usual run, how often each kind of fault happens at least: the rarest do ten times as often.
+/// Minimum number of faults of each kind in a usual run. Even the rarest kinds happen ten times as often.
 const LEAST: u64 = 30;
 
-/// Of those behind a broker.
+/// Minimum number of faults of each kind in a run behind a broker.
 const LEAST_BEHIND: u64 = 5;
 
 /// How many seeds there are for each day, and the first of the day 0.
 const DAILY: u64 = 500;
 const FIRST_DAILY: u64 = 1_000_000;
 
-/// What all runs came to.
+/// Totals of all runs.
 #[derive(Default)]
 struct Total {
     runs: u64,
@@ -124,8 +124,8 @@ fn run(seeds: &Range<u64>, place: Place, until: Option<Instant>) -> Total {
     total.into_inner().expect("no panic")
 }
 
-/// Runs the one seed that `SIMULATION_SEED` names, and tells all that happens in it; or the seeds that are asked for, or as many as usual.
-/// What these came to, if they are so many that they have everything.
+/// Runs the seed that `SIMULATION_SEED` names and prints its events, or else the requested seeds, by default `usual`. Returns the totals
+/// if there are enough seeds to judge them.
 fn run_chosen(place: Place, usual: u64) -> Option<Total> {
     if let Some(seed) = setting("SIMULATION_SEED") {
         let report = simulation::run(seed, place, true);

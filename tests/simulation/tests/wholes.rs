@@ -1,4 +1,5 @@
-//! What is there as a whole or not at all, on the simulated disk: whatever ends the process that makes it.
+//! Atomicity on the simulated disk: a file or store exists as a whole or not at all. The process that makes it may end
+//! at any point.
 use simulation::wholes::{
     Looked, every_end_of_a_copy, every_end_of_a_file, every_end_of_a_new_store,
     every_end_of_a_rewrite,

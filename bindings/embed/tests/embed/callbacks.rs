@@ -17,7 +17,7 @@ enum Told {
     Dropped,
 }
 
-/// Tells when it is dropped, and where.
+/// Reports when it is dropped, and on which thread.
 struct Context(Sender<(Told, ThreadId)>);
 
 impl Context {

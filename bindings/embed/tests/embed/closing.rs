@@ -19,7 +19,7 @@ fn a_closed_client_answers_with_an_error() {
     let refused = clone.submit("getting", get, &inbox.mailbox, |result| result);
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Closed);
     assert_eq!(clone.counters().unwrap_err().kind(), ErrorKind::Closed);
-    // What it was can still be asked for.
+    // The last known state can still be queried.
     let known = clone.known().unwrap();
     assert_eq!(known.counters().sent, 0);
     assert!(known.state().borrow().is_closed());
@@ -137,7 +137,7 @@ fn a_client_that_is_not_connected_yet_says_so() {
 
 #[test]
 fn connecting_can_be_submitted_and_cancelled_by_closing() {
-    // It accepts and says nothing.
+    // The server accepts and sends nothing.
     let mute = TcpListener::bind("127.0.0.1:0").unwrap();
     let settings = Settings::new("127.0.0.1", mute.local_addr().unwrap().port());
     let client = Client::new(settings).unwrap();
@@ -178,7 +178,7 @@ fn a_client_can_be_closed_by_many_threads() {
     close(&other);
 }
 
-/// What this thread has used of a processor.
+/// Returns the CPU time of this thread.
 #[cfg(unix)]
 #[allow(
     unsafe_code,
@@ -201,7 +201,7 @@ pub(crate) fn used() -> std::time::Duration {
 #[test]
 fn closing_sleeps_until_the_last_operation_has_ended() {
     let server = start();
-    // It is not connected, so that closing has nothing else to wait for.
+    // The client is not connected, so closing has nothing else to wait for.
     let client = Client::new(settings(&server)).unwrap();
     let (holding, is_held) = std::sync::mpsc::channel();
     let (release, released) = std::sync::mpsc::channel::<()>();

@@ -58,7 +58,7 @@ fn what_is_offered_and_not_taken_comes_again_in_its_place() {
     let next = || value(wait(&client, feed.next()).unwrap());
     set(&client, "1");
     let offer = wait(&client, feed.next_offer()).unwrap();
-    // Who waits already is woken.
+    // A consumer that already waits is woken.
     let inbox = Inbox::new();
     client
         .submit("waiting", feed.ready(), &inbox.mailbox, |ready| ready)
@@ -74,7 +74,7 @@ fn what_is_offered_and_not_taken_comes_again_in_its_place() {
     set(&client, "3");
     let offer = wait(&client, feed.next_offer()).unwrap().unwrap();
     assert_eq!(value(offer.take()).as_deref(), Some("3"));
-    // Who takes gets the oldest; what is offered is kept for who was offered something.
+    // `next` returns the oldest item; an offered item is reserved for the caller with the offer.
     set(&client, "4");
     let offer = wait(&client, feed.next_offer()).unwrap();
     assert_eq!(feed.try_next().unwrap(), Poll::Pending);
@@ -116,7 +116,7 @@ fn what_is_offered_when_a_feed_ends_goes_to_who_takes_first_and_the_end_to_the_o
     assert_eq!(offer.take(), None);
     assert_eq!(feed.lost_reason().unwrap(), Some(LostReason::Closed));
 
-    // What was promised before somebody stopped a feed is still given, but to nobody else.
+    // An item that was offered before the feed was stopped is still delivered, but only to the caller with the offer.
     let client = connect(&server);
     let feed = observe(&client);
     set(&client, "2");
@@ -218,7 +218,7 @@ fn a_feed_is_followed_by_one_hook_at_a_time() {
     seconds.recv().unwrap_err();
     let refused = feed.on_ready(|| {});
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidArgument);
-    // The first one is still told, and closing does not wait for anybody else.
+    // The first item is still delivered, and closing does not wait for other callers.
     set(&client, "1");
     assert_eq!(told.recv_timeout(PATIENCE).unwrap().as_deref(), Some("1"));
     subscription.cancel();
@@ -273,7 +273,7 @@ fn a_feed_says_why_it_ended() {
     assert!(feed.error().unwrap().is_none());
 }
 
-/// Tells when it is woken.
+/// Reports when it is woken.
 struct Bell(Sender<()>);
 
 impl Wake for Bell {

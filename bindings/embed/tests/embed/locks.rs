@@ -50,7 +50,7 @@ fn a_dropped_guard_gives_its_lease_back() {
     let again = wait(&client, lease.acquire()).unwrap();
     assert!(matches!(again, Acquisition::Held(Some(_))), "{again:?}");
     drop(guard);
-    // It waits until the lease is free, which is long before its time is over.
+    // The call waits until the lease is free, long before its time-out.
     let options = LockOptions::new().wait(Duration::from_secs(5));
     wait(&client, client.lock("lease".into(), options)).unwrap();
     close(&client);
@@ -271,7 +271,7 @@ fn giving_back_that_is_given_up_is_done_nevertheless() {
         write.await
     };
     assert!(wait(&client, given_up).unwrap().is_applied());
-    // It is free long before its time is over, although the guard is still there.
+    // The lock is free long before the time-out, although the guard still exists.
     lock(Duration::from_secs(5)).unwrap();
     assert_eq!(
         wait(&client, guard.release(None)).unwrap(),
@@ -298,7 +298,7 @@ fn the_end_of_work_tells_of_a_lost_lease() {
     let error = wait(&client, lost.finish(Work::Done, None)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LockLost);
     assert_eq!(error.outcome(), Outcome::Unknown);
-    // That stays so.
+    // The reason does not change.
     assert_eq!(lost.lost_reason().unwrap(), Some(LostReason::Expired));
     assert!(wait(&client, lost.finish(Work::Done, None)).is_err());
     wait(&client, lost.finish(Work::Failed, None)).unwrap();
@@ -314,7 +314,7 @@ fn the_end_of_work_tells_of_a_lost_lease() {
     wait(&client, held.finish(Work::Done, None)).unwrap();
     assert_eq!(held.lost_reason().unwrap(), Some(LostReason::Released));
     wait(&client, held.finish(Work::Done, None)).unwrap();
-    // Whoever gives back before the end was not under it as a whole.
+    // Work whose lock is released before its end was not covered as a whole.
     let error = wait(&client, held.finish(Work::Whole, None)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LockLost);
     assert_eq!(error.outcome(), Outcome::Unknown);

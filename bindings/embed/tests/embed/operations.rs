@@ -112,7 +112,7 @@ fn many_results_wake_their_consumer_few_times() {
             .submit("getting", get, &inbox.mailbox, |result| result)
             .unwrap();
     }
-    // Nobody takes a result before all have come.
+    // The mailbox is not emptied before all results have arrived.
     close(&client);
     for _ in 0..COUNT {
         inbox.next().ok();

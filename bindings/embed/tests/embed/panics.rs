@@ -21,7 +21,7 @@ fn a_panic_in_an_operation_ends_it_and_poisons_the_client() {
     let inbox = Inbox::new();
     let inner = client.clone();
     let panics = async move {
-        // So that it panics on the runtime's thread.
+        // Makes it panic on the runtime's thread.
         inner
             .observe("key".into(), ObserveOptions::default())
             .await?;

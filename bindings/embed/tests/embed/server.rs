@@ -38,7 +38,7 @@ pub(crate) fn close(client: &Client) {
     client.close(Wait::default()).unwrap();
 }
 
-/// A mailbox whose items come out of a channel.
+/// A mailbox whose items are read from a channel.
 pub(crate) struct Inbox<T> {
     pub(crate) mailbox: Arc<Mailbox<T>>,
     woken: Receiver<()>,

@@ -11,7 +11,7 @@ fn publish(sender: u8, number: u16, is_aliased: bool) -> BytesMut {
     let constant = [("__srcId", name.as_str()), ("__protVer", "1.0")];
     let stamp = format!("{number}:0:{name}");
     let users = match sender % 3 {
-        // What changes comes first.
+        // The property that changes comes first.
         0 => vec![("__ts", stamp.as_str()), constant[0], constant[1]],
         _ => vec![constant[0], constant[1], ("__ts", stamp.as_str())],
     };
@@ -65,7 +65,7 @@ proptest! {
     }
 }
 
-/// What a decoder recognizes of the next packet.
+/// Returns what a decoder recognizes of the next packet.
 fn recognized(decoder: &mut Decoder, mut packet: BytesMut) -> Recognized {
     decoder.decode(&mut packet, MAX).unwrap().unwrap();
     decoder.recognized()
@@ -74,7 +74,7 @@ fn recognized(decoder: &mut Decoder, mut packet: BytesMut) -> Recognized {
 #[test]
 fn what_a_sender_begins_with_is_recognized_once_it_has_sent_some() {
     let nothing = Recognized::default();
-    // What comes first in their properties, and rises with the number, is the same every seventh time.
+    // The first of their properties, which rises with the number, is the same every seventh time.
     let next = |decoder: &mut Decoder, sender, number: u16| {
         recognized(decoder, publish(sender, 7 * number, false))
     };
@@ -115,7 +115,7 @@ fn what_has_nothing_in_common_with_the_others_is_not_kept_for_ever() {
     assert_ne!(seen, Recognized::default());
 }
 
-/// What a decoder holds after many with this topic and this value of a user property.
+/// Returns the bytes that a decoder holds after 30 packets with this topic and this value of a user property.
 fn held(topic: &str, value: &str) -> usize {
     let header = PublishHeader {
         topic,

@@ -1,4 +1,4 @@
-//! What every packet may carry and nobody asks for, and what some may not.
+//! Properties that every packet may carry and that are ignored, and properties that some packets must not carry.
 use crate::{bytes, decode_one, id};
 use statestore_protocol::mqtt::{
     Auth, ConnAck, Connect, DecodeError, Disconnect, Packet, PubAck, QoS, ReasonCode, SubAck,

@@ -43,7 +43,7 @@ fn by_oracle(packet: &BytesMut) -> oracle::Packet {
     oracle::Packet::read(&mut packet.clone(), None).unwrap()
 }
 
-/// What the independent codec writes for `packet`.
+/// Encodes `packet` with the independent codec.
 fn from_oracle(packet: &oracle::Packet) -> BytesMut {
     let mut out = BytesMut::new();
     packet.write(&mut out, None).unwrap();

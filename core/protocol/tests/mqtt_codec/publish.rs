@@ -174,7 +174,7 @@ fn puback_in_all_its_lengths() {
     );
 }
 
-/// What this header is on the wire, read again.
+/// Encodes this header and decodes it again.
 fn read(header: &PublishHeader<'_>) -> Publish {
     let packet = encoded(|out| header.encode(MAX, out, 2, |out| out.extend_from_slice(b"ab")));
     let Packet::Publish(publish) = decode_one(packet).unwrap() else {

@@ -1,4 +1,4 @@
-//! What a session owes to a connection that lives: pings, acknowledgements, memory.
+//! Duties of a session on a live connection: pings, acknowledgements, memory.
 use super::{Bench, MAX, resumed, tags};
 use bytes::BytesMut;
 use statestore_protocol::mqtt::session::SessionError;

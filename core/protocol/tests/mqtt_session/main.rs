@@ -93,7 +93,7 @@ impl Bench {
         }
     }
 
-    /// What the session wants to be written.
+    /// Takes the output of the session and returns its packets.
     fn sent(&mut self) -> Vec<Packet> {
         let mut bytes = BytesMut::from(&self.session.take_output(self.now_ms)[..]);
         self.session.written(bytes.len(), false, self.now_ms);
@@ -149,7 +149,7 @@ fn resumed(change: impl FnOnce(&mut ConnAck)) -> ConnAck {
     connack
 }
 
-/// What was sent, each with whether it is marked as a duplicate.
+/// Returns the tag of each message, and whether it is marked as a duplicate.
 fn tags(publishes: &[Publish]) -> Vec<(u32, bool)> {
     publishes
         .iter()

@@ -1,11 +1,11 @@
-//! What holds for a session whatever happens to it.
+//! Invariants of a session under any sequence of events.
 use super::{Bench, tag};
 use proptest::prelude::*;
 use statestore_protocol::mqtt::session::Event;
 use statestore_protocol::mqtt::{ConnAck, Publish, ReasonCode};
 use std::collections::VecDeque;
 
-/// One thing that happens to a session.
+/// An event of a session.
 #[derive(Debug, Clone)]
 enum Step {
     Publish,
@@ -33,10 +33,10 @@ proptest! {
         let mut bench = Bench::ready();
         let mut limit = 65_535;
         let mut next_tag = 0;
-        // What the broker has and did not acknowledge, in the order of arrival.
+        // Messages that the broker has and did not acknowledge, in the order of arrival.
         let mut unacknowledged: VecDeque<Publish> = VecDeque::new();
         let mut ended = Vec::new();
-        // What did not end, in the order of the first sending.
+        // Requests that did not end, in the order of the first sending.
         let mut open: Vec<u32> = Vec::new();
         // An end, so that every publish can end.
         let end = [Step::Reconnect(true, 65_535), Step::Write];

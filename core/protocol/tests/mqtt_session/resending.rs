@@ -1,4 +1,4 @@
-//! What is sent again over the next connection, and what is said of the rest.
+//! Messages that are sent again over the next connection, and the events about all others.
 use super::{Bench, MAX, resumed, tags};
 use bytes::BytesMut;
 use statestore_protocol::mqtt::session::Event;
@@ -147,7 +147,7 @@ fn what_is_withdrawn_before_it_was_handed_out_leaves_no_trace() {
     assert_eq!(bench.sent_publishes()[0].topic(), "");
     assert!(!bench.session.withdraw(ids[2], 2), "it has left");
     bench.acknowledge(sent[1].packet_id().unwrap());
-    // What is left is found although others before it are gone.
+    // The remaining messages are found although others before them are gone.
     bench.session.connection_lost();
     bench.connect(&resumed(|_| {}));
     let again = bench.sent_publishes();

@@ -1,4 +1,4 @@
-//! A session whose owner serves others: it acknowledges by itself, and stops taking requests before it ends.
+//! A session of a server: it acknowledges by itself, and stops accepting requests before it ends.
 use super::{Bench, MAX, session};
 use bytes::BytesMut;
 use statestore_protocol::mqtt::session::SessionError;

@@ -1,4 +1,4 @@
-//! What a session tells of itself, of the broker and of the way to it.
+//! State that a session reports of itself, of the broker and of the connection.
 use super::{Bench, MAX, resumed, session_with};
 use bytes::BytesMut;
 use statestore_protocol::mqtt::session::{
@@ -145,7 +145,7 @@ fn recognizing(granted: ReasonCode) -> (Bench, Vec<Packet>) {
     // A refused one ends the connection, so that the session has it only as the last of several.
     grant(&mut bench, id, granted).unwrap();
     bench.session.connection_lost();
-    // This CONNECT may come late.
+    // The CONNECT may be late.
     bench.session.connect(0).unwrap();
     bench.sent();
     bench.session.connection_lost();
@@ -181,7 +181,7 @@ fn a_question_without_an_answer_is_asked_again() {
     bench.session.connection_lost();
     bench.events.clear();
     reconnect(&mut bench, &resumed(|_| {}));
-    // Its only subscription may be gone with the question: the session counts as another one.
+    // The session's only subscription may be lost with the query: the session counts as another one.
     assert!(
         matches!(bench.events[..], [Event::SessionLost]),
         "{:?}",

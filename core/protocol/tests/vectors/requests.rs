@@ -318,7 +318,7 @@ fn payloads_that_are_nearly_requests_are_syntax_errors() {
     for payload in [
         // A length without digits.
         "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$\r\n\r\n",
-        // An operation whose last argument stands behind the array.
+        // An operation whose last argument is after the end of the array.
         "*3\r\n$3\r\nTXN\r\n$1\r\n2\r\n$3\r\nDEL\r\n$1\r\nk\r\n",
         // An option that comes twice.
         "*8\r\n$3\r\nTXN\r\n$1\r\n6\r\n$3\r\nDEL\r\n$1\r\nk\r\n$2\r\nFT\r\n$5\r\n1:0:n\r\n$2\r\nFT\r\n$5\r\n1:0:n\r\n",

@@ -66,7 +66,7 @@ fn response_topics_that_a_store_forbids() {
     }
 }
 
-/// What stands behind a client id in base 16 in the response topics of the vendor's Go client.
+/// The part after a client id in base 16 in the response topics of the vendor's Go client.
 const BEHIND_HEX: &str =
     "statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8/command/invoke/response";
 
@@ -83,7 +83,7 @@ fn a_response_topic_says_whose_the_request_is() {
         (format!("clients/6G/{BEHIND_HEX}"), Some("6G")),
         (format!("clients/FF/{BEHIND_HEX}"), Some("FF")),
         (format!("clients/07/{BEHIND_HEX}"), Some("07")),
-        // Of another client.
+        // Topics of another client.
         (format!("clients/6D65/{BEHIND_HEX}/x"), Some("6D65")),
         (format!("clients//{BEHIND_HEX}"), None),
         ("clients/me/".into(), None),

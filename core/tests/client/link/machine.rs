@@ -1,4 +1,4 @@
-//! A machine whose network the test plays: links that are slow, or that take nothing any more.
+//! A machine whose network the test simulates: links that are slow, or that accept no more data.
 use statestore::platform::{Connecting, Duplex, Platform, System, Task};
 use std::io;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use tokio::time::{Sleep, sleep};
 #[derive(Debug)]
 pub(super) struct Machine {
     pub(super) far_ends: mpsc::UnboundedSender<DuplexStream>,
-    /// Its connections take nothing any more.
+    /// Whether the connections accept no more data.
     pub(super) is_broken: Arc<AtomicBool>,
 }
 
@@ -42,7 +42,7 @@ impl Platform for Machine {
     }
 }
 
-/// The client's end of a link, to which one cannot write once it is broken; reading does not tell.
+/// The client's end of a link. Writes fail once the link is broken; reads do not.
 #[derive(Debug)]
 struct Half {
     stream: DuplexStream,

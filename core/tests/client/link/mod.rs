@@ -61,7 +61,7 @@ impl Bench {
     }
 }
 
-/// Settings of a client whose network the test plays.
+/// Returns the settings of a client whose network the test simulates.
 fn settings() -> Settings {
     Settings::new("nowhere", 1)
 }
@@ -184,7 +184,7 @@ async fn again(streams: &mut mpsc::UnboundedReceiver<DuplexStream>) -> (Peer, Co
     (peer, connect)
 }
 
-/// Sets `key` to a value of so many bytes.
+/// Sets `key` to a value of this many bytes.
 fn spawn_set(
     client: &Client,
     key: &'static str,
@@ -247,7 +247,8 @@ async fn what_nobody_wants_any_more_is_not_carried_out_by_a_later_connection() {
     } = Bench::new(settings()).await;
     let stale = spawn_set(&client, "stale", 10, 500);
     peer.request().await;
-    // It may have been carried out or not; its acknowledgement is lost, and there is no connection for a while.
+    // The request may or may not have been executed. Its acknowledgement is lost, and there is no connection for a
+    // while.
     drop(peer);
     let (peer, _) = again(&mut streams).await;
     assert_eq!(

@@ -40,7 +40,7 @@ async fn a_store_that_lost_its_keys_may_give_a_version_again() {
     peer.answer(&value("b"), Some(&version(9))).await;
     assert_eq!(next(&mut observer).await, Observation::Resync);
     assert_eq!(next(&mut observer).await, set("b", 9));
-    // It is told again by who was not heard, and it changes before the key is read.
+    // A notification that did not arrive before is repeated. Then the key changes before it is read.
     peer.notify(b"k", &Event::Set("b".into()), &version(9))
         .await;
     let mut peer = reconnect(&broker, peer).await;
@@ -88,7 +88,7 @@ async fn a_forged_version_silences_no_observer() {
     );
     assert_eq!(next(&mut observer).await, Observation::Resync);
     assert_eq!(next(&mut observer).await, set("true", 50));
-    // From here on the true versions count. One that is old is asked for again, but not at once.
+    // From here on the true versions count. An old version causes another read, but not at once.
     peer.notify(b"k", &Event::Deleted, &version(51)).await;
     assert_eq!(next(&mut observer).await, deleted(51));
     peer.notify(b"k", &Event::Deleted, &version(49)).await;
@@ -107,7 +107,7 @@ async fn a_version_too_far_ahead_is_not_believed() {
     let end_of_time = Hlc::new(u64::MAX, u64::MAX, "z").unwrap();
     peer.notify(b"k", &Event::Set("forged".into()), &end_of_time)
         .await;
-    // Of a key that nobody watches it does not even reach the clock.
+    // A notification about a key without observers does not even reach the clock.
     peer.notify(b"other", &Event::Deleted, &end_of_time).await;
     peer.notify(b"other", &Event::Deleted, &ahead(55_000)).await;
     let get = peer.answer(&value("true"), Some(&version(1))).await;
@@ -135,7 +135,7 @@ async fn what_is_believed_before_the_doubt_is_over_comes_behind_a_gap() {
     peer.notify(b"k", &Event::Set("one".into()), &version(1))
         .await;
     assert_eq!(next(&mut observer).await, set("one", 1));
-    // Of a store whose clock is ahead of this one, or of nobody.
+    // From a store whose clock is ahead of this one, or forged.
     peer.notify(b"k", &Event::Set("missed".into()), &ahead(90_000))
         .await;
     let get = peer.request().await;
@@ -156,7 +156,7 @@ async fn what_is_not_believed_of_a_key_that_is_as_absent_as_before_is_a_gap() {
     let mut observer = observe(&client, &mut peer, "k").await;
     peer.notify(b"k", &Event::Deleted, &version(1)).await;
     assert_eq!(next(&mut observer).await, deleted(1));
-    // Set and deleted again, by a store whose clock is ahead of this one, or by nobody.
+    // Set and deleted again, by a store whose clock is ahead of this one, or forged.
     peer.notify(b"k", &Event::Set("missed".into()), &ahead(90_000))
         .await;
     let get = peer.request().await;
@@ -218,7 +218,7 @@ async fn a_store_that_is_set_back_while_a_gap_is_read_is_followed() {
     let mut peer = reconnect(&broker, peer).await;
     peer.answer(&Reply::Ok, None).await;
     let get = peer.request().await;
-    // It changed after it was read, and before the answer arrived.
+    // The key changed after it was read, and before the response arrived.
     peer.notify(b"k", &Event::Set("new".into()), &version(2))
         .await;
     peer.acknowledge(&get, ReasonCode::SUCCESS).await;

@@ -30,7 +30,7 @@ async fn a_watch_that_cannot_begin_says_why() {
         (error.kind(), error.outcome()),
         (ErrorKind::TimedOut, Outcome::Unknown)
     );
-    // The watch that nobody wants any more is ended.
+    // The client ends the watch that has no observers left.
     assert_eq!(
         peer.answer(&Reply::Ok, None).await.command,
         Command::Watch { key: "k".into() }
@@ -93,7 +93,7 @@ async fn observers_of_a_session_that_was_taken_over_say_so() {
         (error.kind(), error.mqtt_reason()),
         (ErrorKind::Closed, Some(ReasonCode::SESSION_TAKEN_OVER))
     );
-    // Who closes the client afterwards does not change why it ended.
+    // Closing the client afterwards does not change the reason of the end.
     within(client.close()).await;
     assert_eq!(observer.lost_reason(), Some(LostReason::TakenOver));
 }
@@ -159,7 +159,7 @@ async fn an_observer_whose_client_does_not_take_the_value_ends_and_says_why() {
     loop {
         match next(&mut other).await {
             Observation::Set { value, .. } => break assert_eq!(value, "v"),
-            // What was read after the gap, before that.
+            // Reported before it: the gap, and the state that was read after it.
             Observation::Resync | Observation::Deleted { version: None } => {}
             told => panic!("{told:?}"),
         }

@@ -1,4 +1,4 @@
-//! Observing keys: one watch for all observers of a key, rising versions, no gap that is not told.
+//! Observing keys: one watch for all observers of a key, rising versions, and a report of each gap.
 mod doubt;
 mod ending;
 mod renewing;
@@ -68,7 +68,7 @@ async fn changes_are_observed_in_the_order_of_their_versions() {
     peer.notify(b"k", &Event::Set("a".into()), &version(2))
         .await;
     assert_eq!(next(&mut observer).await, set("a", 2));
-    // A duplicate, an old one, and one for nobody.
+    // A duplicate, an old notification, and one for a key without observers.
     peer.notify(b"k", &Event::Set("a".into()), &version(2))
         .await;
     peer.notify(b"k", &Event::Deleted, &version(1)).await;
@@ -99,7 +99,7 @@ async fn observers_of_one_key_share_a_watch_and_the_last_one_ends_it() {
     drop(second);
     let stop = peer.answer(&Reply::Ok, None).await;
     assert_eq!(stop.command, Command::Unwatch { key: "k".into() });
-    // Whoever comes later begins anew.
+    // A later observer starts a new watch.
     observe(&client, &mut peer, "k").await;
 }
 

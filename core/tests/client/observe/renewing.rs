@@ -23,7 +23,7 @@ async fn after_a_reconnect_the_watch_is_renewed_and_the_key_is_read() {
         remaining: false,
         eventual: false,
     };
-    // It changed meanwhile.
+    // The key changed meanwhile.
     let mut peer = reconnect(&broker, peer).await;
     assert_eq!(peer.answer(&Reply::Ok, None).await.command, watch);
     assert_eq!(next(&mut observer).await, Observation::Resync);
@@ -33,7 +33,7 @@ async fn after_a_reconnect_the_watch_is_renewed_and_the_key_is_read() {
     );
     assert_eq!(next(&mut observer).await, set("b", 2));
 
-    // It did not change: the marker is all, and the next change is the next observation.
+    // The key did not change: only the marker is reported, and the next change is the next observation.
     let mut peer = reconnect(&broker, peer).await;
     assert_eq!(peer.answer(&Reply::Ok, None).await.command, watch);
     assert_eq!(
@@ -45,7 +45,7 @@ async fn after_a_reconnect_the_watch_is_renewed_and_the_key_is_read() {
         .await;
     assert_eq!(next(&mut observer).await, set("c", 3));
 
-    // It was deleted.
+    // The key was deleted.
     let mut peer = reconnect(&broker, peer).await;
     assert_eq!(peer.answer(&Reply::Ok, None).await.command, watch);
     assert_eq!(peer.answer(&Reply::Nil, None).await.command, get);
@@ -132,7 +132,7 @@ async fn an_observer_that_was_told_nothing_yet_is_told_the_state_after_a_reconne
     peer.notify(b"k", &Event::Deleted, &version(1)).await;
     assert_eq!(next(&mut early).await, deleted(1));
     let mut late = within(client.observe("k")).await.unwrap();
-    // It was set and deleted again meanwhile, and the late one may have read what was set.
+    // The key was set and deleted again meanwhile, and the late response may have the value in between.
     let mut peer = reconnect(&broker, peer).await;
     peer.answer(&Reply::Ok, None).await;
     peer.answer(&Reply::Nil, None).await;
@@ -161,7 +161,7 @@ async fn an_observer_that_comes_while_the_watch_is_renewed_is_told_of_the_gap() 
         let mut observing = pin!(client.observe_with("k", &options));
         let too_early = poll_fn(|context| Poll::Ready(observing.as_mut().poll(context))).await;
         assert!(too_early.is_pending());
-        // It was on its way when the connection was lost; what came after it was missed.
+        // The notification was in transit when the connection was lost; later ones were missed.
         peer.notify(b"k", &Event::Set("a".into()), &version(1))
             .await;
         peer.respond(&renewal, &Reply::Ok, None).await;

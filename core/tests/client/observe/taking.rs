@@ -24,7 +24,7 @@ async fn an_observer_gives_one_observation_to_one_taker() {
     give_up(observer.next()).await;
     peer.notify(b"k", &Event::Deleted, &version(1)).await;
     within(observer.ready()).await;
-    // Whoever is ready and does not take leaves it to the next one.
+    // A caller that is notified and does not take the item leaves it to the next one.
     within(observer.ready()).await;
     assert_eq!(observer.try_next(), Some(deleted(1)));
     assert_eq!(observer.try_next(), None);

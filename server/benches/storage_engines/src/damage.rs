@@ -1,4 +1,4 @@
-//! What opening and reading gives when a file of a small database is not as it was written.
+//! Results of opening and reading a small database when one of its files was damaged.
 use crate::engines::{Fault, open};
 use crate::{mix, pair};
 use std::collections::BTreeMap;

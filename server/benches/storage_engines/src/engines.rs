@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 pub(crate) type Fault = Box<dyn std::error::Error>;
 pub(crate) type Pair = ([u8; 16], [u8; 100]);
 
-/// What the store asks of an engine.
+/// The operations that the store needs from an engine.
 pub(crate) trait Engine {
     /// Writes all pairs as one atomic step; durable when it returns.
     fn commit(&mut self, pairs: &[Pair]) -> Result<(), Fault>;
@@ -30,7 +30,7 @@ pub(crate) fn open(name: &str, directory: &Path) -> Result<Box<dyn Engine>, Faul
     })
 }
 
-/// What was chosen.
+/// The storage that statestored uses.
 struct Durable(statestored::storage::DurableStorage);
 
 impl Durable {
@@ -77,7 +77,7 @@ impl Engine for Durable {
     }
 }
 
-/// One row per pair.
+/// A redb table with one row per pair.
 struct Redb(redb::Database);
 const TABLE: redb::TableDefinition<&[u8], &[u8]> = redb::TableDefinition::new("pairs");
 
@@ -109,7 +109,7 @@ impl Engine for Redb {
     }
 }
 
-/// One row per commit in redb, as if it were a log; nothing is ever merged.
+/// A redb table used as a log: one row per commit, and rows are never merged.
 struct RedbRows(redb::Database, Vec<u8>);
 const ROWS: redb::TableDefinition<u64, &[u8]> = redb::TableDefinition::new("rows");
 
@@ -180,7 +180,7 @@ impl Lmdb {
     fn open(directory: &Path) -> Result<Self, Fault> {
         let mut options = heed::EnvOpenOptions::new();
         options.map_size(8 << 30);
-        // SAFETY: nobody touches the files while they are mapped; the damage is done before.
+        // SAFETY: the files are not modified while they are mapped; the damage is done before.
         let environment = unsafe { options.open(directory)? };
         let mut write = environment.write_txn()?;
         let pairs = environment.create_database(&mut write, None)?;
