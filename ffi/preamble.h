@@ -27,9 +27,9 @@
 //   - The functions of a callback.
 //   - The argument of a function that frees.
 //
-// Owner. The caller owns every handle that a function returns or writes through a pointer to a pointer, and frees it
-// with the function of its type. A handle in an argument is borrowed and must still be freed. Bytes, texts and structs
-// in arguments are also borrowed: the library copies what it keeps. The library takes ownership of callbacks.
+// Owner. The caller owns every handle that a function returns or writes through a pointer to a pointer. The caller
+// frees it with the function of its type. A handle in an argument is borrowed and must still be freed. Bytes, texts and
+// structs in arguments are also borrowed: the library copies what it keeps. The library takes ownership of callbacks.
 //
 // Handles. A handle is a number, not an address; do not read or write through it. Using a freed handle gives
 // SST_INVALID_HANDLE, freeing it again does nothing. You can free a handle at any time and on any thread, also in
@@ -70,9 +70,9 @@
 // in its options, in the settings, or as an argument; only functions ending in _close have none. sst_client_interrupt()
 // ends the calls that wait now. Blocking calls return SST_WRONG_THREAD on threads of the library, except in callbacks.
 //
-// Operations. A blocking function has a twin with the suffix _async, which takes the same arguments, begins the same
-// operation, and passes the result to a callback. If the twin returns SST_OK, the callback is called exactly once in
-// every case. Otherwise the callback is not called, its context is dropped before the function returns, and
+// Operations. A blocking function has a twin with the suffix _async, which takes the same arguments. The twin begins
+// the operation, and passes the result to a callback. If the twin returns SST_OK, the callback is called exactly once
+// in every case. Otherwise the callback is not called, its context is dropped before the function returns, and
 // `*operation` is NULL. Besides errors of its arguments, the twin returns SST_QUEUE_FULL if too many operations are
 // under way, and SST_CLOSED; all other errors go to the callback. Operations begin in the order of the calls, a moment
 // after the function has returned; a blocking call may overtake them. sst_operation_cancel() ends an operation early.

@@ -56,9 +56,9 @@ pub struct sst_settings {
     pub tls: u32,
     /// Whether the first connection asks for a new session and closing the client ends it, an sst_choice.
     ///
-    /// The default is yes. If the settings come from the environment, it decides, and its default is no. With SST_NO, a
-    /// session that the broker still has for this client id is ended anyway, by a second connection, [MQTT-3.2.2-4],
-    /// and closing leaves the session to the broker. Without a client id, SST_NO counts as SST_YES.
+    /// The default is yes. If the settings come from the environment, it decides, and its default is no. With SST_NO,
+    /// closing leaves the session to the broker. A session from before that the broker still has for this client id is
+    /// ended anyway, by a second connection, [MQTT-3.2.2-4]. Without a client id, SST_NO counts as SST_YES.
     pub clean_start: u32,
     /// Time for which the broker keeps the session while the client is away, rounded up to seconds (default: an hour).
     pub session_expiry_ms: u64,

@@ -30,8 +30,9 @@ pub struct sst_transact_options {
     /// Whether the request is sent again if the session is lost, an sst_retry. A transaction through intents always
     /// asks again for its outcome.
     pub retry: u32,
-    /// Not zero: on a store without transactions, uses intents. They cost several requests for each key, a fence on
-    /// each, and records at the keys in the meantime, which other libraries would read as values. See docs/intents.md.
+    /// Not zero: on a store without transactions, uses intents. They cost several requests for each key and a fence on
+    /// each. In the meantime they leave records at the keys, which other libraries would read as values. See
+    /// docs/intents.md.
     pub through_intents: u32,
     /// Zero.
     pub reserved: u32,

@@ -11,8 +11,8 @@
 namespace statestore {
 inline namespace STATESTORE_VARIANT {
 
-/// Sets the function for the log records of the library in this process that are at least as severe as `level`, in place of the
-/// previous one.
+/// Sets the function for the log records of the library in this process, in place of the previous one. It receives the
+/// records that are at least as severe as `level`.
 ///
 /// Thread: the function runs on its own thread. Blocks: no. Errors: SST_INTERNAL if the system provides no thread.
 inline result<void> log_set(sst_level level,
