@@ -1,4 +1,4 @@
-//! Where C ends and Rust begins: errors and panics become a status, and `pthread_cancel` waits.
+//! Boundary between C and Rust: errors and panics become a status, and `pthread_cancel` is deferred.
 use crate::cancellation::Uncancellable;
 use crate::client::sst_client;
 use crate::error::{self, sst_error};
@@ -11,7 +11,7 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// The body of an export. `error` gets a new error object if it fails, and NULL if not; it may be NULL.
+/// Runs the body of an export. `error` receives a new error object on failure and NULL on success; it may be NULL.
 pub(crate) fn status(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
     body: impl FnOnce() -> Result<(), Error>,
@@ -21,7 +21,7 @@ pub(crate) fn status(
     error::give(error, result)
 }
 
-/// The body of an export that uses a client, which is unusable after a panic.
+/// Runs the body of an export that uses a client. A panic makes the client unusable.
 pub(crate) fn with_client(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
     client: *const sst_client,
@@ -33,8 +33,9 @@ pub(crate) fn with_client(
     })
 }
 
-/// The body of an export that uses an object of a client, which is unusable after a panic. Who waits for something that ends when
-/// the object is freed must not keep it meanwhile.
+/// Runs the body of an export that uses an object of a client. A panic makes the client unusable.
+///
+/// A body that waits for an event that freeing the object causes must drop its reference to the object before it waits.
 pub(crate) fn with_object<T: OfClient>(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
     object: *const T::Opaque,
@@ -54,7 +55,7 @@ fn poisoning(client: &Client, body: impl FnOnce() -> Result<(), Error>) -> Resul
     })
 }
 
-/// The body of an export that gives a value; `otherwise` is what it gives when there is none.
+/// Runs the body of an export that returns a value, or `otherwise` if the body fails.
 pub(crate) fn value<T>(otherwise: T, body: impl FnOnce() -> Result<T, Error>) -> T {
     let _uncancellable = Uncancellable::begin();
     match catch_unwind(AssertUnwindSafe(body)) {
@@ -63,10 +64,10 @@ pub(crate) fn value<T>(otherwise: T, body: impl FnOnce() -> Result<T, Error>) ->
     }
 }
 
-/// The body of an export that gives nothing.
+/// Runs the body of an export that returns nothing.
 pub(crate) fn run(body: impl FnOnce()) {
     let _uncancellable = Uncancellable::begin();
-    // There is nobody to tell, and the export has nothing that could be left half done.
+    // Such an export cannot report a panic, and has no state that a panic could leave half done.
     let _ = catch_unwind(AssertUnwindSafe(body));
 }
 

@@ -1,4 +1,4 @@
-//! Bytes that the library hands out.
+//! Bytes that the library returns.
 use crate::boundary;
 use crate::error::sst_error;
 use crate::handle::{self, object};
@@ -11,13 +11,13 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// Bytes that belong to somebody else: the caller, or a handle.
+/// Borrowed bytes. They belong to the caller or to a handle.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct sst_slice {
-    /// The first byte; may be NULL if there is none.
+    /// The first byte; may be NULL if `len` is 0.
     pub data: *const c_void,
-    /// How many there are.
+    /// Number of bytes.
     pub len: usize,
 }
 
@@ -35,7 +35,7 @@ impl sst_slice {
     }
 }
 
-/// Several byte strings of the caller. NULL stands for none.
+/// Reads several byte strings of the caller. NULL means none.
 ///
 /// # Safety As [`input::elements`] asks, and for each element as [`input::bytes`] asks.
 pub(crate) unsafe fn slices<'a>(
@@ -50,14 +50,14 @@ pub(crate) unsafe fn slices<'a>(
     elements.iter().map(slice).collect()
 }
 
-/// Bytes with a handle of their own. Opaque.
+/// Bytes with their own handle. Opaque.
 pub struct sst_bytes;
 
 pub(crate) struct Owned(pub(crate) Bytes);
 
 object!(Owned, sst_bytes, 3, "bytes");
 
-/// Copies bytes, as for the result of a callback of sst_update().
+/// Copies bytes, for example for the result of a callback of sst_update().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_bytes_new(
     data: *const c_void,
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn sst_bytes_new(
     })
 }
 
-/// The bytes.
+/// Returns the bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_bytes_slice(bytes: *const sst_bytes) -> sst_slice {
     boundary::value(sst_slice::NONE, || {
@@ -87,20 +87,20 @@ pub extern "C" fn sst_bytes_free(bytes: *mut sst_bytes) {
     boundary::run(|| drop(handle::free::<Owned>(bytes)));
 }
 
-/// Keys, in an order of their own. Opaque.
+/// An ordered list of keys. Opaque.
 pub struct sst_keys;
 
 pub(crate) struct Keys(pub(crate) Vec<Bytes>);
 
 object!(Keys, sst_keys, 4, "keys");
 
-/// How many keys there are.
+/// Returns the number of keys.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_keys_len(keys: *const sst_keys) -> usize {
     boundary::value(0, || Ok(handle::get::<Keys>(keys)?.0.len()))
 }
 
-/// The key at an index. An index that is too large gives no bytes, which is never a key.
+/// Returns the key at an index. If the index is too large, the slice is empty; a key is never empty.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_keys_at(keys: *const sst_keys, index: usize) -> sst_slice {
     boundary::value(sst_slice::NONE, || {

@@ -1,4 +1,4 @@
-//! Threads that `pthread_cancel` would end in the middle of what they do.
+//! Protection against `pthread_cancel` during calls of the library.
 use std::ffi::c_int;
 
 #[cfg(target_os = "macos")]
@@ -10,8 +10,10 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
 
-/// Keeps this thread from being cancelled during a call of the library, whose system calls would be the place for it: what
-/// the call holds would be lost to the other threads. Who is cancelled meanwhile ends at the next place after the call.
+/// Defers cancellation of this thread during a call of the library.
+///
+/// The system calls of the library are cancellation points: a thread that ended there would never release what the call
+/// holds. A thread that is cancelled meanwhile ends at the first cancellation point after the call.
 pub(crate) struct Uncancellable {
     before: c_int,
 }
@@ -19,7 +21,7 @@ pub(crate) struct Uncancellable {
 impl Uncancellable {
     pub(crate) fn begin() -> Self {
         let mut before = DISABLE;
-        // SAFETY: `before` is there to be written to; the calls between this and the end do not change the state.
+        // SAFETY: `before` is writable; the calls between this one and `drop` do not change the state.
         unsafe { pthread_setcancelstate(DISABLE, &raw mut before) };
         Self { before }
     }
@@ -28,7 +30,7 @@ impl Uncancellable {
 impl Drop for Uncancellable {
     fn drop(&mut self) {
         let mut disabled = DISABLE;
-        // SAFETY: this is what it was, and `disabled` is there to be written to.
+        // SAFETY: `self.before` is the former state, and `disabled` is writable.
         unsafe { pthread_setcancelstate(self.before, &raw mut disabled) };
     }
 }

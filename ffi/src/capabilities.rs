@@ -1,4 +1,4 @@
-//! What the store can do.
+//! Capabilities of the store.
 use crate::boundary;
 use crate::callback::{Callback, closure};
 use crate::client::sst_client;
@@ -15,7 +15,7 @@ use std::ptr;
 
 const ACTION: &str = "asking what the store can do";
 
-/// What a store can do besides the protocol that all stores have.
+/// Optional capabilities of a store, beyond the protocol that every store supports.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct sst_capabilities {
@@ -24,7 +24,7 @@ pub struct sst_capabilities {
     pub conditions: u32,
     /// Not zero: GET takes `remaining`.
     pub remaining_time: u32,
-    /// How many operations a transaction may have; 0 if there are no transactions.
+    /// Maximum number of operations in a transaction; 0 if the store has no transactions.
     pub transactions: u64,
     /// Not zero: GET takes `eventual`.
     pub eventual: u32,
@@ -47,12 +47,12 @@ impl sst_capabilities {
     }
 }
 
-/// Is called with what a store can do.
+/// Callback that receives the capabilities of the store.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_capabilities {
     pub context: *mut c_void,
-    /// The size in `capabilities` says how much of it this library knows.
+    /// `capabilities->size` is the size of the struct that this library knows.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -73,13 +73,15 @@ fn tell(callback: &Callback<sst_on_capabilities>, result: Result<Capabilities, E
     let store = result.map(|store| sst_capabilities::new(store, size_of::<sst_capabilities>()));
     let lent = store.as_ref().map_or(ptr::null(), ptr::from_ref);
     error::lend(store.as_ref().err(), |status, error| {
-        // SAFETY: a function of that type, with its context.
+        // SAFETY: the function has that type and gets its own context.
         callback.call(|call, context| unsafe { call(context, status, error, lent) });
     });
 }
 
-/// What the store can do: fills `capabilities`, as far as its `size` says that there is room; what this version does not know
-/// becomes zero. The store is asked once for each connection; one that does not know the question can do nothing of it.
+/// Fills `capabilities` with the capabilities of the store, up to its `size`. Fields that this version does not know
+/// become zero.
+///
+/// The store is asked once for each connection. A store that does not know the question has none of the capabilities.
 ///
 /// Blocks: until the answer, at most for the request time-out of the settings. Errors: `capabilities` is not changed.
 #[unsafe(no_mangle)]

@@ -19,19 +19,19 @@ use std::time::Duration;
 
 const DRAINING: &str = "draining the client";
 
-/// A client of the state store: one connection, any number of requests at a time, any number of threads. Opaque.
+/// A client of the state store: one connection, used by any number of requests and threads at a time. Opaque.
 ///
-/// Everything that was made from it keeps it open, until sst_client_close().
+/// Every object that was made from the client keeps it open, until sst_client_close().
 pub struct sst_client;
 
 object!(Client, sst_client, 8, "a client");
 
-/// The client of a handle.
+/// Returns the client of a handle.
 pub(crate) fn get(client: *const sst_client) -> Result<Arc<Client>, Error> {
     handle::get::<Client>(client)
 }
 
-/// Is called when an operation without a result has ended.
+/// Callback that is called when an operation without a result has ended.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_done {
@@ -47,16 +47,16 @@ closure!(
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error)
 );
 
-/// Tells a callback that an operation has ended.
+/// Reports to a callback that an operation has ended.
 pub(crate) fn done(callback: &Callback<sst_on_done>, result: Result<(), Error>) {
     let ((), failed) = error::split(result);
     error::lend(failed.as_ref(), |status, error| {
-        // SAFETY: a function of that type, with its context.
+        // SAFETY: the function has that type and gets its own context.
         callback.call(|call, context| unsafe { call(context, status, error) });
     });
 }
 
-/// Is called with a new client.
+/// Callback that receives a new client.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_client {
@@ -77,8 +77,9 @@ closure!(
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *mut sst_client)
 );
 
-/// A client that is not connected yet, with the settings of a URL, or of the environment for NULL, changed by those of the
-/// caller.
+/// Makes a client that is not connected yet.
+///
+/// The settings come from the URL, or from the environment if it is NULL. The settings of the caller override them.
 ///
 /// # Safety As [`input::text`] and [`settings::client`] ask.
 unsafe fn make(url: *const c_char, given: *const sst_settings) -> Result<Client, Error> {
@@ -101,12 +102,12 @@ unsafe fn make(url: *const c_char, given: *const sst_settings) -> Result<Client,
 
 /// Connects, and waits until the broker has accepted the connection and its subscriptions.
 ///
-/// `url` is mqtt://[user[:password]@]host[:port], mqtts://… for TLS, ws://… and wss://… for WebSocket, or unix://…/path, with
-/// parameters as docs/connecting.md has them. NULL takes the settings from the environment: AIO_BROKER_HOSTNAME and the others that
-/// pods of Azure IoT Operations have. What `settings` has goes before both.
+/// `url` is mqtt://[user[:password]@]host[:port], mqtts://… for TLS, ws://… and wss://… for WebSocket, or
+/// unix://…/path. docs/connecting.md describes its parameters. With NULL the settings come from the environment of pods
+/// of Azure IoT Operations: AIO_BROKER_HOSTNAME and the other variables. Fields of `settings` override both.
 ///
-/// Blocks: until it is connected, or one attempt failed, or those that `connect_limit_ms` allows. Errors:
-/// SST_UNREACHABLE, SST_CONNECTION_REFUSED, SST_NOT_AUTHENTICATED, SST_UNTRUSTED, SST_INVALID_SETTINGS.
+/// Blocks: until it is connected, or until one attempt has failed; with `connect_limit_ms` until that time is over.
+/// Errors: SST_UNREACHABLE, SST_CONNECTION_REFUSED, SST_NOT_AUTHENTICATED, SST_UNTRUSTED, SST_INVALID_SETTINGS.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_connect(
     url: *const c_char,
@@ -120,7 +121,7 @@ pub unsafe extern "C" fn sst_connect(
         let client = unsafe { make(url, settings) }?;
         let connected = wait(&client, "connecting", client.connect());
         if connected.is_err() {
-            // It is closed already, but its thread may still be ending.
+            // The client is closed already, but its thread may still be ending.
             let _ = client.close(Wait::default());
         }
         connected?;
@@ -154,13 +155,15 @@ pub unsafe extern "C" fn sst_connect_async(
     })
 }
 
-/// Closes a client and waits until its last callback has returned: every operation that is under way ends, at the
-/// latest with SST_CLOSED, and nothing of the client runs any more. With the last client of the process, the threads of
-/// the library end. Closing again does nothing. If the client has a queue, what waits there of this client is run by
-/// this call, on this thread.
+/// Closes a client and waits until its last callback has returned.
 ///
-/// Thread: any but that of the callbacks. Blocks: until all is done, which is a moment unless a callback takes its
-/// time. Errors: SST_WRONG_THREAD in a callback of this client, or of one with the same queue, and nothing happens.
+/// Every operation under way ends, at the latest with SST_CLOSED. Afterwards nothing of the client runs any more. When
+/// the last client of the process is closed, the threads of the library end. Closing again does nothing. If the client
+/// has a queue, this call runs the callbacks of this client that wait there, on this thread.
+///
+/// Thread: any except that of the callbacks. Blocks: until everything has ended, which takes a moment unless a callback
+/// takes longer. Errors: SST_WRONG_THREAD in a callback of this client or of one with the same queue; nothing happens
+/// then.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_client_close(
     client: *const sst_client,
@@ -172,14 +175,15 @@ pub extern "C" fn sst_client_close(
     })
 }
 
-/// Finishes the operations and blocking calls under way and closes the client, within `timeout_ms`.
+/// Finishes the operations and blocking calls under way, and closes the client, within `timeout_ms`.
 ///
-/// New calls give SST_CLOSED at once. Without a connection, nothing is waited for. What is under way when the time is over ends with
-/// SST_CLOSED, whose outcome is unknown if the request was sent, and closing goes on by itself. What waits for an event, as an
-/// observation, ends with the client. With a time-out of 0 this is sst_client_close() without a wait.
+/// New calls return SST_CLOSED at once. Without a connection, the call waits for nothing. Operations that are still
+/// under way when the time is over end with SST_CLOSED; their outcome is unknown if the request was sent. Closing then
+/// continues in the background. Operations that wait for an event, such as an observation, end with the client. With a
+/// time-out of 0 this is sst_client_close() without a wait.
 ///
-/// Thread: any but that of the callbacks. Blocks: at most for the time-out, and while callbacks of its queue run on
-/// this thread. Errors: SST_TIMED_OUT, and SST_WRONG_THREAD as there.
+/// Thread: any except that of the callbacks. Blocks: at most for the time-out, and while callbacks of the queue of this
+/// client run on this thread. Errors: SST_TIMED_OUT; SST_WRONG_THREAD as for sst_client_close().
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_client_close_within(
     client: *const sst_client,
@@ -199,9 +203,10 @@ pub extern "C" fn sst_client_close_within(
     })
 }
 
-/// Waits until what is under way has ended, for `timeout_ms`. That are all operations and blocking calls that wait for answers, also those that begin meanwhile. What
-/// waits for an event is left alone: an observation, a lock that others have, the loss of a lock. To end in order,
-/// begin nothing more, drain, and close.
+/// Waits until all operations and blocking calls that wait for answers have ended, for `timeout_ms`.
+///
+/// This includes those that begin meanwhile. It does not include those that wait for an event: an observation, a lock
+/// that others have, the loss of a lock. For an orderly end, begin nothing more, drain, and close.
 ///
 /// Blocks: at most for the time-out. Errors: SST_TIMED_OUT if something is still under way.
 #[unsafe(no_mangle)]
@@ -215,7 +220,8 @@ pub extern "C" fn sst_client_drain(
     })
 }
 
-/// Begins sst_client_drain(), without a limit. The callback is called after those of all operations that it waited for.
+/// Begins sst_client_drain(), without a limit. The callback is called after those of all operations that the drain
+/// waited for.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_client_drain_async(
     client: *const sst_client,
@@ -231,12 +237,13 @@ pub extern "C" fn sst_client_drain_async(
     })
 }
 
-/// Ends all blocking calls that wait with this client at this moment, on any thread: with SST_CANCELLED, and what is
-/// known of the outcome. A call that begins later is not concerned, so repeat this until the thread that is meant has
-/// noticed. Operations go on; sst_operation_cancel() is for them. A sst_client_close() that is interrupted goes on by
-/// itself.
+/// Ends all blocking calls that wait with this client at this moment, on any thread.
 ///
-/// This takes locks, so it is not for handlers of signals: call it on a thread that waits for those.
+/// They return SST_CANCELLED and the outcome as far as it is known. A call that begins later is not affected: repeat
+/// this until the thread in question has noticed. Operations continue; use sst_operation_cancel() for them. If a
+/// sst_client_close() is interrupted, closing continues in the background.
+///
+/// This takes locks, so do not call it in a signal handler: call it on a thread that waits for signals.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_client_interrupt(
     client: *const sst_client,
@@ -245,8 +252,9 @@ pub extern "C" fn sst_client_interrupt(
     boundary::status(error, || get(client)?.interrupt())
 }
 
-/// Begins sst_client_close(). This may be called in a callback, since nothing waits for callbacks. It gives SST_CLOSED
-/// if the client is closed already, and never SST_QUEUE_FULL because of the operations that are under way.
+/// Begins sst_client_close(). This may be called in a callback, since it does not wait for callbacks.
+///
+/// Errors: SST_CLOSED if the client is closed already. The number of operations under way never causes SST_QUEUE_FULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_client_close_async(
     client: *const sst_client,
@@ -261,15 +269,17 @@ pub extern "C" fn sst_client_close_async(
     })
 }
 
-/// Frees a client. Unless it was closed, it is closed in the background as soon as nothing that was made from it is
-/// left. Operations that are under way do not keep it open: they end as they do at sst_client_close(). Callbacks may run
-/// during this call and after it. To be sure that none does any more, call sst_client_close() before.
+/// Frees a client. Unless it was closed, the client is closed in the background once no object that was made from it is
+/// left.
+///
+/// Operations under way do not keep the client open: they end as they do at sst_client_close(). Callbacks may run
+/// during this call and after it. To be sure that none runs any more, call sst_client_close() first.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_client_free(client: *mut sst_client) {
     boundary::run(|| drop(handle::free::<Client>(client)));
 }
 
-/// The MQTT client id, as UTF-8.
+/// Returns the MQTT client id, as UTF-8.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_client_id(
     client: *const sst_client,
@@ -283,7 +293,7 @@ pub extern "C" fn sst_client_id(
     })
 }
 
-/// Panics behind the boundary, to test that. Only in builds with the feature `test-panic`.
+/// Panics inside the boundary, for tests. Only in builds with the feature `test-panic`.
 ///
 /// Thread: any. Blocks: no. NULL: `error`. Errors: SST_INTERNAL, always; the client is unusable afterwards.
 ///

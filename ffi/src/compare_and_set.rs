@@ -1,4 +1,4 @@
-//! Replacing an expected value.
+//! Compare-and-set: replaces an expected value.
 use crate::boundary;
 use crate::bytes::sst_slice;
 use crate::callback::Callback;
@@ -31,7 +31,7 @@ unsafe fn expected(expected: *const sst_slice) -> Result<Option<Bytes>, Error> {
     Ok(Some(Bytes::copy_from_slice(bytes)))
 }
 
-/// The replacement, to be waited for or begun.
+/// Returns the future of the replacement, for both the blocking call and the operation.
 ///
 /// # Safety As [`input::key_value`], [`expected`] and [`update::options`] ask.
 unsafe fn replace(
@@ -54,9 +54,10 @@ unsafe fn replace(
     }))
 }
 
-/// Replaces the value of a key if it holds the expected one; NULL for `expected` means that the key must be absent.
-/// This is sst_update() without a callback. `*version` is that of the new value, NULL if nothing
-/// changed.
+/// Replaces the value of a key if the key holds the expected value. NULL for `expected` means that the key must be
+/// absent.
+///
+/// This is sst_update() without a callback. `*version` is the version of the new value, or NULL if nothing changed.
 ///
 /// Blocks: until it is done, at most for the time-out. Errors: as sst_update().
 #[unsafe(no_mangle)]

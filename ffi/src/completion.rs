@@ -1,4 +1,4 @@
-//! Telling callbacks of objects.
+//! Calls of callbacks with objects.
 use crate::callback::{Callback, Closure};
 use crate::error::{self, sst_error};
 use crate::handle::{self, Object};
@@ -8,15 +8,15 @@ use statestore_embed::{End, Error, Found};
 use std::ffi::c_void;
 use std::ptr;
 
-/// The function of a callback that an object is lent to.
+/// The function of a callback that borrows an object.
 type Borrower<T> =
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *const <T as Object>::Opaque);
 
-/// The function of a callback that an object is handed over to.
+/// The function of a callback that takes ownership of an object.
 type Owner<T> =
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *mut <T as Object>::Opaque);
 
-/// Lends an object to a callback for the time of its call, or tells it why there is none.
+/// Lends an object to a callback for the duration of its call, or reports why there is none.
 pub(crate) fn lend<T, C>(callback: &Callback<C>, result: Result<Option<T>, Error>)
 where
     T: Object,
@@ -25,13 +25,13 @@ where
     let handle = result.and_then(|object| object.map_or(Ok(ptr::null_mut()), handle::new));
     error::lend(handle.as_ref().err(), |status, error| {
         let handle = handle.as_ref().map_or(ptr::null_mut(), |handle| *handle);
-        // SAFETY: a function of that type, with its context.
+        // SAFETY: the function has that type and gets its own context.
         callback.call(|call, context| unsafe { call(context, status, error, handle) });
         handle::free::<T>(handle);
     });
 }
 
-/// Tells a callback that nothing more is to come, and why.
+/// Reports the end of its feed to a callback, with the reason.
 pub(crate) fn end<T, C>(callback: &Callback<C>, end: &End)
 where
     T: Object,
@@ -39,12 +39,12 @@ where
 {
     let error = lost_reason::end(end);
     error::lend_at_end(Some(&error), end.lost_reason(), |status, error| {
-        // SAFETY: a function of that type, with its context.
+        // SAFETY: the function has that type and gets its own context.
         callback.call(|call, context| unsafe { call(context, status, error, ptr::null()) });
     });
 }
 
-/// Lends a callback what was found of a holder, if anybody holds anything.
+/// Lends a holder to a callback, or NULL if there is no holder.
 pub(crate) fn lend_found<T, C, H>(callback: &Callback<C>, found: Found<H>)
 where
     T: Object + From<H>,
@@ -53,7 +53,7 @@ where
     lend(callback, found.map(|found| found.map(T::from)));
 }
 
-/// Takes a callback over, which is told of holders, as they are observed.
+/// Takes ownership of a callback, and returns the function that reports each observed holder to it.
 pub(crate) fn observed<T, C, H>(
     callback: C,
 ) -> impl FnMut(Result<Found<H>, &End>) + Send + 'static + use<T, C, H>
@@ -69,7 +69,8 @@ where
     }
 }
 
-/// Hands an object over to a callback, or tells it why there is none. Without a function to call, its handle is freed.
+/// Passes an object to a callback, or reports why there is none. If the callback has no function to call, the handle is
+/// freed.
 pub(crate) fn give<T, C>(callback: &Callback<C>, result: Result<T, Error>)
 where
     T: Object,
@@ -78,7 +79,7 @@ where
     hand_over::<T, C>(callback, &result.and_then(handle::new));
 }
 
-/// Hands the handle of an object over to a callback, as [`give`] does.
+/// Passes the handle of an object to a callback, as [`give`] does.
 pub(crate) fn hand_over<T, C>(callback: &Callback<C>, handle: &Result<*mut T::Opaque, Error>)
 where
     T: Object,
@@ -89,7 +90,7 @@ where
         let mut is_taken = false;
         callback.call(|call, context| {
             is_taken = true;
-            // SAFETY: a function of that type, with its context.
+            // SAFETY: the function has that type and gets its own context.
             unsafe { call(context, status, error, handle) }
         });
         if !is_taken {

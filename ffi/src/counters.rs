@@ -1,4 +1,4 @@
-//! What a client has seen so far.
+//! Counters of a client.
 use crate::boundary;
 use crate::client::sst_client;
 use crate::error::sst_error;
@@ -12,11 +12,11 @@ use std::mem::MaybeUninit;
 #[derive(Debug, Clone, Copy)]
 pub struct sst_counters {
     pub size: usize,
-    /// Requests sent; one that is sent again in a new session counts again.
+    /// Requests sent. A request that is sent again in a new session counts again.
     pub sent: u64,
     /// Responses that a request waited for.
     pub completed: u64,
-    /// Requests whose time was up.
+    /// Requests that timed out.
     pub timed_out: u64,
     /// Requests that the broker refused or that could not be sent.
     pub failed: u64,
@@ -24,35 +24,35 @@ pub struct sst_counters {
     pub superseded: u64,
     /// Requests sent again after a reconnect.
     pub resent: u64,
-    /// Connections that were made again.
+    /// Successful reconnects.
     pub reconnects: u64,
     /// Newer service account tokens that the broker accepted over a live connection.
     pub reauthentications: u64,
-    /// Reconnects at which the broker had no session any more.
+    /// Reconnects at which the broker no longer had the session.
     pub sessions_lost: u64,
     /// Connections that this client closed because the broker broke the protocol.
     pub protocol_errors: u64,
     /// Responses for which no request waited.
     pub unmatched_responses: u64,
-    /// Received timestamps that were too far ahead of the local clock and were not taken over.
+    /// Received timestamps that were too far ahead of the local clock and therefore not adopted.
     pub clock_skews: u64,
     /// Notifications of watched keys.
     pub notifications: u64,
-    /// Notifications that were not newer than the one before, or came for a key that is not watched.
+    /// Notifications that were not newer than the previous one, or whose key is not watched.
     pub stale_notifications: u64,
     /// Messages that are neither responses nor notifications.
     pub malformed_messages: u64,
-    /// Requests that were sent and not answered yet.
+    /// Requests that are sent and not answered yet.
     pub in_flight: u64,
-    /// Requests that wait to be sent.
+    /// Requests that are waiting to be sent.
     pub queued: u64,
 }
 
 sized!(sst_counters, queued: u64);
 
-/// Fills `counters`, as far as its `size` says that there is room; what this version does not know becomes zero.
+/// Fills `counters`, up to its `size`. Fields that this version does not know become zero.
 ///
-/// Errors: SST_INVALID_ARGUMENT for a size that cannot be. `counters` is not changed then.
+/// Errors: SST_INVALID_ARGUMENT for an impossible size. `counters` is not changed then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_client_counters(
     client: *const sst_client,

@@ -16,17 +16,17 @@ use statestore_embed::Error;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-/// What a DEL or VDEL did.
+/// Result of a DEL or VDEL.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum sst_del_result {
-    /// It failed: see the status.
+    /// The call failed: see the status.
     SST_DEL_FAILED = 0,
-    /// The key was there and is deleted.
+    /// The key was present and is deleted.
     SST_DEL_DELETED = 1,
-    /// The key was not there.
+    /// The key was absent.
     SST_DEL_ABSENT = 2,
-    /// The key holds another value (VDEL) or does not have the version of `if_version`, and nothing changed.
+    /// The key holds another value (VDEL) or does not have the version of `if_version`. Nothing changed.
     SST_DEL_MISMATCH = 3,
 }
 
@@ -53,21 +53,22 @@ impl Outcome for DelOutcome {
     }
 }
 
-/// Options of sst_del(), sst_vdel() and those of guards.
+/// Options of sst_del(), sst_vdel(), sst_del_many(), sst_transaction_del(), sst_guard_del() and sst_guard_vdel().
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_del_options {
     pub size: usize,
-    /// Needed for a key that is protected by a fencing token: that token or a higher one. Borrowed for the call.
+    /// Fencing token, required for a key that a fencing token protects: that token or a higher one. Borrowed for the
+    /// call.
     pub fencing_token: *const sst_hlc,
-    /// How long the request may take (default: that of the settings).
+    /// Time limit of the request (default: that of the settings).
     pub timeout_ms: u64,
-    /// Whether it is sent again if the session is lost, an sst_retry.
+    /// Whether the request is sent again if the session is lost, an sst_retry.
     pub retry: u32,
     /// Zero.
     pub reserved: u32,
-    /// Only if the key is there and has this version. On a store without such conditions it is SST_UNSUPPORTED; see
-    /// sst_client_capabilities(). Borrowed for the call.
+    /// Condition: the key is present and has this version. A store without conditions on versions makes the call return
+    /// SST_UNSUPPORTED; see sst_client_capabilities(). Borrowed for the call.
     pub if_version: *const sst_hlc,
     /// Zero.
     pub reserved_2: usize,
@@ -89,7 +90,7 @@ pub(crate) unsafe fn options(given: *const sst_del_options) -> Result<DelOptions
         .retry(set::retry(given.retry)?))
 }
 
-/// What to delete.
+/// Reads the arguments of a DEL.
 ///
 /// # Safety As [`input::bytes`] and [`options`] ask.
 pub(crate) unsafe fn read<'a>(
@@ -101,12 +102,12 @@ pub(crate) unsafe fn read<'a>(
     unsafe { Ok((input::bytes(key, key_len, "key")?, self::options(options)?)) }
 }
 
-/// Is called with what a DEL or VDEL did.
+/// Callback that receives the result of a DEL or VDEL.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_del {
     pub context: *mut c_void,
-    /// `version` is as sst_del() and sst_vdel() have it.
+    /// `version` is the same as for sst_del() and sst_vdel().
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -124,8 +125,10 @@ closure!(
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, sst_del_result, *const sst_hlc)
 );
 
-/// Deletes a key. `*version` is that of the deletion, if the store tells it; of SST_DEL_MISMATCH it is that which the key has,
-/// NULL if it is absent.
+/// Deletes a key.
+///
+/// `*version` is the version of the deletion, if the store reports it. For SST_DEL_MISMATCH it is the version of the
+/// key, or NULL if the key is absent.
 ///
 /// Blocks: until the answer, at most for the time-out.
 #[unsafe(no_mangle)]

@@ -22,17 +22,17 @@ use statestore_embed::{Election, Error};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-/// An election by its name. Opaque.
+/// An election, identified by its name. Opaque.
 ///
-/// The name is the key of a lock, and whoever holds the lock is the leader. The key `{name}/leader` holds what it
-/// proclaims.
+/// The name is the key of a lock, and the holder of the lock is the leader. The key `{name}/leader` holds the value
+/// that the leader proclaims.
 pub struct sst_election;
 
 type Named = Made<Election>;
 
 object!(Named, sst_election, 17, "an election");
 
-/// Prepares an election. Nothing is sent.
+/// Prepares an election. No request is sent.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_election_new(
     client: *const sst_client,
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn sst_election_new(
     })
 }
 
-/// What is to be proclaimed.
+/// Reads the value to proclaim.
 ///
 /// # Safety As [`input::bytes`] asks.
 unsafe fn proposed(value: *const c_void, value_len: usize) -> Result<Bytes, Error> {
@@ -60,9 +60,9 @@ unsafe fn proposed(value: *const c_void, value_len: usize) -> Result<Bytes, Erro
     Ok(Bytes::copy_from_slice(value))
 }
 
-/// Waits until it is elected, and proclaims a value. Freeing the guard resigns.
+/// Waits until this candidate is elected, and proclaims a value. Freeing the guard resigns.
 ///
-/// Blocks: until it is elected, or the time to wait is over. Errors: as sst_lock().
+/// Blocks: until the election is won, or the time to wait is over. Errors: as sst_lock().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_election_campaign(
     election: *const sst_election,
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn sst_election_campaign(
     })
 }
 
-/// Begins sst_election_campaign(). Cancelling the operation gives up.
+/// Begins sst_election_campaign(). Cancelling the operation withdraws the candidate.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_election_campaign_async(
     election: *const sst_election,
@@ -107,9 +107,9 @@ pub unsafe extern "C" fn sst_election_campaign_async(
     })
 }
 
-/// Replaces the value that the leader proclaims. `*version` is that of the record.
+/// Replaces the value that the leader proclaims. `*version` is the version of the record.
 ///
-/// Blocks: until the answer. Errors: SST_INVALID_ARGUMENT if the guard is that of a lock, and as sst_guard_set().
+/// Blocks: until the answer. Errors: SST_INVALID_ARGUMENT if the guard is that of a lock; those of sst_guard_set().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_guard_proclaim(
     guard: *const sst_guard,
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn sst_guard_proclaim_async(
     })
 }
 
-/// Who leads now; `*leader` is NULL if nobody does.
+/// Returns the present leader; `*leader` is NULL if there is none.
 ///
 /// Blocks: until the answer. Errors: as sst_lease_holder().
 #[unsafe(no_mangle)]
@@ -194,8 +194,9 @@ pub extern "C" fn sst_election_leader_async(
     })
 }
 
-/// Has a callback told who leads: at first who does now, then each time when somebody else does, or nobody, or when the
-/// leader proclaims another value. A call with an error is followed by others.
+/// Reports the leader to a callback: first the present one, then each change.
+///
+/// A change is another leader, no leader, or another proclaimed value. A call with an error is followed by others.
 ///
 /// Blocks: until the store has begun the watches.
 #[unsafe(no_mangle)]
@@ -214,8 +215,8 @@ pub extern "C" fn sst_election_observe(
     })
 }
 
-/// Begins sst_election_observe(). `done` is called with the subscription, before `callback` is called for the first
-/// time. If `done` is told an error, `callback` is not called.
+/// Begins sst_election_observe(). `done` receives the subscription before the first call of `callback`. If `done`
+/// receives an error, `callback` is not called.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_election_observe_async(
     election: *const sst_election,
@@ -241,7 +242,7 @@ pub extern "C" fn sst_election_observe_async(
     })
 }
 
-/// Frees an election. The lead is held on by its guard, if it was won.
+/// Frees an election. If the lead was won, its guard keeps it.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_election_free(election: *mut sst_election) {
     boundary::run(|| drop(handle::free::<Named>(election)));

@@ -19,7 +19,7 @@ pub(crate) struct Stored(pub(crate) Entry);
 
 object!(Stored, sst_entry, 6, "an entry");
 
-/// The value.
+/// Returns the value.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entry_value(entry: *const sst_entry) -> sst_slice {
     boundary::value(sst_slice::NONE, || {
@@ -27,7 +27,7 @@ pub extern "C" fn sst_entry_value(entry: *const sst_entry) -> sst_slice {
     })
 }
 
-/// The version that the SET which stored it returned.
+/// Returns the version of the value, which the SET that stored it returned.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entry_version(
     entry: *const sst_entry,
@@ -40,10 +40,11 @@ pub extern "C" fn sst_entry_version(
     })
 }
 
-/// Remaining time of the key in milliseconds, at least 1, counted from the answer of the store.
+/// Returns the remaining time of the key in milliseconds, at least 1, counted from the answer of the store.
 ///
-/// SST_FOREVER: the key does not expire. SST_UNKNOWN_TIME: the option `remaining` did not ask for the time, or `entry` is not an entry. As
-/// `expires_in_ms` of sst_set() or sst_update(), SST_FOREVER keeps the key for ever and SST_UNKNOWN_TIME is refused with SST_INVALID_ARGUMENT.
+/// SST_FOREVER means that the key does not expire. SST_UNKNOWN_TIME means that the option `remaining` did not ask for
+/// the time, or that `entry` is not an entry. As `expires_in_ms` of sst_set() or sst_update(), SST_FOREVER keeps the
+/// key for ever and SST_UNKNOWN_TIME is rejected with SST_INVALID_ARGUMENT.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entry_expires_in_ms(entry: *const sst_entry) -> u64 {
     boundary::value(UNKNOWN, || {
@@ -55,7 +56,7 @@ pub extern "C" fn sst_entry_expires_in_ms(entry: *const sst_entry) -> u64 {
     })
 }
 
-/// Another handle of the same entry, for keeping one that is borrowed. The value is not copied.
+/// Returns another handle of the same entry, to keep a borrowed one. The value is not copied.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entry_clone(entry: *const sst_entry) -> *mut sst_entry {
     boundary::value(ptr::null_mut(), || {
@@ -76,13 +77,13 @@ pub(crate) struct Entries(pub(crate) Vec<Option<Entry>>);
 
 object!(Entries, sst_entries, 7, "entries");
 
-/// How many results there are: as many as there were keys.
+/// Returns the number of results, which is the number of keys.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entries_len(entries: *const sst_entries) -> usize {
     boundary::value(0, || Ok(handle::get::<Entries>(entries)?.0.len()))
 }
 
-/// The entry of the key at an index; `*entry` is NULL if the key is absent.
+/// Returns the entry of the key at an index; `*entry` is NULL if the key is absent.
 ///
 /// Errors: SST_INVALID_ARGUMENT if the index is too large.
 #[unsafe(no_mangle)]
@@ -106,7 +107,7 @@ pub extern "C" fn sst_entries_at(
     })
 }
 
-/// Frees entries. Those that sst_entries_at() gave stay.
+/// Frees entries. Handles from sst_entries_at() stay valid.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entries_free(entries: *mut sst_entries) {
     boundary::run(|| drop(handle::free::<Entries>(entries)));

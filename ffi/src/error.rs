@@ -9,31 +9,31 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::Arc;
 
-/// Why a call failed. Opaque.
+/// The reason why a call failed. Opaque.
 pub struct sst_error;
 
-/// Whether what failed may have happened nevertheless.
+/// Whether a failed request may have been executed.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum sst_outcome {
-    /// It certainly did not happen: it never left, or it was refused.
+    /// The request was certainly not executed: it was never sent, or it was rejected.
     SST_NOT_DONE = 0,
-    /// It may have happened or may still happen: it left, and no response came.
+    /// The request may have been executed or may still be executed: it was sent, and no response arrived.
     SST_UNKNOWN = 1,
 }
 
 pub(crate) struct Failure {
     error: Error,
-    /// Why something is over, if this was told at its end.
+    /// The reason of the end, if the error reports an end.
     pub(crate) lost_reason: Option<LostReason>,
     message: CString,
 }
 
 object!(Failure, sst_error, 1, "an error");
 
-/// A handle of an error, NULL if there is none left.
+/// Makes a handle of an error; NULL if no handle is left.
 fn new(error: &Error, lost_reason: Option<LostReason>) -> *mut sst_error {
-    // The message has no NUL, since what comes from outside is escaped in it.
+    // The message has no NUL, since everything from outside is escaped in it.
     let message = CString::new(error.to_string().replace('\0', "\u{fffd}")).unwrap_or_default();
     let failure = Failure {
         error: error.clone(),
@@ -43,7 +43,7 @@ fn new(error: &Error, lost_reason: Option<LostReason>) -> *mut sst_error {
     handle::new(failure).unwrap_or(ptr::null_mut())
 }
 
-/// Writes the error of a result, if there is one and somebody wants it, and gives the status.
+/// Writes the error of a result, if it failed and the caller wants the error object, and returns the status.
 pub(crate) fn give(
     to: Option<&mut MaybeUninit<*mut sst_error>>,
     result: Result<(), Error>,
@@ -62,7 +62,7 @@ pub(crate) fn give(
     status
 }
 
-/// The parts of a result: what there is, or the default, and why it failed.
+/// Splits a result into its value, or the default, and its error.
 pub(crate) fn split<T: Default>(result: Result<T, Error>) -> (T, Option<Error>) {
     match result {
         Ok(value) => (value, None),
@@ -70,12 +70,12 @@ pub(crate) fn split<T: Default>(result: Result<T, Error>) -> (T, Option<Error>) 
     }
 }
 
-/// Lends an error for the time of a call.
+/// Lends an error for the duration of a call.
 pub(crate) fn lend(error: Option<&Error>, call: impl FnOnce(sst_status, *const sst_error)) {
     lend_at_end(error, None, call);
 }
 
-/// Lends an error that says why something is over.
+/// Lends an error that reports an end and its reason.
 pub(crate) fn lend_at_end(
     error: Option<&Error>,
     lost_reason: Option<LostReason>,
@@ -87,7 +87,8 @@ pub(crate) fn lend_at_end(
     handle::free::<Failure>(handle);
 }
 
-/// The status that the failed call returned. NULL gives SST_INVALID_ARGUMENT, what is no error SST_INVALID_HANDLE.
+/// Returns the status of the failed call: SST_INVALID_ARGUMENT for NULL, SST_INVALID_HANDLE for a handle that is not an
+/// error.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_status(error: *const sst_error) -> sst_status {
     boundary::value(sst_status::SST_INTERNAL, || {
@@ -98,7 +99,7 @@ pub extern "C" fn sst_error_status(error: *const sst_error) -> sst_status {
     })
 }
 
-/// What was tried, on what, and why it failed, in English, as UTF-8.
+/// Returns the message: the action, its object and the reason of the failure, in English, as UTF-8.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_message(error: *const sst_error) -> *const c_char {
     boundary::value(c"".as_ptr(), || {
@@ -106,7 +107,7 @@ pub extern "C" fn sst_error_message(error: *const sst_error) -> *const c_char {
     })
 }
 
-/// Whether what failed may have happened nevertheless. What is no error gives SST_UNKNOWN.
+/// Returns whether the failed request may have been executed. A handle that is not an error gives SST_UNKNOWN.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_outcome(error: *const sst_error) -> sst_outcome {
     boundary::value(sst_outcome::SST_UNKNOWN, || {
@@ -117,8 +118,9 @@ pub extern "C" fn sst_error_outcome(error: *const sst_error) -> sst_outcome {
     })
 }
 
-/// Whether the same call may succeed later without anything being changed by hand. Whether repeating it is safe depends
-/// on the outcome and on the operation.
+/// Returns whether the same call may succeed later without manual intervention.
+///
+/// Whether repeating the call is safe depends on the outcome and on the operation.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_is_retryable(error: *const sst_error) -> bool {
     boundary::value(false, || {
@@ -126,7 +128,7 @@ pub extern "C" fn sst_error_is_retryable(error: *const sst_error) -> bool {
     })
 }
 
-/// The reason code of the MQTT packet that brought the failure, -1 if none did.
+/// Returns the reason code of the MQTT packet that caused the failure; -1 if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_mqtt_reason(error: *const sst_error) -> i32 {
     boundary::value(-1, || {
@@ -136,8 +138,9 @@ pub extern "C" fn sst_error_mqtt_reason(error: *const sst_error) -> i32 {
     })
 }
 
-/// The number of the error of the system behind the failure, as in errno: ECONNREFUSED if nothing listens there, ENOENT for
-/// a file that is missing. 0 if there is none.
+/// Returns the number of the system error behind the failure, as in errno; 0 if there is none.
+///
+/// Examples are ECONNREFUSED if no process listens at the address, and ENOENT for a missing file.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_os_code(error: *const sst_error) -> i32 {
     boundary::value(0, || {
@@ -146,7 +149,8 @@ pub extern "C" fn sst_error_os_code(error: *const sst_error) -> i32 {
     })
 }
 
-/// The operation of a transaction that cannot be, or that the store refused, counted from 0; -1 if it is about none.
+/// Returns the index of the invalid or rejected operation of a transaction, counted from 0; -1 if the error concerns no
+/// operation.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_operation(error: *const sst_error) -> i64 {
     boundary::value(-1, || {
@@ -155,7 +159,7 @@ pub extern "C" fn sst_error_operation(error: *const sst_error) -> i64 {
     })
 }
 
-/// Another handle of the same error, for keeping one that is borrowed.
+/// Returns another handle of the same error, to keep a borrowed one.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_clone(error: *const sst_error) -> *mut sst_error {
     boundary::value(ptr::null_mut(), || {

@@ -20,13 +20,14 @@ use std::mem::MaybeUninit;
 #[derive(Clone, Copy)]
 pub struct sst_get_options {
     pub size: usize,
-    /// How long the request may take (default: that of the settings).
+    /// Time limit of the request (default: that of the settings).
     pub timeout_ms: u64,
-    /// Not zero: asks how much time the key has left, for sst_entry_expires_in_ms(). On a store that does not tell it this is
-    /// SST_UNSUPPORTED; see sst_client_capabilities().
+    /// Not zero: asks for the remaining time of the key, for sst_entry_expires_in_ms(). A store that cannot report it
+    /// makes the call return SST_UNSUPPORTED; see sst_client_capabilities().
     pub remaining: u32,
-    /// Not zero: the answer may be what the key held a moment ago. Where several servers share the entries, that saves the one that
-    /// is asked a round trip to them. A store that makes no difference answers what the key holds; see sst_client_capabilities().
+    /// Not zero: the answer may be a value that the key held a moment ago. Where several servers share the entries,
+    /// this saves the server a round trip to them. Other stores answer with the present value; see
+    /// sst_client_capabilities().
     pub eventual: u32,
 }
 
@@ -42,7 +43,7 @@ pub(crate) unsafe fn options(given: *const sst_get_options) -> Result<GetOptions
         .eventual(given.eventual != 0))
 }
 
-/// What to read.
+/// Reads the arguments of a GET.
 ///
 /// # Safety As [`input::bytes`] and [`options`] ask.
 unsafe fn read<'a>(
@@ -54,7 +55,7 @@ unsafe fn read<'a>(
     unsafe { Ok((input::bytes(key, key_len, "key")?, self::options(options)?)) }
 }
 
-/// Is called with what a GET brought.
+/// Callback that receives the result of a GET.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_entry {
@@ -76,7 +77,7 @@ closure!(
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *const sst_entry)
 );
 
-/// Reads a key. `*entry` is NULL if it is absent.
+/// Reads a key. `*entry` is NULL if the key is absent.
 ///
 /// Blocks: until the answer, at most for the time-out.
 #[unsafe(no_mangle)]

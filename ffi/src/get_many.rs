@@ -1,4 +1,4 @@
-//! Many GETs at a time.
+//! Several GETs in one call.
 use crate::boundary;
 use crate::bytes::{slices, sst_slice};
 use crate::callback::{Callback, closure};
@@ -14,7 +14,7 @@ use bytes::Bytes;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-/// Is called with what several GETs brought.
+/// Callback that receives the results of several GETs.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_entries {
@@ -35,9 +35,9 @@ closure!(
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *const sst_entries)
 );
 
-/// Reads several keys. These are single GETs, sent without waiting for each other; the result is no snapshot.
+/// Reads several keys. These are single GETs, sent without waiting for each other; the result is not a snapshot.
 ///
-/// Blocks: until the last answer; the time-out is for each GET. Errors: the first one of any of them.
+/// Blocks: until the last answer; the time-out is for each GET. Errors: the first error of any of the GETs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_get_many(
     client: *const sst_client,

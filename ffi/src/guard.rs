@@ -1,4 +1,4 @@
-//! What is held: a lock, or the lead of an election.
+//! Guards: held locks, leases and leads of elections.
 use crate::boundary;
 use crate::bytes::sst_slice;
 use crate::callback::{Callback, closure};
@@ -19,23 +19,22 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-/// Holds a lease, and knows when it does not hold it any more. Opaque.
+/// A held lease, which reports its own loss. Opaque.
 ///
-/// It renews the lease by itself. What is done between sst_guard_is_valid() and its effect on the world can still come
-/// too late; writes that are made with the guard are safe nevertheless, since the store refuses them once a newer
-/// holder has written.
+/// The guard renews the lease automatically. Between sst_guard_is_valid() and the effect of an action the lease may
+/// still be lost. Writes with the guard are safe nevertheless: once a newer holder has written, the store rejects them.
 pub struct sst_guard;
 
 pub(crate) type Guarded = Made<Guard>;
 
 object!(Guarded, sst_guard, 15, "a guard");
 
-/// The guard of a handle.
+/// Returns the guard of a handle.
 pub(crate) fn get(guard: *const sst_guard) -> Result<Arc<Guarded>, Error> {
     handle::get::<Guarded>(guard)
 }
 
-/// Is called with a new guard.
+/// Callback that receives a new guard.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_guard {
@@ -56,11 +55,11 @@ closure!(
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *mut sst_guard)
 );
 
-/// Tells a callback of a new guard.
+/// Reports a new guard to a callback.
 pub(crate) fn tell(
     client: &Client,
 ) -> impl FnOnce(&Callback<sst_on_guard>, Result<Guard, Error>) + Send + 'static {
-    // Nobody is to get a lock in the name of a client that was freed meanwhile.
+    // A client that was freed meanwhile must not acquire a lock.
     let client = client.downgrade();
     move |callback, result| {
         let guarded = result.and_then(|guard| Ok(Guarded::new(guard, &client.upgrade()?)));
@@ -68,7 +67,7 @@ pub(crate) fn tell(
     }
 }
 
-/// Is called with a version.
+/// Callback that receives a version.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_version {
@@ -89,8 +88,9 @@ closure!(
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *const sst_hlc)
 );
 
-/// The fencing token: the version that the lease got when it was taken. Each later holder gets a higher one. It can be
-/// handed to others who write on behalf of the holder.
+/// Returns the fencing token: the version that the lease got when it was taken.
+///
+/// Each later holder gets a higher token. The holder can pass the token to other programs that write on its behalf.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_token(
     guard: *const sst_guard,
@@ -103,7 +103,7 @@ pub extern "C" fn sst_guard_token(
     })
 }
 
-/// The name under which the lease is held: the value of its key.
+/// Returns the name under which the lease is held: the value of its key.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_holder(guard: *const sst_guard) -> sst_slice {
     boundary::value(sst_slice::NONE, || {
@@ -111,13 +111,13 @@ pub extern "C" fn sst_guard_holder(guard: *const sst_guard) -> sst_slice {
     })
 }
 
-/// Whether the lease is certainly still held. Once this was false it stays so.
+/// Returns whether the lease is certainly still held. Once false, the result stays false.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_is_valid(guard: *const sst_guard) -> bool {
     boundary::value(false, || get(guard)?.it.is_valid())
 }
 
-/// Says why the lease is not certainly held any more.
+/// Reports why the lease is not certainly held any more.
 ///
 /// Errors: SST_LOCK_LOST.
 #[unsafe(no_mangle)]
@@ -128,7 +128,7 @@ pub extern "C" fn sst_guard_check(
     boundary::status(error, || get(guard)?.it.check())
 }
 
-/// Waits until the lease is not certainly held any more, for `timeout_ms`. A lease that was given back is not held any more.
+/// Waits until the lease is not certainly held any more, for `timeout_ms`. A released lease is not held any more.
 ///
 /// Blocks: at most for the time-out. Errors: SST_TIMED_OUT if it is still held.
 #[unsafe(no_mangle)]
@@ -141,7 +141,7 @@ pub extern "C" fn sst_guard_wait_lost(
     boundary::with_object::<Guarded>(error, guard, |guard, client| {
         let until = deadline(timeout_ms)?;
         let lost = guard.it.lost();
-        // It is not kept meanwhile, so that freeing it gives the lease back.
+        // The guard is not kept during the wait, so that freeing it releases the lease.
         drop(guard);
         wait_for_event(client, ACTION, lost, until).map(drop)
     })
@@ -171,11 +171,11 @@ pub extern "C" fn sst_guard_wait_lost_async(
     })
 }
 
-/// Renews the lease now, besides what the guard does by itself. `*version` is the new version of the lease's key; the
+/// Renews the lease now, in addition to the automatic renewals. `*version` is the new version of the lease's key; the
 /// token stays.
 ///
 /// Blocks: until the answer, at most for the time-out of the lease's options. NULL: `version`. Errors: SST_LOCK_LOST;
-/// any other does not mean that the lease is lost.
+/// any other error does not mean that the lease is lost.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_renew(
     guard: *const sst_guard,
@@ -215,11 +215,12 @@ pub extern "C" fn sst_guard_renew_async(
     })
 }
 
-/// Stops renewing and gives the lease back, or resigns from the lead of an election. Writes with the guard that are
-/// under way are waited for.
+/// Stops renewing and releases the lease, or resigns from the lead of an election. Waits for writes with the guard that
+/// are under way.
 ///
-/// Blocks: until the answer, at most for `timeout_ms`, and not longer than the lease is certain. NULL: `result`. Errors: SST_TIMED_OUT with
-/// SST_UNKNOWN if the time is over; giving the lease back goes on in the background then, and the lease ends by itself.
+/// Blocks: until the answer, at most for `timeout_ms`, and not longer than the lease is certain. NULL: `result`.
+/// Errors: SST_TIMED_OUT with SST_UNKNOWN if the time is over; the release then continues in the background, and the
+/// lease expires by itself.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_release(
     guard: *const sst_guard,
@@ -258,11 +259,12 @@ pub extern "C" fn sst_guard_release_async(
     })
 }
 
-/// Gives a lock back at the end of work that succeeded, or resigns from the lead of an election. That the store could
-/// not be asked is no error: the log is told, and the lease ends by itself.
+/// Releases a lock at the end of work that succeeded, or resigns from the lead of an election.
 ///
-/// Blocks: as sst_guard_release(). Errors: SST_LOCK_LOST with SST_UNKNOWN if it was lost or given back before, so that
-/// the work, or a part of it, was done without its protection.
+/// A failure to ask the store is not an error: it is logged, and the lease expires by itself.
+///
+/// Blocks: as sst_guard_release(). Errors: SST_LOCK_LOST with SST_UNKNOWN if the lock was lost or released before, so
+/// that some of the work was done without its protection.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_finish(
     guard: *const sst_guard,
@@ -299,8 +301,8 @@ pub extern "C" fn sst_guard_finish_async(
     })
 }
 
-/// Stops renewing and leaves the lease to its time, or to somebody who knows the holder's name and renews it. The lead
-/// of an election is resigned from.
+/// Stops renewing, and leaves the lease to expire or to be renewed by another program that knows the holder's name. The
+/// lead of an election is resigned instead.
 ///
 /// Blocks: for a moment.
 #[unsafe(no_mangle)]
@@ -336,7 +338,7 @@ pub extern "C" fn sst_guard_leave_async(
     })
 }
 
-/// Frees a guard, and gives its lease back in the background unless that was done or the lease was left. The callback of
+/// Frees a guard. Unless the lease was released or left, it is released in the background. The callback of
 /// sst_guard_wait_lost_async() is called then.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_free(guard: *mut sst_guard) {

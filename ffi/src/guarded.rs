@@ -1,4 +1,4 @@
-//! Writes in the name of a lease: with its fencing token, and only while it is certainly held.
+//! Writes under a lease: with its fencing token, and only while the lease is certainly held.
 use crate::boundary;
 use crate::callback::Callback;
 use crate::del::{self, sst_del_options, sst_del_result, sst_on_del};
@@ -19,7 +19,7 @@ use std::mem::MaybeUninit;
 
 const ACTION: &str = "writing under the lease";
 
-/// The SET, to be waited for or begun.
+/// Returns the future of the SET, for both the blocking call and the operation.
 ///
 /// # Safety As [`set::read`] asks.
 unsafe fn set(
@@ -36,7 +36,7 @@ unsafe fn set(
     Ok(guard.it.set(key, value, options))
 }
 
-/// The DEL, to be waited for or begun.
+/// Returns the future of the DEL, for both the blocking call and the operation.
 ///
 /// # Safety As [`del::read`] asks.
 unsafe fn del(
@@ -50,7 +50,7 @@ unsafe fn del(
     Ok(guard.it.del(Bytes::copy_from_slice(key), options))
 }
 
-/// The VDEL, to be waited for or begun.
+/// Returns the future of the VDEL, for both the blocking call and the operation.
 ///
 /// # Safety As [`vdel::read`] asks.
 unsafe fn vdel(
@@ -67,8 +67,9 @@ unsafe fn vdel(
     Ok(guard.it.vdel(key, value, options))
 }
 
-/// Stores a value and protects the key: from now on it is written and deleted only with this guard's token or a higher
-/// one. The options must not have a fencing token. `*version` is as sst_set() has it.
+/// Stores a value and protects the key: from now on, writes and deletions need this guard's token or a higher one.
+///
+/// The options must not have a fencing token. `*version` is the same as for sst_set().
 ///
 /// Blocks: until the answer, at most for the time-out, and not longer than the lease is certain. Errors: SST_LOCK_LOST
 /// if the lease is not certainly held any more.
@@ -121,7 +122,8 @@ pub unsafe extern "C" fn sst_guard_set_async(
     })
 }
 
-/// Deletes a key, and with it its protection. The options must not have a fencing token. `*version` is as sst_del() has it.
+/// Deletes a key together with its protection. The options must not have a fencing token. `*version` is the same as for
+/// sst_del().
 ///
 /// Blocks: until the answer, at most for the time-out, and not longer than the lease is certain. Errors: SST_LOCK_LOST
 /// if the lease is not certainly held any more.
@@ -170,8 +172,8 @@ pub unsafe extern "C" fn sst_guard_del_async(
     })
 }
 
-/// Deletes a key if it holds this value, and with it its protection. The options must not have a fencing token. `*version` is
-/// as sst_vdel() has it.
+/// Deletes a key together with its protection, if the key holds this value. The options must not have a fencing token.
+/// `*version` is the same as for sst_vdel().
 ///
 /// Blocks: until the answer, at most for the time-out, and not longer than the lease is certain. Errors: SST_LOCK_LOST
 /// if the lease is not certainly held any more.

@@ -1,4 +1,4 @@
-//! Changing a key by what it holds, in the name of a lease.
+//! Updates of a key under a lease.
 use crate::boundary;
 use crate::callback::Callback;
 use crate::error::sst_error;
@@ -16,12 +16,13 @@ use crate::update::{
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-/// Changes a key by what it holds, as sst_update() does, and protects it: from now on it is written and deleted only with this
-/// guard's token or a higher one.
+/// Computes a new value of a key from its present one, as sst_update() does, and protects the key.
 ///
-/// Blocks: until it is done, at most for the time-out, and while `changer` runs; no request takes longer than the lease is certain.
-/// Errors: as sst_update(); SST_LOCK_LOST if the lease is not certainly held any more; SST_FENCING_TOKEN_LOWER if a newer holder has
-/// written the key.
+/// From now on, writes and deletions of the key need this guard's token or a higher one.
+///
+/// Blocks: until it is done, at most for the time-out, and while `changer` runs; no request takes longer than the lease
+/// is certain. Errors: as sst_update(); SST_LOCK_LOST if the lease is not certainly held any more;
+/// SST_FENCING_TOKEN_LOWER if a newer holder has written the key.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_guard_update(
     guard: *const sst_guard,

@@ -1,13 +1,13 @@
 //! Handles: numbers that look like pointers.
 //!
-//! A handle names an object in a table, and never another one. So one that was freed, or is of another type, or was inherited by a
-//! fork, is found out before anything is touched.
+//! A handle names one object in a table, and never another one. A handle that was freed, has another type, or was
+//! inherited across a fork is therefore detected before any object is touched.
 use statestore_core::Outcome;
 use statestore_embed::{Error, ErrorKind, PerProcess};
 use std::sync::Arc;
 use std::{mem, ptr};
 
-// Both are there for tests, whatever this machine is.
+// Tests need both modules on every machine.
 #[cfg(any(target_pointer_width = "32", test))]
 mod numbers;
 #[cfg(target_pointer_width = "64")]
@@ -18,23 +18,23 @@ pub(crate) use numbers::Table;
 #[cfg(target_pointer_width = "64")]
 pub(crate) use places::Table;
 
-/// A type of which there are handles.
+/// A type whose objects have handles.
 pub(crate) trait Object: Sized + Send + Sync + 'static {
     /// The type in the header.
     type Opaque;
-    /// What it is, in messages.
+    /// Name of the type in error messages.
     const NAME: &'static str;
-    /// A number that no other type has; not 0.
+    /// Number of the type: unique, and not 0.
     #[cfg_attr(
         target_pointer_width = "32",
         allow(dead_code, reason = "handles of 32 bits do not say what they are of")
     )]
     const KIND: u8;
-    /// Where the objects are.
+    /// Returns the table of the objects.
     fn table() -> &'static PerProcess<Table<Self>>;
 }
 
-/// Declares the table of a type, the type in the header, and the function that frees a handle is left to its file.
+/// Declares the table of a type. Its file declares the type in the header and the function that frees a handle.
 macro_rules! object {
     ($type:ty, $opaque:ident, $kind:literal, $name:literal) => {
         impl $crate::handle::Object for $type {
@@ -54,25 +54,25 @@ macro_rules! object {
 }
 pub(crate) use object;
 
-/// A new handle of an object.
+/// Makes a handle of an object.
 pub(crate) fn new<T: Object>(object: T) -> Result<*mut T::Opaque, Error> {
     share(Arc::new(object))
 }
 
-/// A new handle of an object that others may have as well.
+/// Makes a handle of an object that may be shared.
 pub(crate) fn share<T: Object>(object: Arc<T>) -> Result<*mut T::Opaque, Error> {
     let name = T::table().get().insert(object);
-    // What the object stands for may have happened.
+    // The operation that made the object may have been executed.
     name.map(handle::<T>)
         .ok_or_else(|| full::<T>(Outcome::Unknown))
 }
 
-/// The handle of a name: a number that is never an address.
+/// Converts a name to a handle: a number that is never an address.
 fn handle<T: Object>(name: usize) -> *mut T::Opaque {
     ptr::without_provenance_mut(name)
 }
 
-/// Takes the place of an object that is yet to be made, so that its handle cannot fail any more.
+/// Reserves a handle for an object that is made later, so that making the handle cannot fail then.
 pub(crate) fn reserve<T: Object>() -> Result<Reserved<T>, Error> {
     let table = T::table().get();
     let name = table.reserve();
@@ -80,18 +80,18 @@ pub(crate) fn reserve<T: Object>() -> Result<Reserved<T>, Error> {
     Ok(Reserved { table, name })
 }
 
-/// The place of an object that is yet to be made. Unless it is filled, it is given back.
+/// A reserved handle. Dropping it returns the handle unless it was filled.
 pub(crate) struct Reserved<T: Object> {
     table: &'static Table<T>,
     name: usize,
 }
 
 impl<T: Object> Reserved<T> {
-    /// The handle of the object.
+    /// Stores the object and returns its handle.
     pub(crate) fn fill(self, object: T) -> *mut T::Opaque {
         self.table.fill(self.name, Arc::new(object));
         let handle = handle::<T>(self.name);
-        // There is nothing to give back.
+        // The handle is used, so it must not be returned.
         mem::forget(self);
         handle
     }
@@ -103,7 +103,7 @@ impl<T: Object> Drop for Reserved<T> {
     }
 }
 
-/// Lends an object for the time of a call; NULL for none.
+/// Lends an object for the duration of a call; NULL for none.
 pub(crate) fn lend<T: Object, R>(
     object: Option<T>,
     call: impl FnOnce(*const T::Opaque) -> R,
@@ -114,14 +114,14 @@ pub(crate) fn lend<T: Object, R>(
     Ok(result)
 }
 
-/// The object of a handle.
+/// Returns the object of a handle.
 pub(crate) fn get<T: Object>(handle: *const T::Opaque) -> Result<Arc<T>, Error> {
     let name = check::<T>(handle.addr())?;
     let object = T::table().get().get(name);
     object.ok_or_else(|| invalid::<T>("it was freed"))
 }
 
-/// Frees a handle; its object, if the handle was good. NULL, and what was freed before, is left alone.
+/// Frees a handle, and returns its object if the handle was valid. Ignores NULL and handles that were freed before.
 pub(crate) fn free<T: Object>(handle: *mut T::Opaque) -> Option<Arc<T>> {
     let name = handle.addr();
     if name == 0 || !Table::<T>::is_of_type(name) || Table::<T>::is_inherited(name) {
@@ -247,14 +247,14 @@ mod tests {
         assert_ne!(one, two);
         assert!(get::<Few>(one).is_ok() && get::<Few>(two).is_ok());
 
-        // What cannot be lent is not taken for something that is absent.
+        // An object that cannot be lent is an error, not an absent object.
         assert_eq!(
             lend(Some(Few), |_| ()).unwrap_err().kind(),
             ErrorKind::QueueFull
         );
         assert!(lend(None::<Few>, <*const OpaqueFew>::is_null).unwrap());
 
-        // A place that is not needed is given back, and so is that of a handle.
+        // An unused reservation is returned, and so is a freed handle.
         free::<Few>(two).unwrap();
         drop(reserve::<Few>().unwrap());
         let three = new(Few).unwrap();
@@ -273,7 +273,7 @@ mod tests {
         TABLE.fill(two, Arc::new(Thing));
         assert!(TABLE.get(two).is_some() && TABLE.remove(one).is_some());
         assert!(TABLE.get(one).is_none() && TABLE.remove(one).is_none());
-        // There is a place again, with a new name.
+        // There is room again, with a new name.
         let three = TABLE.reserve().unwrap();
         assert!(three > two);
         TABLE.give_back(three);

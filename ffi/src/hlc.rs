@@ -23,7 +23,7 @@ object!(Timestamp, sst_hlc, 5, "a timestamp");
 
 impl Timestamp {
     pub(crate) fn new(hlc: &Hlc) -> Self {
-        // A timestamp that was received may have any text in its third part.
+        // A received timestamp may have any text in its third part.
         let text = hlc.to_string().replace('\0', "\u{fffd}");
         Self {
             hlc: hlc.clone(),
@@ -32,7 +32,7 @@ impl Timestamp {
     }
 }
 
-/// A timestamp of the caller; `None` for NULL.
+/// Reads a timestamp of the caller; `None` for NULL.
 pub(crate) fn optional(handle: *const sst_hlc) -> Result<Option<Hlc>, statestore_embed::Error> {
     if handle.is_null() {
         return Ok(None);
@@ -40,14 +40,14 @@ pub(crate) fn optional(handle: *const sst_hlc) -> Result<Option<Hlc>, statestore
     Ok(Some(handle::get::<Timestamp>(handle)?.hlc.clone()))
 }
 
-/// A version of the caller, for a condition; `None` for NULL.
+/// Reads a version of the caller for a condition; `None` for NULL.
 pub(crate) fn version(handle: *const sst_hlc) -> Result<Option<Version>, statestore_embed::Error> {
     Ok(optional(handle)?.as_ref().map(Version::from))
 }
 
-/// Reads a timestamp: `{milliseconds}:{counter}:{node id}`.
+/// Parses a timestamp: `{milliseconds}:{counter}:{node id}`.
 ///
-/// Errors: SST_INVALID_ARGUMENT if it is none.
+/// Errors: SST_INVALID_ARGUMENT if the text is not a timestamp.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_hlc_parse(
     text: *const c_void,
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn sst_hlc_parse(
     })
 }
 
-/// Its text, padded with zeros as it is sent, with a NUL at its end.
+/// Returns the text of a timestamp with a NUL at its end, padded with zeros as it is sent.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_hlc_text(hlc: *const sst_hlc) -> *const c_char {
     boundary::value(c"".as_ptr(), || {
@@ -72,20 +72,21 @@ pub extern "C" fn sst_hlc_text(hlc: *const sst_hlc) -> *const c_char {
     })
 }
 
-/// Its wall clock time, in milliseconds since 1970-01-01 UTC.
+/// Returns the wall clock time of a timestamp, in milliseconds since 1970-01-01 UTC.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_hlc_wall_ms(hlc: *const sst_hlc) -> u64 {
     boundary::value(0, || Ok(handle::get::<Timestamp>(hlc)?.hlc.wall_ms()))
 }
 
-/// Its counter.
+/// Returns the counter of a timestamp.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_hlc_counter(hlc: *const sst_hlc) -> u64 {
     boundary::value(0, || Ok(handle::get::<Timestamp>(hlc)?.hlc.counter()))
 }
 
-/// Compares two timestamps: by their times, then their counters, then the bytes of their node ids. `*order` is negative
-/// if `one` is lower, 0 if they are equal, and positive if it is higher.
+/// Compares two timestamps: first their times, then their counters, then the bytes of their node ids.
+///
+/// `*order` is negative if `one` is lower, 0 if they are equal, and positive if `one` is higher.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_hlc_compare(
     one: *const sst_hlc,
@@ -106,7 +107,7 @@ pub extern "C" fn sst_hlc_compare(
     })
 }
 
-/// Another handle of the same timestamp, for keeping one that is borrowed.
+/// Returns another handle of the same timestamp, to keep a borrowed one.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_hlc_clone(hlc: *const sst_hlc) -> *mut sst_hlc {
     boundary::value(std::ptr::null_mut(), || {

@@ -1,4 +1,4 @@
-//! Who holds a lease.
+//! Holders of leases.
 use crate::boundary;
 use crate::bytes::sst_slice;
 use crate::callback::closure;
@@ -11,7 +11,7 @@ use statestore_core::Holding;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-/// Who holds a lease. Opaque.
+/// The present holder of a lease. Opaque.
 pub struct sst_holding;
 
 pub(crate) struct Held(Holding);
@@ -24,7 +24,7 @@ impl From<Holding> for Held {
     }
 }
 
-/// The name of the holder: the value of the lease's key.
+/// Returns the name of the holder: the value of the lease's key.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_holding_holder(holding: *const sst_holding) -> sst_slice {
     boundary::value(sst_slice::NONE, || {
@@ -32,7 +32,7 @@ pub extern "C" fn sst_holding_holder(holding: *const sst_holding) -> sst_slice {
     })
 }
 
-/// The version of the lease, from when it was taken or last renewed.
+/// Returns the version of the lease, from when it was taken or last renewed.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_holding_version(
     holding: *const sst_holding,
@@ -51,13 +51,13 @@ pub extern "C" fn sst_holding_free(holding: *mut sst_holding) {
     boundary::run(|| drop(handle::free::<Held>(holding)));
 }
 
-/// Is called with who holds a lease.
+/// Callback that receives the holder of a lease.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_holding {
     pub context: *mut c_void,
-    /// Called any number of times for sst_lease_observe() and its twin; at their end with SST_CLOSED. `holding` is NULL if
-    /// nobody holds the lease.
+    /// Called any number of times for sst_lease_observe() and its twin, and at their end with SST_CLOSED. `holding` is
+    /// NULL if the lease has no holder.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,

@@ -1,4 +1,4 @@
-//! What an export is given: bytes, texts, option structs.
+//! Arguments of exports: bytes, texts, option structs.
 use statestore_core::Outcome;
 use statestore_embed::{Error, ErrorKind};
 use std::ffi::{CStr, c_char, c_void};
@@ -20,9 +20,9 @@ pub(crate) fn null(name: &str) -> Error {
     invalid(name, "it is NULL")
 }
 
-/// Bytes of the caller. NULL stands for no bytes.
+/// Reads bytes of the caller. NULL means no bytes.
 ///
-/// # Safety `data` is NULL or points to `len` bytes that nobody changes during `'a`.
+/// # Safety `data` is NULL or points to `len` bytes that do not change during `'a`.
 pub(crate) unsafe fn bytes<'a>(
     data: *const c_void,
     len: usize,
@@ -40,11 +40,11 @@ pub(crate) unsafe fn bytes<'a>(
     if isize::try_from(len).is_err() {
         return Err(invalid(name, "it is longer than memory can be"));
     }
-    // SAFETY: it is not NULL, not too long, and by the contract there are as many bytes.
+    // SAFETY: the pointer is not NULL, `len` is not too large, and by the contract there are as many bytes.
     Ok(unsafe { slice::from_raw_parts(data.cast(), len) })
 }
 
-/// A key and a value of the caller.
+/// Reads a key and a value of the caller.
 ///
 /// # Safety As [`bytes`] asks of both.
 pub(crate) unsafe fn key_value<'a>(
@@ -62,9 +62,9 @@ pub(crate) unsafe fn key_value<'a>(
     }
 }
 
-/// Elements of the caller. NULL stands for none.
+/// Reads elements of the caller. NULL means none.
 ///
-/// # Safety `data` is NULL or points to `count` elements that nobody changes during `'a`.
+/// # Safety `data` is NULL or points to `count` elements that do not change during `'a`.
 pub(crate) unsafe fn elements<'a, T>(
     data: *const T,
     count: usize,
@@ -86,37 +86,41 @@ pub(crate) unsafe fn elements<'a, T>(
     if !data.is_aligned() {
         return Err(invalid(name, "it is not aligned"));
     }
-    // SAFETY: it is not NULL, aligned, not too long, and by the contract there are as many elements.
+    // SAFETY: the pointer is not NULL, it is aligned, `count` is not too large, and by the contract there are as many
+    // elements.
     Ok(unsafe { slice::from_raw_parts(data, count) })
 }
 
-/// A text of the caller; `None` for NULL.
+/// Reads a text of the caller; `None` for NULL.
 ///
-/// # Safety `text` is NULL or points to a text with a NUL at its end that nobody changes during `'a`.
+/// # Safety `text` is NULL or points to a text with a NUL at its end that does not change during `'a`.
 pub(crate) unsafe fn text<'a>(text: *const c_char, name: &str) -> Result<Option<&'a str>, Error> {
     if text.is_null() {
         return Ok(None);
     }
-    // SAFETY: it is not NULL, and by the contract it ends with a NUL.
+    // SAFETY: the pointer is not NULL, and by the contract the text ends with a NUL.
     match unsafe { CStr::from_ptr(text) }.to_str() {
         Ok(text) => Ok(Some(text)),
         Err(_) => Err(invalid(name, "it is not UTF-8")),
     }
 }
 
-/// A struct of the header that begins with its own size and may be shorter or longer than this library knows it.
+/// A struct of the header that begins with its own size and may be shorter or longer than the one that this library
+/// knows.
 ///
-/// # Safety It is `repr(C)`, begins with its size as `usize`, and all its fields may be zero.
+/// # Safety The struct is `repr(C)`, begins with its size as `usize`, and all its fields may be zero.
 pub(crate) unsafe trait Sized_: Copy {
-    /// What it is, in messages.
+    /// Name of the struct in error messages.
     const NAME: &'static str;
 }
 
-/// Declares a struct of options with its last field. Its first one must be `size`. There is no padding behind the last
-/// one: a field that is added there later would find what an older program left in it.
+/// Declares a struct of options with its last field. Its first field must be `size`.
+///
+/// There is no padding after the last field: a field that is added there later would read the garbage of an older
+/// program.
 macro_rules! sized {
     ($type:ident, $last:ident: $last_type:ty) => {
-        // SAFETY: it is `repr(C)`, has numbers, pointers and functions that may be missing, and begins with its size.
+        // SAFETY: the struct is `repr(C)`, has numbers, pointers and optional functions, and begins with its size.
         unsafe impl $crate::input::Sized_ for $type {
             const NAME: &'static str = stringify!($type);
         }
@@ -129,12 +133,13 @@ macro_rules! sized {
 }
 pub(crate) use sized;
 
-/// No struct will ever be larger. A `size` that is was never set, and says nothing of what can be read.
+/// Largest size of a struct, now and in future versions. A larger `size` was never set, so it does not bound the
+/// readable bytes.
 const LARGEST: usize = 4096;
 
-/// The size of a struct of the caller, in its first field.
+/// Reads the size of a struct of the caller from its first field.
 ///
-/// # Safety `of` points to at least as many bytes as those of the size, however they are aligned.
+/// # Safety `of` points to at least as many bytes as those of the size, with any alignment.
 pub(crate) unsafe fn size(of: *const usize, name: &str) -> Result<usize, Error> {
     // SAFETY: by the contract.
     let size = unsafe { of.read_unaligned() };
@@ -145,8 +150,9 @@ pub(crate) unsafe fn size(of: *const usize, name: &str) -> Result<usize, Error> 
     Ok(size)
 }
 
-/// Options of the caller; all zero, which is the default, for NULL. What a shorter struct lacks is zero; what a longer
-/// one has beyond what is known must be.
+/// Reads options of the caller. NULL gives all zero, which is the default.
+///
+/// Fields that a shorter struct lacks are zero. Bytes of a longer struct beyond the known fields must be zero.
 ///
 /// # Safety `options` is NULL or points to as many bytes as the size in it says.
 pub(crate) unsafe fn options<T: Sized_>(options: *const T) -> Result<T, Error> {
@@ -166,7 +172,7 @@ pub(crate) unsafe fn options<T: Sized_>(options: *const T) -> Result<T, Error> {
             ptr::copy_nonoverlapping(given.as_ptr(), known.as_mut_ptr().cast(), given.len());
         }
     }
-    // SAFETY: every field may be zero, and what was copied comes from such a struct.
+    // SAFETY: every field may be zero, and the copied bytes come from such a struct.
     Ok(unsafe { known.assume_init() })
 }
 
@@ -176,24 +182,25 @@ pub(crate) const FOREVER: u64 = u64::MAX;
 /// `SST_UNKNOWN_TIME` of the header: a remaining time that is not known.
 pub(crate) const UNKNOWN: u64 = u64::MAX - 1;
 
-/// A time of options; `None` for zero, which means the default. That without an end is longer than anything lasts.
+/// Reads a time of options; `None` for zero, which means the default. `SST_FOREVER` gives a time that never ends in
+/// practice.
 pub(crate) fn milliseconds(ms: u64, name: &str) -> Result<Option<Duration>, Error> {
     let time = time(ms, name)?;
     Ok((ms > 0).then_some(time))
 }
 
-/// After which time something is to happen; `None` for the default, which is never.
+/// Reads a delay of options; `None` for the default, which is never.
 pub(crate) fn after(ms: u64, name: &str) -> Result<Option<Duration>, Error> {
     Ok(milliseconds(ms, name)?.filter(|_| ms != FOREVER))
 }
 
-/// A time-out that is an argument; `None` if it has no end.
+/// Reads a time-out argument; `None` if it has no end.
 pub(crate) fn limit(timeout_ms: u64) -> Result<Option<Duration>, Error> {
     let time = time(timeout_ms, "timeout_ms")?;
     Ok((timeout_ms != FOREVER).then_some(time))
 }
 
-/// When a time that is an argument will be over; never if it has no end.
+/// Returns the deadline of a time-out argument; `None` if it has no end.
 pub(crate) fn deadline(timeout_ms: u64) -> Result<Option<Instant>, Error> {
     let time = time(timeout_ms, "timeout_ms")?;
     Ok(Instant::now().checked_add(time))

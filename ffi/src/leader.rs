@@ -1,4 +1,4 @@
-//! Who leads.
+//! Leaders of elections.
 use crate::boundary;
 use crate::bytes::sst_slice;
 use crate::callback::closure;
@@ -8,7 +8,7 @@ use crate::status::sst_status;
 use statestore_core::Leader;
 use std::ffi::c_void;
 
-/// Who leads. Opaque.
+/// The present leader of an election. Opaque.
 pub struct sst_leader;
 
 pub(crate) struct Leads(Leader);
@@ -21,7 +21,7 @@ impl From<Leader> for Leads {
     }
 }
 
-/// The name of the leader: the value of the lock's key.
+/// Returns the name of the leader: the value of the lock's key.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_leader_holder(leader: *const sst_leader) -> sst_slice {
     boundary::value(sst_slice::NONE, || {
@@ -29,7 +29,7 @@ pub extern "C" fn sst_leader_holder(leader: *const sst_leader) -> sst_slice {
     })
 }
 
-/// Whether it has proclaimed a value yet.
+/// Returns whether the leader has proclaimed a value yet.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_leader_has_value(leader: *const sst_leader) -> bool {
     boundary::value(false, || {
@@ -37,7 +37,7 @@ pub extern "C" fn sst_leader_has_value(leader: *const sst_leader) -> bool {
     })
 }
 
-/// The value that it proclaims.
+/// Returns the value that the leader proclaims.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_leader_value(leader: *const sst_leader) -> sst_slice {
     boundary::value(sst_slice::NONE, || {
@@ -50,19 +50,19 @@ pub extern "C" fn sst_leader_value(leader: *const sst_leader) -> sst_slice {
     })
 }
 
-/// Frees what says who leads.
+/// Frees a leader object.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_leader_free(leader: *mut sst_leader) {
     boundary::run(|| drop(handle::free::<Leads>(leader)));
 }
 
-/// Is called with who leads.
+/// Callback that receives the leader of an election.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_leader {
     pub context: *mut c_void,
-    /// Called any number of times for sst_election_observe() and its twin; at their end with SST_CLOSED. `leader` is NULL
-    /// if nobody leads.
+    /// Called any number of times for sst_election_observe() and its twin, and at their end with SST_CLOSED. `leader`
+    /// is NULL if there is no leader.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,

@@ -1,4 +1,4 @@
-//! Leases: one attempt to take, and who has it.
+//! Leases: single attempts to take one, and their holders.
 use crate::boundary;
 use crate::callback::{Callback, closure};
 use crate::client::sst_client;
@@ -22,7 +22,7 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// A lease by its name, which is a key of the store. Opaque.
+/// A lease, identified by its name, which is a key of the store. Opaque.
 pub struct sst_lease;
 
 type Named = Made<Lease>;
@@ -36,19 +36,19 @@ pub struct sst_lease_options {
     pub size: usize,
     /// How long the lease lasts after it was taken or renewed: 100 to a day (default: 10,000).
     pub duration_ms: u64,
-    /// After how many milliseconds the guard renews it (default: each time a third of the lease is over; SST_FOREVER for
-    /// only when sst_guard_renew() is called).
+    /// Interval at which the guard renews the lease (default: a third of the duration; SST_FOREVER: only when
+    /// sst_guard_renew() is called).
     pub renewal_ms: u64,
-    /// The name of the holder, which each attempt makes unique by a suffix (default: the client id). Borrowed for the call.
+    /// Name of the holder, which each attempt makes unique by a suffix (default: the client id). Borrowed for the call.
     pub holder: *const c_void,
-    /// How many bytes the name has.
+    /// Number of bytes of the name.
     pub holder_len: usize,
-    /// How long an attempt may take (default: the request time-out of the settings).
+    /// Time limit of an attempt (default: the request time-out of the settings).
     pub timeout_ms: u64,
-    /// How old a value that this library did not write may become and still count as somebody's lease (default: an hour).
+    /// Maximum age at which a value that this library did not write still counts as a lease (default: an hour).
     pub foreign_lease_max_ms: u64,
-    /// Not zero: holds the lease under exactly the name of the holder, also if it is held under that name already, so that a restarted
-    /// program resumes its lease. Two running clients that resume one name both hold the lease.
+    /// Not zero: holds the lease under exactly the name of the holder, even if it is already held under that name. A
+    /// restarted program resumes its lease this way. Two running clients that resume one name both hold the lease.
     pub resume: u32,
     /// Zero.
     pub reserved: u32,
@@ -83,12 +83,12 @@ pub(crate) unsafe fn options(given: *const sst_lease_options) -> Result<LeaseOpt
     Ok(options)
 }
 
-/// Is called with what an attempt to take a lease brought.
+/// Callback that receives the result of an attempt to take a lease.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_acquired {
     pub context: *mut c_void,
-    /// `guard` is NULL if somebody else has the lease; `holding` says who has it, if that is known.
+    /// `guard` is NULL if another client holds the lease; `holding` is its holder, if that is known.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -112,7 +112,7 @@ closure!(
     )
 );
 
-/// Prepares a lease. Nothing is sent.
+/// Prepares a lease. No request is sent.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_lease_new(
     client: *const sst_client,
@@ -136,8 +136,8 @@ pub unsafe extern "C" fn sst_lease_new(
     })
 }
 
-/// Makes one attempt to take a lease. `*guard` is NULL if somebody else has it, and `*holding` says who, if that is
-/// known.
+/// Makes one attempt to take a lease. If another client holds it, `*guard` is NULL, and `*holding` is its holder if
+/// that is known.
 ///
 /// Blocks: until the answer, at most for the time-out. NULL: `holding`. Errors: SST_NOT_A_LOCK if the key holds
 /// something else.
@@ -199,7 +199,7 @@ pub extern "C" fn sst_lease_acquire_async(
                     let mut is_taken = false;
                     callback.call(|call, context| {
                         is_taken = true;
-                        // SAFETY: a function of that type, with its context.
+                        // SAFETY: the function has that type and gets its own context.
                         unsafe { call(context, status, error, guard, holding) }
                     });
                     if !is_taken {
@@ -212,11 +212,11 @@ pub extern "C" fn sst_lease_acquire_async(
     })
 }
 
-/// Gives back what is held under the resumed holder's name in the options, whichever program took it. A guard gives its lease back by
-/// itself.
+/// Releases the lease if it is held under the resumed holder's name in the options, regardless of the program that took
+/// it. A guard releases its lease itself.
 ///
-/// Blocks: until the answer, at most for the time-out. NULL: `result`. Errors: SST_INVALID_ARGUMENT if the options do not resume a
-/// holder.
+/// Blocks: until the answer, at most for the time-out. NULL: `result`. Errors: SST_INVALID_ARGUMENT if the options do
+/// not resume a holder.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_lease_release(
     lease: *const sst_lease,
@@ -253,7 +253,7 @@ pub extern "C" fn sst_lease_release_async(
     })
 }
 
-/// Who holds a lease; `*holding` is NULL if nobody does.
+/// Returns the present holder of a lease; `*holding` is NULL if there is none.
 ///
 /// Blocks: until the answer, at most for the time-out. Errors: SST_NOT_A_LOCK if the key holds something else.
 #[unsafe(no_mangle)]
@@ -294,8 +294,9 @@ pub extern "C" fn sst_lease_holder_async(
     })
 }
 
-/// Has a callback told who holds a lease: at first who does now, then each time when it is somebody else, or nobody.
-/// Renewals are not told. A call with an error is followed by others.
+/// Reports the holder of a lease to a callback: first the present one, then each change, also to no holder.
+///
+/// Renewals are not reported. A call with an error is followed by others.
 ///
 /// Blocks: until the store has begun the watch.
 #[unsafe(no_mangle)]
@@ -314,8 +315,8 @@ pub extern "C" fn sst_lease_observe(
     })
 }
 
-/// Begins sst_lease_observe(). `done` is called with the subscription, before `callback` is called for the first time.
-/// If `done` is told an error, `callback` is not called.
+/// Begins sst_lease_observe(). `done` receives the subscription before the first call of `callback`. If `done` receives
+/// an error, `callback` is not called.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_lease_observe_async(
     lease: *const sst_lease,
@@ -334,7 +335,7 @@ pub extern "C" fn sst_lease_observe_async(
     })
 }
 
-/// Frees a lease. It is held on by its guard, if it was taken.
+/// Frees a lease. If it was taken, its guard keeps it.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_lease_free(lease: *mut sst_lease) {
     boundary::run(|| drop(handle::free::<Named>(lease)));

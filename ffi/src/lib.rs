@@ -1,13 +1,13 @@
-//! The C ABI of `statestore`. `include/statestore.h` is made from this crate, and is its documentation.
+//! The C ABI of `statestore`. `include/statestore.h` is generated from this crate, and is its documentation.
 //!
-//! - A [`handle`] is a number that looks like a pointer, so that using one after it was freed is an error and no crash.
+//! - A [`handle`] is a number that looks like a pointer, so that a use after free is an error and no crash.
 //! - Each export is a [`boundary`]: it turns errors and panics into a status and an error object.
-//! - What an export is given is read in [`input`], what it gives is written through [`output`], and [`outcome`] says in the words of
-//!   the header what an operation did.
-//! - What is [`made`] by a client keeps it. An export looks its object up once, and reads its arguments where its twin that waits,
-//!   or does not, reads them.
-//! - A [`callback`] is three words: a context, a function to call, and one to drop the context; one that is [`revocable`]
-//!   can be taken back. A [`completion`] lends or gives it an object.
+//! - The arguments of an export are read in [`input`], its results are written through [`output`]. [`outcome`] converts
+//!   the result of an operation to the enums of the header.
+//! - An object that a client [`made`] keeps the client. An export looks its object up once. The blocking function and
+//!   its twin read their arguments in the same function.
+//! - A [`callback`] is three words: a context, a function to call, and one to drop the context. A [`revocable`]
+//!   callback can be revoked. A [`completion`] lends or passes an object to a callback.
 //!
 //! The rest is one file for each noun of the header.
 #![allow(non_camel_case_types, reason = "the names are those of the header")]
@@ -24,7 +24,7 @@
     reason = "what a pointer must be is said with its owner and where it may be NULL"
 )]
 
-// What is not in the header.
+// Modules whose items are not in the header.
 mod boundary;
 mod callback;
 #[cfg_attr(
@@ -43,7 +43,7 @@ mod outcome;
 mod output;
 mod revocable;
 
-// The order is that of the header.
+// Modules whose items are in the header, in its order.
 mod version;
 
 mod status;

@@ -1,4 +1,4 @@
-//! Waiting for a lease.
+//! Locks: waiting for a lease.
 use crate::boundary;
 use crate::callback::Callback;
 use crate::client::sst_client;
@@ -21,11 +21,11 @@ use std::time::Duration;
 #[derive(Clone, Copy)]
 pub struct sst_lock_options {
     pub size: usize,
-    /// The lease that is behind the lock (default: that of all defaults). Borrowed for the call.
+    /// Options of the lease behind the lock (default: the defaults of a lease). Borrowed for the call.
     pub lease: *const sst_lease_options,
-    /// How long to wait for the lock (default: SST_FOREVER).
+    /// Maximum time to wait for the lock (default: SST_FOREVER).
     pub wait_ms: u64,
-    /// Not zero: one attempt, which may take the time-out of the lease's options; `wait_ms` is zero then.
+    /// Not zero: makes one attempt, within the time-out of the lease's options. `wait_ms` must be zero then.
     pub once: u32,
     /// Zero.
     pub reserved: u32,
@@ -33,7 +33,7 @@ pub struct sst_lock_options {
 
 sized!(sst_lock_options, reserved: u32);
 
-/// The name of a lock or an election, and its options.
+/// Reads the name of a lock or an election, and its options.
 ///
 /// # Safety As [`input::bytes`] and [`options`] ask.
 pub(crate) unsafe fn read<'a>(
@@ -67,11 +67,11 @@ unsafe fn options(given: *const sst_lock_options) -> Result<LockOptions, Error> 
         .wait(if is_once { Some(Duration::ZERO) } else { wait }))
 }
 
-/// Takes a lock, whose name is a key of the store, and waits for it as long as the options say. Freeing the guard gives
-/// the lock back.
+/// Takes a lock, and waits for it as long as the options say. The name of the lock is a key of the store. Freeing the
+/// guard releases the lock.
 ///
-/// Blocks: until it has the lock, or the time to wait is over. Errors: SST_LOCK_HELD if somebody else still has it,
-/// SST_NOT_A_LOCK if the key holds something else. A lost connection is no error while there is time to wait.
+/// Blocks: until the lock is taken, or the time to wait is over. Errors: SST_LOCK_HELD if another client still holds
+/// it, SST_NOT_A_LOCK if the key holds something else. A lost connection is not an error while there is time to wait.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_lock(
     client: *const sst_client,
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn sst_lock(
     })
 }
 
-/// Begins sst_lock(). Cancelling the operation gives up.
+/// Begins sst_lock(). Cancelling the operation stops the wait.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_lock_async(
     client: *const sst_client,

@@ -1,4 +1,4 @@
-//! What the library logs.
+//! Log records of the library.
 use crate::boundary;
 use crate::callback::{Callback, closure};
 use crate::error::sst_error;
@@ -8,19 +8,19 @@ use statestore_embed::log::{self, Level, Record};
 use std::ffi::{CString, c_char, c_void};
 use std::mem::MaybeUninit;
 
-/// How important a log record is.
+/// Severity of a log record.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum sst_level {
     /// A bug of this library.
     SST_LOG_ERROR = 1,
-    /// Something that an operator should know, like a lost connection.
+    /// Events that an operator should know, like a lost connection.
     SST_LOG_WARN = 2,
-    /// What happens now and then.
+    /// Occasional events of normal operation.
     SST_LOG_INFO = 3,
-    /// What somebody who looks for an error wants to know.
+    /// Details for finding errors.
     SST_LOG_DEBUG = 4,
-    /// Everything.
+    /// All details.
     SST_LOG_TRACE = 5,
 }
 
@@ -36,13 +36,13 @@ impl From<Level> for sst_level {
     }
 }
 
-/// Is called with what the library logs: no keys, no values, no credentials.
+/// Callback that receives the log records of the library. They contain no keys, no values and no credentials.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_log {
     pub context: *mut c_void,
-    /// Called any number of times, on a thread that does nothing else. The texts are UTF-8 with a NUL at the end: `target`
-    /// is the part of the library, `message` what it says.
+    /// Called any number of times, on a thread of its own. The texts are UTF-8 with a NUL at the end: `target` is the
+    /// part of the library, `message` the text of the record.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -59,11 +59,12 @@ closure!(
     unsafe extern "C" fn(*mut c_void, sst_level, *const c_char, *const c_char)
 );
 
-/// Has a callback told what the library logs in this process and what is at least as important as `level`, an
-/// sst_level; in place of the callback that was set before. At most 1024 records wait for it; if more come, a record
-/// tells how many were dropped. A forked child has to set it anew.
+/// Sets the callback for the log records of the library in this process, in place of the previous one.
 ///
-/// Errors: SST_INVALID_ARGUMENT for a level that is none, SST_INTERNAL if the system gives no thread.
+/// It receives the records that are at least as severe as `level`, an sst_level. At most 1024 records wait for it; if
+/// there are more, a record reports how many were dropped. A forked child has to set its own callback.
+///
+/// Errors: SST_INVALID_ARGUMENT for an unknown level, SST_INTERNAL if the system provides no thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_log_set(
     level: u32,
@@ -91,7 +92,7 @@ fn tell(callback: &Callback<sst_on_log>, record: &Record) {
     let text = |text: &str| CString::new(text.replace('\0', "\u{fffd}")).unwrap_or_default();
     let (target, message) = (text(record.target), text(&record.message));
     callback.call(|call, context| {
-        // SAFETY: a function of that type, with its context, and texts that outlive the call.
+        // SAFETY: the function has that type and gets its own context; the texts outlive the call.
         unsafe {
             call(
                 context,
@@ -103,8 +104,7 @@ fn tell(callback: &Callback<sst_on_log>, record: &Record) {
     });
 }
 
-/// Tells nobody any more. The callback is still called with what was logged before; then its context is dropped on its
-/// thread.
+/// Stops logging. The callback still receives the earlier records; then its context is dropped on its thread.
 ///
 /// Thread: any, also in the callback itself.
 #[unsafe(no_mangle)]

@@ -1,4 +1,4 @@
-//! Why something is over.
+//! Reasons of an end.
 use crate::boundary;
 use crate::client::{self, sst_client};
 use crate::error::{Failure, sst_error};
@@ -9,12 +9,12 @@ use statestore_core::{LostReason, Outcome};
 use statestore_embed::{End, Error, ErrorKind};
 use std::ffi::{CStr, c_char};
 
-/// Why an observer, a guard or a connection is over. The numbers and words are the same in every language, and are never
-/// used for something else. New ones may appear.
+/// The reason why an observer, a guard or a connection has ended. The numbers and words are the same in every language,
+/// and are never reused. New reasons may appear.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum sst_lost_reason {
-    /// It is not over, or what was asked says nothing of an end.
+    /// The object has not ended, or the handle is not one that can report an end.
     SST_NOT_LOST = 0,
     /// The client or the observer was closed, or the runtime that drove the client was shut down.
     SST_LOST_CLOSED = 1,
@@ -32,14 +32,14 @@ pub enum sst_lost_reason {
     SST_LOST_TAKEN = 7,
 }
 
-/// Each reason with its word.
+/// Maps each reason to its word.
 macro_rules! table {
     ($($number:ident $reason:ident $word:literal)*) => {
         impl From<LostReason> for sst_lost_reason {
             fn from(reason: LostReason) -> Self {
                 match reason {
                     $(LostReason::$reason => Self::$number,)*
-                    // A reason without a number is found by the test below.
+                    // The test below finds a reason without a number.
                     _ => Self::SST_LOST_CLOSED,
                 }
             }
@@ -69,7 +69,7 @@ fn number(reason: Option<LostReason>) -> sst_lost_reason {
     reason.map_or(sst_lost_reason::SST_NOT_LOST, Into::into)
 }
 
-/// The error that says that there is nothing more to come.
+/// Returns the error that reports an end.
 pub(crate) fn end(end: &End) -> Error {
     end.error().unwrap_or_else(|| {
         let reason = "there is nothing more to come";
@@ -77,14 +77,14 @@ pub(crate) fn end(end: &End) -> Error {
     })
 }
 
-/// The word of a reason, as other languages have it: "taken_over" for SST_LOST_TAKEN_OVER, "not_lost" for SST_NOT_LOST,
-/// "unknown" for a number that is none.
+/// Returns the word of a reason, as in other languages: "taken_over" for SST_LOST_TAKEN_OVER, "not_lost" for
+/// SST_NOT_LOST, "unknown" for an unknown number.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_lost_reason_word(reason: i32) -> *const c_char {
     boundary::value(c"unknown".as_ptr(), || Ok(word(reason).as_ptr()))
 }
 
-/// Why a client's connection is over; SST_NOT_LOST while it is not.
+/// Returns the reason why a client's connection has ended; SST_NOT_LOST while it has not.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_client_lost_reason(client: *const sst_client) -> sst_lost_reason {
     boundary::value(sst_lost_reason::SST_NOT_LOST, || {
@@ -92,8 +92,8 @@ pub extern "C" fn sst_client_lost_reason(client: *const sst_client) -> sst_lost_
     })
 }
 
-/// Why there will be no further observation, once sst_observer_next() has said that there is none, or the callback was
-/// told so; SST_NOT_LOST before.
+/// Returns the reason why an observer has ended, after sst_observer_next() or the callback has reported the end;
+/// SST_NOT_LOST before.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observer_lost_reason(observer: *const sst_observer) -> sst_lost_reason {
     boundary::value(sst_lost_reason::SST_NOT_LOST, || {
@@ -102,7 +102,7 @@ pub extern "C" fn sst_observer_lost_reason(observer: *const sst_observer) -> sst
     })
 }
 
-/// Why a lease is not certainly held any more; SST_NOT_LOST while it is.
+/// Returns the reason why a lease is not certainly held any more; SST_NOT_LOST while it is.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_lost_reason(guard: *const sst_guard) -> sst_lost_reason {
     boundary::value(sst_lost_reason::SST_NOT_LOST, || {
@@ -110,8 +110,10 @@ pub extern "C" fn sst_guard_lost_reason(guard: *const sst_guard) -> sst_lost_rea
     })
 }
 
-/// Why what a callback was told of is over, if the error was told at the end: of observations, holders, leaders, or
-/// with SST_ENDED. SST_NOT_LOST otherwise.
+/// Returns the reason of the end that an error reports, or SST_NOT_LOST if the error reports no end.
+///
+/// Callbacks of observations, holders and leaders receive such an error at their end, and so does a callback of states
+/// with SST_ENDED.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_lost_reason(error: *const sst_error) -> sst_lost_reason {
     boundary::value(sst_lost_reason::SST_NOT_LOST, || {

@@ -1,4 +1,4 @@
-//! What a client made.
+//! Objects that belong to a client.
 use crate::handle::Object;
 use statestore_embed::Client;
 
@@ -7,7 +7,7 @@ pub(crate) trait OfClient: Object {
     fn client(&self) -> &Client;
 }
 
-/// What a client made, with the client.
+/// An object together with its client.
 pub(crate) struct Made<T> {
     pub(crate) it: T,
     client: Client,

@@ -1,6 +1,6 @@
 //! Systems whose threads cannot be cancelled from outside.
 
-/// Nothing, here.
+/// A guard that does nothing.
 pub(crate) struct Uncancellable;
 
 impl Uncancellable {

@@ -1,4 +1,4 @@
-//! What an observer learns about its key.
+//! Observations of a key.
 use crate::boundary;
 use crate::bytes::sst_slice;
 use crate::error::sst_error;
@@ -12,31 +12,31 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::Arc;
 
-/// One thing that an observer learns about its key. Opaque.
+/// An event that an observer reports about its key. Opaque.
 pub struct sst_observation;
 
 pub(crate) struct Observed(pub(crate) Observation);
 
 object!(Observed, sst_observation, 10, "an observation");
 
-/// What kind of observation it is. New kinds may appear.
+/// Kind of an observation. New kinds may appear.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum sst_observation_kind {
-    /// None: what was asked is no observation.
+    /// The handle is not an observation.
     SST_NOT_OBSERVED = 0,
-    /// The key has this value now.
+    /// The key now has this value.
     SST_OBSERVED_SET = 1,
-    /// The key is not there any more: it was deleted, or it expired.
+    /// The key is absent now: it was deleted, or it expired.
     SST_OBSERVED_DELETED = 2,
-    /// The connection was lost, and changes may have been missed. The state of the key follows, unless it is the one
-    /// that was told last.
+    /// The connection was lost, and changes may have been missed. The state of the key follows, unless it was the last
+    /// one reported.
     SST_OBSERVED_RESYNC = 3,
     /// The observer was too slow, and observations were dropped; the newest ones are kept.
     SST_OBSERVED_LAGGED = 4,
 }
 
-/// Its kind.
+/// Returns the kind of an observation.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observation_kind_of(
     observation: *const sst_observation,
@@ -63,7 +63,7 @@ fn unknown() -> Error {
     )
 }
 
-/// The value, of SST_OBSERVED_SET.
+/// Returns the value of SST_OBSERVED_SET.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observation_value(observation: *const sst_observation) -> sst_slice {
     boundary::value(sst_slice::NONE, || {
@@ -74,7 +74,9 @@ pub extern "C" fn sst_observation_value(observation: *const sst_observation) -> 
     })
 }
 
-/// The version, of SST_OBSERVED_SET, and of SST_OBSERVED_DELETED unless that was found out after a reconnect.
+/// Returns the version of SST_OBSERVED_SET, or of SST_OBSERVED_DELETED unless the deletion was detected after a
+/// reconnect.
+///
 /// `*version` is NULL if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observation_version(
@@ -94,7 +96,7 @@ pub extern "C" fn sst_observation_version(
     })
 }
 
-/// How many observations were dropped, of SST_OBSERVED_LAGGED.
+/// Returns the number of dropped observations of SST_OBSERVED_LAGGED.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observation_lagged(observation: *const sst_observation) -> u64 {
     boundary::value(0, || {
@@ -105,7 +107,7 @@ pub extern "C" fn sst_observation_lagged(observation: *const sst_observation) ->
     })
 }
 
-/// Another handle of the same observation, for keeping one that is borrowed. The value is not copied.
+/// Returns another handle of the same observation, to keep a borrowed one. The value is not copied.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observation_clone(
     observation: *const sst_observation,

@@ -1,4 +1,4 @@
-//! Observing keys.
+//! Observers of keys.
 use crate::boundary;
 use crate::callback::{Callback, closure};
 use crate::client::sst_client;
@@ -21,16 +21,16 @@ use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Poll;
 
-/// Follows one key. Opaque.
+/// An observer of one key. Opaque.
 ///
-/// What it learns is asked for with sst_observer_next(), or told to one callback with sst_observer_subscribe().
+/// Its observations are read with sst_observer_next(), or reported to one callback with sst_observer_subscribe().
 pub struct sst_observer;
 
 pub(crate) struct Observer {
     pub(crate) feed: Feed<Observation>,
-    /// Present once somebody asked for it.
+    /// The signal, made at the first call of sst_observer_fd().
     signal: OnceLock<Arc<Signal>>,
-    /// Who makes the signal has the lock.
+    /// The lock that is held while the signal is made.
     making: Mutex<()>,
 }
 
@@ -51,14 +51,14 @@ impl Observer {
         }
     }
 
-    /// Before the feed is looked at: what comes from now on sets the signal again.
+    /// Clears the signal before the feed is read: events that arrive from now on set it again.
     fn clear(&self) {
         if let Some(signal) = self.signal.get() {
             signal.clear();
         }
     }
 
-    /// After something was found, since there may be more.
+    /// Sets the signal after an event was read, since there may be more.
     fn set(&self) {
         if let Some(signal) = self.signal.get() {
             signal.set();
@@ -71,10 +71,11 @@ impl Observer {
 #[derive(Clone, Copy)]
 pub struct sst_observe_options {
     pub size: usize,
-    /// How many changes are kept for an observer that is slow; then the oldest are dropped, and SST_OBSERVED_LAGGED tells
-    /// how many (default: only the newest state is kept, and nothing is told of the others).
+    /// Maximum number of changes that are kept for a slow observer. Beyond it the oldest are dropped, and
+    /// SST_OBSERVED_LAGGED reports how many (default: only the newest state is kept, and the loss of others is not
+    /// reported).
     pub keep: usize,
-    /// How long the store may take to begin the watch (default: the request time-out of the settings).
+    /// Time limit for the store to begin the watch (default: the request time-out of the settings).
     pub timeout_ms: u64,
 }
 
@@ -92,7 +93,7 @@ unsafe fn options(given: *const sst_observe_options) -> Result<ObserveOptions, E
         .timeout(milliseconds(given.timeout_ms, "timeout_ms")?))
 }
 
-/// Is called with a new observer.
+/// Callback that receives a new observer.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_observer {
@@ -113,13 +114,13 @@ closure!(
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *mut sst_observer)
 );
 
-/// Is called with what an observer learns.
+/// Callback that receives the observations of an observer.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_observation {
     pub context: *mut c_void,
-    /// Called any number of times for sst_observer_subscribe(). At the end `status` is SST_CLOSED, or says why the store
-    /// does not allow the watch any more.
+    /// Called any number of times for sst_observer_subscribe(). At the end `status` is SST_CLOSED, or the reason why
+    /// the store does not allow the watch any more.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -136,7 +137,7 @@ closure!(
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *const sst_observation)
 );
 
-/// Tells a callback an observation, or why there is none.
+/// Reports an observation to a callback, or why there is none.
 fn tell(callback: &Callback<sst_on_observation>, result: Result<Observation, Error>) {
     completion::lend(
         callback,
@@ -144,7 +145,7 @@ fn tell(callback: &Callback<sst_on_observation>, result: Result<Observation, Err
     );
 }
 
-/// The observer, to be waited for or begun.
+/// Returns the future of the observer, for both the blocking call and the operation.
 ///
 /// # Safety As [`input::bytes`] and [`options`] ask.
 unsafe fn observe(
@@ -159,8 +160,10 @@ unsafe fn observe(
     Ok(client.observe(Bytes::copy_from_slice(key), options))
 }
 
-/// Begins to follow a key. From when this returns, every change is observed; the state before is not, so read it
-/// afterwards if you need it. The watch goes on over reconnects: see SST_OBSERVED_RESYNC.
+/// Starts observing a key. Every change after the return of this call is observed.
+///
+/// The state before is not: if you need it, read it afterwards. The watch continues across reconnects: see
+/// SST_OBSERVED_RESYNC.
 ///
 /// Blocks: until the store has begun the watch, at most for the time-out.
 #[unsafe(no_mangle)]
@@ -208,10 +211,12 @@ pub unsafe extern "C" fn sst_observe_async(
     })
 }
 
-/// The next observation. Waits for it for `timeout_ms`. What was observed before the end is still given.
+/// Returns the next observation, and waits for it for `timeout_ms`. Observations from before the end are still
+/// returned.
 ///
-/// Thread: any; each observation goes to one of those who wait. Blocks: at most for the time-out. Errors: SST_TIMED_OUT
-/// if nothing happened, SST_CLOSED at the end, or why the store does not allow the watch any more.
+/// Thread: any; each observation goes to one of the waiting threads. Blocks: at most for the time-out. Errors:
+/// SST_TIMED_OUT if nothing happened, SST_CLOSED at the end, or the reason why the store does not allow the watch any
+/// more.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observer_next(
     observer: *const sst_observer,
@@ -257,7 +262,7 @@ pub extern "C" fn sst_observer_next_async(
             next,
             callback,
             operation,
-            // An offer that is not taken, since the callback was taken back, is there for the next one who asks.
+            // An offer that is not taken, since the callback was revoked, stays available for the next call.
             move |callback, result| match result.map(|offer| offer.and_then(Offer::take)) {
                 Ok(Some(observation)) => tell(callback, Ok(observation)),
                 Ok(None) => completion::end::<Observed, _>(callback, &end),
@@ -267,10 +272,11 @@ pub extern "C" fn sst_observer_next_async(
     })
 }
 
-/// Has a callback told every observation. The observer must not be asked for observations besides. The observer may be
-/// freed: the subscription goes on until it is cancelled, or the client is closed.
+/// Reports every observation to a callback. After this call do not use sst_observer_next().
 ///
-/// Errors: SST_INVALID_ARGUMENT if the observer has a callback or a descriptor already.
+/// The observer may be freed: the subscription continues until it is cancelled, or the client is closed.
+///
+/// Errors: SST_INVALID_ARGUMENT if the observer already has a callback or a descriptor.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observer_subscribe(
     observer: *const sst_observer,
@@ -289,12 +295,13 @@ pub extern "C" fn sst_observer_subscribe(
     })
 }
 
-/// A file descriptor for event loops that is readable while sst_observer_next() may have something. When it is, call
-/// that with a time-out of 0 until it gives SST_TIMED_OUT. Do not read the descriptor. The descriptor is closed with
-/// the observer.
+/// Returns a file descriptor for event loops that is readable while sst_observer_next() may have an observation.
 ///
-/// Errors: SST_INVALID_ARGUMENT if the observer has a callback, SST_INTERNAL if the system gives no descriptor, as on
-/// Windows.
+/// When it is readable, call sst_observer_next() with a time-out of 0 until it returns SST_TIMED_OUT. Do not read the
+/// descriptor. The descriptor is closed with the observer.
+///
+/// Errors: SST_INVALID_ARGUMENT if the observer has a callback, SST_INTERNAL if the system provides no descriptor, as
+/// on Windows.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observer_fd(
     observer: *const sst_observer,
@@ -320,7 +327,7 @@ pub extern "C" fn sst_observer_fd(
             })?);
             let hooked = Arc::clone(&signal);
             observer.feed.on_ready(move || hooked.set())?;
-            // Nobody else sets it meanwhile.
+            // The lock keeps other threads from setting it meanwhile.
             let _ = observer.signal.set(signal);
         }
         if let Some(signal) = observer.signal.get() {
@@ -330,9 +337,11 @@ pub extern "C" fn sst_observer_fd(
     })
 }
 
-/// Ends an observer for everybody: who waits in sst_observer_next() gets SST_CLOSED, and so does whoever asks later;
-/// its callback is told that as its last call, and its descriptor becomes readable. The watch at the store ends with
-/// the last observer of the key. Closing again does nothing.
+/// Ends an observer for all its users.
+///
+/// Calls of sst_observer_next(), present and later ones, return SST_CLOSED. The callback receives SST_CLOSED in its
+/// last call, and the descriptor becomes readable. The watch at the store ends with the last observer of the key.
+/// Closing again does nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observer_close(
     observer: *const sst_observer,
@@ -341,8 +350,8 @@ pub extern "C" fn sst_observer_close(
     boundary::status(error, || handle::get::<Observer>(observer)?.feed.stop())
 }
 
-/// Frees an observer. The watch at the store ends with the last observer of the key. A subscription goes on, and keeps the
-/// watch.
+/// Frees an observer. The watch at the store ends with the last observer of the key. A subscription continues, and
+/// keeps the watch.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observer_free(observer: *mut sst_observer) {
     boundary::run(|| drop(handle::free::<Observer>(observer)));

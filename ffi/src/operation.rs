@@ -1,4 +1,4 @@
-//! Operations under way, and how exports begin or await them.
+//! Operations, and how exports begin or await them.
 use crate::boundary;
 use crate::callback::{Callback, Closure};
 use crate::error::sst_error;
@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 
 /// An operation that an _async function began. Opaque.
 ///
-/// It ends exactly once, by its callback, however it ends. Freeing this handle does not end it.
+/// An operation always ends exactly once, by its callback. Freeing this handle does not end the operation.
 pub struct sst_operation;
 
-/// An operation that was begun, and what it calls.
+/// An operation under way, with its callbacks.
 pub(crate) struct Begun {
     operation: Operation,
     callbacks: Vec<Arc<dyn Revoke>>,
@@ -25,8 +25,9 @@ pub(crate) struct Begun {
 
 object!(Begun, sst_operation, 2, "an operation");
 
-/// Gives an operation up. Its callback is called with SST_CANCELLED, or with its result if that comes at this very
-/// moment. What was sent is not taken back. An operation that has ended is left alone.
+/// Cancels an operation. Its callback receives SST_CANCELLED, or the result if that arrives at the same moment.
+///
+/// A request that was sent is not taken back. An operation that has ended is left alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_operation_cancel(
     operation: *const sst_operation,
@@ -38,10 +39,12 @@ pub extern "C" fn sst_operation_cancel(
     })
 }
 
-/// Gives an operation up, and takes its callback back: unless it was called before or runs now, it is never called, and
-/// when this returns its context was dropped. A call that runs on another thread is waited for, so nothing that it
-/// waits for may be held meanwhile. In the callback itself this does nothing. What such an operation would have given
-/// is given back, whether or not the queue runs: an observation goes to whoever asks next.
+/// Cancels an operation and revokes its callback: unless the callback was called before or runs now, it is never
+/// called. When this returns, its context was dropped.
+///
+/// A call that runs on another thread is waited for, so do not hold anything that the call waits for. In the callback
+/// itself this does nothing. A result that the operation would have delivered is returned, whether or not the queue
+/// runs: an observation goes to the next call that asks for one.
 ///
 /// Thread: any; the context is dropped on this one unless the callback was called. Blocks: while the callback runs on
 /// another thread.
@@ -52,7 +55,7 @@ pub extern "C" fn sst_operation_close(
 ) -> sst_status {
     boundary::status(error, || {
         let begun = handle::get::<Begun>(operation)?;
-        // In this order, or it could be told that it was cancelled.
+        // The callbacks are revoked first: otherwise they could be called with the cancellation.
         for callback in &begun.callbacks {
             callback.revoke();
         }
@@ -61,7 +64,7 @@ pub extern "C" fn sst_operation_close(
     })
 }
 
-/// Whether an operation has ended, which means that its callback was called, or is going to be at once. What is no
+/// Returns whether an operation has ended: its callback was called, or is about to be. A handle that is not an
 /// operation gives true.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_operation_has_ended(operation: *const sst_operation) -> bool {
@@ -70,14 +73,16 @@ pub extern "C" fn sst_operation_has_ended(operation: *const sst_operation) -> bo
     })
 }
 
-/// Frees the handle of an operation, which goes on: its callback may run now, and is called unless it was before. To be
-/// sure that it is not called any more, call sst_operation_close() before.
+/// Frees the handle of an operation. The operation continues: its callback may run now, and is called unless it was
+/// before.
+///
+/// To be sure that it is not called any more, call sst_operation_close() first.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_operation_free(operation: *mut sst_operation) {
     boundary::run(|| drop(handle::free::<Begun>(operation)));
 }
 
-/// What an operation does, for errors, and what it waits for.
+/// The name of an operation, for errors, and the kind of event that it waits for.
 #[derive(Clone, Copy)]
 pub(crate) struct Action {
     name: &'static str,
@@ -86,16 +91,16 @@ pub(crate) struct Action {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Waits for answers, which come in time.
+    /// Waits for answers, which arrive in bounded time.
     Request,
-    /// Waits for something that may never happen.
+    /// Waits for an event that may never happen.
     Event,
-    /// Gives something back, which is possible however many operations are under way.
+    /// Releases or returns something, which is possible with any number of operations under way.
     Return,
 }
 
 impl From<&'static str> for Action {
-    /// It waits for answers, which come in time.
+    /// Makes the action of an operation that waits for answers, which arrive in bounded time.
     fn from(name: &'static str) -> Self {
         Self {
             name,
@@ -104,7 +109,7 @@ impl From<&'static str> for Action {
     }
 }
 
-/// It waits for something that may never happen.
+/// Makes the action of an operation that waits for an event that may never happen.
 pub(crate) fn event(name: &'static str) -> Action {
     Action {
         name,
@@ -112,7 +117,7 @@ pub(crate) fn event(name: &'static str) -> Action {
     }
 }
 
-/// It gives something back.
+/// Makes the action of an operation that releases or returns something.
 pub(crate) fn giving_back(name: &'static str) -> Action {
     Action {
         name,
@@ -137,7 +142,7 @@ where
     begin_asking(client, action, future, callback, None, operation, complete)
 }
 
-/// [`begin`] for an operation that may have another callback asked before.
+/// Begins an operation as [`begin`] does, with another callback that may be asked before the end.
 pub(crate) fn begin_asking<T, C>(
     client: &Client,
     action: Action,
@@ -162,7 +167,7 @@ where
     })
 }
 
-/// [`begin`] for closing the client, which is possible whatever else is under way.
+/// Begins to close the client as [`begin`] does, with any number of operations under way.
 pub(crate) fn begin_to_close<C: Closure + 'static>(
     client: &Client,
     callback: Callback<C>,
@@ -198,7 +203,7 @@ fn submit<T: Send + 'static>(
     }
 }
 
-/// Waits for a future, of the client proper or of what is around it.
+/// Waits for a future of the core client or of the layer around it.
 pub(crate) fn wait<T: Send, E: Into<Error>>(
     client: &Client,
     action: &'static str,

@@ -1,4 +1,4 @@
-//! What an operation did: a word of the header, and for some a version.
+//! Results of operations: an enum of the header, and for some a version.
 use crate::callback::{Callback, Closure};
 use crate::error::{self, sst_error};
 use crate::handle;
@@ -11,20 +11,20 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// What an operation of the core did.
+/// The result of an operation of the core.
 pub(crate) trait Outcome {
-    /// The word for it.
+    /// The enum of the header.
     type Word: Failed + Copy;
 
     fn word(&self) -> Self::Word;
 
-    /// The version that there is now, if the header tells one.
+    /// Returns the present version, if the header reports one.
     fn version(&self) -> Option<&Hlc> {
         None
     }
 }
 
-/// Where a blocking call writes what it did.
+/// The places to which a blocking call writes its results.
 pub(crate) struct Results<'a, W> {
     word: Option<&'a mut W>,
     version: Option<Out<'a, Timestamp>>,
@@ -49,7 +49,7 @@ impl<'a, W: Failed> Results<'a, W> {
     }
 
     pub(crate) fn give(self, outcome: &impl Outcome<Word = W>) -> Result<(), Error> {
-        // Without a place for it, it is not made.
+        // The handle is made only if the caller wants it.
         if let Some(to) = self.version {
             output::give(Some(to), outcome.version().map(Timestamp::new))?;
         }
@@ -60,14 +60,14 @@ impl<'a, W: Failed> Results<'a, W> {
     }
 }
 
-/// The function of a callback that is told what an operation did.
+/// The function of a callback that receives the result of an operation.
 type Told<W> = unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, W);
 
-/// That of one that is told the version as well.
+/// The function of a callback that also receives the version.
 type ToldWithVersion<W> =
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, W, *const sst_hlc);
 
-/// Tells a callback what an operation did.
+/// Reports the result of an operation to a callback.
 pub(crate) fn tell<O, C>(callback: &Callback<C>, result: Result<O, Error>)
 where
     O: Outcome,
@@ -75,12 +75,12 @@ where
 {
     let word = result.as_ref().map_or(O::Word::FAILED, Outcome::word);
     error::lend(result.err().as_ref(), |status, error| {
-        // SAFETY: a function of that type, with its context.
+        // SAFETY: the function has that type and gets its own context.
         callback.call(|call, context| unsafe { call(context, status, error, word) });
     });
 }
 
-/// Tells a callback what an operation did, and the version.
+/// Reports the result of an operation and the version to a callback.
 pub(crate) fn tell_with_version<O, C>(callback: &Callback<C>, result: Result<O, Error>)
 where
     O: Outcome,
@@ -94,7 +94,7 @@ where
     error::lend(told.as_ref().err(), |status, error| {
         let failed = (O::Word::FAILED, ptr::null_mut());
         let (word, version) = *told.as_ref().unwrap_or(&failed);
-        // SAFETY: a function of that type, with its context.
+        // SAFETY: the function has that type and gets its own context.
         callback.call(|call, context| unsafe { call(context, status, error, word, version) });
         handle::free::<Timestamp>(version);
     });

@@ -1,4 +1,4 @@
-//! What an export gives: handles and values, through pointers of the caller.
+//! Results of exports: handles and values, written through pointers of the caller.
 use crate::handle::{self, Object};
 use crate::input::{self, Sized_};
 use crate::state::sst_state;
@@ -6,7 +6,7 @@ use statestore_embed::Error;
 use std::mem::{MaybeUninit, size_of};
 use std::ptr;
 
-/// What a caller finds in the place of a result after a failure.
+/// A type with a value that a result has after a failure.
 pub(crate) trait Failed {
     const FAILED: Self;
 }
@@ -19,7 +19,7 @@ impl Failed for sst_state {
     const FAILED: Self = Self::SST_STATE_UNKNOWN;
 }
 
-/// The place of a result, which says from now on that the call failed: it may do so before it looks at its results.
+/// Initializes a result with the value after a failure, since a call may fail before it uses its results.
 pub(crate) fn failed<T: Failed>(
     mut to: Option<&mut MaybeUninit<T>>,
 ) -> Option<&mut MaybeUninit<T>> {
@@ -29,11 +29,11 @@ pub(crate) fn failed<T: Failed>(
     to
 }
 
-/// Where a handle goes. It is NULL until there is one, so that it is NULL after a failure.
+/// The place for a handle. It is NULL until there is a handle, and therefore NULL after a failure.
 pub(crate) struct Out<'a, T: Object>(&'a mut *mut T::Opaque);
 
 impl<'a, T: Object> Out<'a, T> {
-    /// One that may not be NULL.
+    /// Makes a place that may not be NULL.
     pub(crate) fn new(
         to: Option<&'a mut MaybeUninit<*mut T::Opaque>>,
         name: &str,
@@ -41,7 +41,7 @@ impl<'a, T: Object> Out<'a, T> {
         Self::optional(to).ok_or_else(|| input::null(name))
     }
 
-    /// One that nobody may want.
+    /// Makes a place that may be NULL.
     pub(crate) fn optional(to: Option<&'a mut MaybeUninit<*mut T::Opaque>>) -> Option<Self> {
         to.map(|to| Self(to.write(ptr::null_mut())))
     }
@@ -52,7 +52,7 @@ impl<'a, T: Object> Out<'a, T> {
     }
 }
 
-/// Begins something, and gives it to those who want it. The place of its handle is there before: once it has begun,
+/// Begins something, and writes its handle if the caller wants one. The handle is reserved before: once it has begun,
 /// nothing can fail.
 pub(crate) fn begin<T: Object>(
     to: Option<Out<'_, T>>,
@@ -66,7 +66,7 @@ pub(crate) fn begin<T: Object>(
     Ok(())
 }
 
-/// Gives an object to those who want it.
+/// Writes a handle of an object if the caller wants one.
 pub(crate) fn give<T: Object>(to: Option<Out<'_, T>>, object: Option<T>) -> Result<(), Error> {
     match (to, object) {
         (Some(to), Some(object)) => to.give(object),
@@ -74,7 +74,7 @@ pub(crate) fn give<T: Object>(to: Option<Out<'_, T>>, object: Option<T>) -> Resu
     }
 }
 
-/// Fills a struct of the caller as far as its size says that there is room; what is not known becomes zero. `make` is given that size.
+/// Fills a struct of the caller up to its size; unknown fields become zero. `make` receives that size.
 ///
 /// # Safety `to` is NULL or points to as many bytes as the size in it says.
 pub(crate) unsafe fn fill<T: Sized_>(
@@ -85,12 +85,12 @@ pub(crate) unsafe fn fill<T: Sized_>(
     if to.is_null() {
         return Err(input::null(name));
     }
-    // SAFETY: it is not NULL, and by the contract it begins with its size.
+    // SAFETY: the pointer is not NULL, and by the contract the struct begins with its size.
     let size = unsafe { input::size(to.cast(), T::NAME) }?;
     let known = make(size)?;
     let common = size.min(size_of::<T>());
-    // SAFETY: by the contract there are `size` bytes, of which the first are filled from a struct that is at least as long as they
-    // are, and the rest become zero.
+    // SAFETY: by the contract there are `size` bytes. The first are filled from a struct that is at least as long, and
+    // the rest become zero.
     unsafe {
         ptr::copy_nonoverlapping((&raw const known).cast::<u8>(), to.cast(), common);
         to.cast::<u8>().add(common).write_bytes(0, size - common);
@@ -98,7 +98,7 @@ pub(crate) unsafe fn fill<T: Sized_>(
     Ok(())
 }
 
-/// Where a value goes, which is first what it is after a failure.
+/// Initializes the place for a value with its value after a failure.
 pub(crate) fn place<'a, T>(
     to: Option<&'a mut MaybeUninit<T>>,
     otherwise: T,
@@ -136,15 +136,15 @@ mod tests {
         let failure = || Error::new(ErrorKind::Closed, Outcome::NotDone, "beginning", "closed");
         let failed = begin::<Single>(Out::optional(Some(&mut first)), || Err(failure()));
         assert_eq!(failed.unwrap_err().kind(), ErrorKind::Closed);
-        // It has given its place back.
+        // The reservation was returned.
         begin(Out::optional(Some(&mut first)), || Ok(Single)).unwrap();
 
         let mut second = MaybeUninit::uninit();
         let full = begin::<Single>(Out::optional(Some(&mut second)), || unreachable!());
         assert_eq!(full.unwrap_err().kind(), ErrorKind::QueueFull);
-        // Who wants no handle needs no place.
+        // A caller that wants no handle needs no reservation.
         begin(None, || Ok(Single)).unwrap();
-        // SAFETY: both were written when they became places of a handle.
+        // SAFETY: both were initialized when they became places for a handle.
         let (first, second) = unsafe { (first.assume_init(), second.assume_init()) };
         assert!(second.is_null());
         assert!(handle::free::<Single>(first).is_some());

@@ -1,4 +1,4 @@
-//! Key patterns, as SCAN has them.
+//! Key patterns of SCAN.
 use crate::boundary;
 use crate::error::sst_error;
 use crate::input;
@@ -8,7 +8,7 @@ use statestore_protocol::glob::Glob;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-/// Whether a pattern of sst_scan_new() matches a key, without asking a store.
+/// Tests whether a pattern of sst_scan_new() matches a key, without asking a store.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_pattern_matches(
     pattern: *const c_void,

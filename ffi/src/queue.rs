@@ -1,4 +1,4 @@
-//! Queues: callbacks on a thread of the program, out of its event loop.
+//! Queues: callbacks on a thread of the program, called by its event loop.
 use crate::boundary;
 use crate::error::sst_error;
 use crate::handle::{self, object};
@@ -10,15 +10,15 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-/// Callbacks that wait until the program runs them, out of its event loop. Opaque.
+/// A queue of callbacks that wait until the program runs them, from its event loop. Opaque.
 ///
-/// The clients that have it in their settings have no thread for callbacks. Everything that would be called there is
-/// called by sst_queue_run(): results of operations, observations, states, and contexts are dropped there.
+/// Clients with a queue in their settings have no thread for callbacks. sst_queue_run() calls everything that would be
+/// called there: results of operations, observations, states. It also drops contexts.
 pub struct sst_queue;
 
 object!(Queue, sst_queue, 18, "a queue");
 
-/// The queue of a handle; none for NULL.
+/// Returns the queue of a handle; `None` for NULL.
 pub(crate) fn optional(queue: *const sst_queue) -> Result<Option<Arc<Queue>>, Error> {
     if queue.is_null() {
         return Ok(None);
@@ -26,9 +26,9 @@ pub(crate) fn optional(queue: *const sst_queue) -> Result<Option<Arc<Queue>>, Er
     handle::get::<Queue>(queue).map(Some)
 }
 
-/// Makes a queue, to be named in the settings of clients. Several clients may have the same one.
+/// Makes a queue, for the settings of clients. Several clients may share one.
 ///
-/// Errors: SST_INTERNAL if the system gives no descriptor, as on Windows.
+/// Errors: SST_INTERNAL if the system provides no descriptor, as on Windows.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_queue_new(
     queue: Option<&mut MaybeUninit<*mut sst_queue>>,
@@ -41,9 +41,10 @@ pub extern "C" fn sst_queue_new(
     })
 }
 
-/// A file descriptor for event loops that is readable while sst_queue_run() has something to run; it may also be so
-/// although there is nothing. It is quiet again when nothing waits. Do not read it; edge-triggered waiting is fine. The
-/// descriptor is closed with the queue; let the event loop forget it before.
+/// Returns a file descriptor for event loops that is readable while sst_queue_run() has something to run.
+///
+/// It may also be readable although nothing waits, and stops being so when nothing waits. Do not read it;
+/// edge-triggered waiting is fine. The descriptor is closed with the queue: remove it from the event loop first.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_queue_fd(
     queue: *const sst_queue,
@@ -57,15 +58,17 @@ pub extern "C" fn sst_queue_fd(
     })
 }
 
-/// Runs callbacks on this thread: of those that wait now at most `most`, SST_ALL for all. What is left, and what comes
-/// meanwhile, is for the next time, and keeps the descriptor readable, so that other things of the event loop have
-/// their turn. `*ran` says how many were run; how long they take is up to them.
+/// Runs callbacks that wait now, on this thread: at most `most`, SST_ALL for all.
 ///
-/// The callbacks may do what callbacks may, also free the queue. They come one after the other: while one runs, a queue
-/// is not run a second time, neither by it nor on another thread.
+/// The rest, and callbacks that arrive meanwhile, run at the next call, and keep the descriptor readable. Other work of
+/// the event loop gets its turn this way. `*ran` is the number of callbacks that were run; how long they take is up to
+/// them.
+///
+/// The callbacks may do what all callbacks may, and also free the queue. They run one after the other: while one runs,
+/// neither it nor another thread can run the queue.
 ///
 /// Thread: any, one at a time. NULL: `ran`. Errors: SST_WRONG_THREAD in a callback of this queue and while another
-/// thread runs it, and nothing is run; SST_FORKED also in the child if a callback forked, which may return.
+/// thread runs it; nothing is run then. SST_FORKED also in the child if a callback forked; that callback may return.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_queue_run(
     queue: *const sst_queue,
@@ -86,17 +89,19 @@ pub extern "C" fn sst_queue_run(
     })
 }
 
-/// Frees a queue. Clients that still have it are closed, and what they have left is run on this thread, each callback
-/// once, as by sst_client_close(): close them before to know when that happens. In a callback of the queue, and while
-/// another thread runs it, this returns at once, and who runs it does all that at the end: of sst_queue_run(), or of a
-/// sst_client_close() that calls what is left.
+/// Frees a queue. Clients that still have it are closed, and their remaining callbacks run on this thread, each once,
+/// as by sst_client_close().
+///
+/// To know when that happens, close the clients first. In a callback of the queue, and while another thread runs it,
+/// this returns at once. The running sst_queue_run(), or the sst_client_close() that calls the rest, then does all that
+/// at its end.
 ///
 /// Blocks: for a moment if a client is left that was not closed.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_queue_free(queue: *mut sst_queue) {
     boundary::run(|| {
         if let Some(queue) = handle::free::<Queue>(queue) {
-            // It fails in a forked child, where there is nothing to do.
+            // Closing fails in a forked child, where there is nothing to do.
             let _ = queue.close();
         }
     });

@@ -1,4 +1,4 @@
-//! What giving a lease back found.
+//! Results of releasing a lease.
 use crate::callback::closure;
 use crate::error::sst_error;
 use crate::outcome::Outcome;
@@ -7,15 +7,15 @@ use crate::status::sst_status;
 use statestore_core::Release;
 use std::ffi::c_void;
 
-/// What giving a lease back found.
+/// Result of releasing a lease.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum sst_release {
-    /// It failed: see the status. The lease ends when its time is over.
+    /// The call failed: see the status. The lease expires when its time is over.
     SST_RELEASE_FAILED = 0,
     /// The lease was held, and is free now.
     SST_RELEASED = 1,
-    /// It was not held any more: it had ended, or somebody else has it.
+    /// The lease was not held any more: it had ended, or another client holds it.
     SST_NOT_HELD = 2,
 }
 
@@ -34,7 +34,7 @@ impl Outcome for Release {
     }
 }
 
-/// Is called with what giving a lease back found.
+/// Callback that receives the result of releasing a lease.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_release {

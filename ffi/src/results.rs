@@ -1,4 +1,4 @@
-//! What several writes did, each by itself.
+//! Results of several writes, one for each.
 use crate::boundary;
 use crate::del::sst_del_result;
 use crate::error::sst_error;
@@ -12,10 +12,10 @@ use statestore_core::{DelOutcome, Outcome, SetOutcome};
 use statestore_embed::{Error, ErrorKind, Many};
 use std::mem::MaybeUninit;
 
-/// What sst_set_many() or sst_del_many() did, in the order of the keys: a result for each. Opaque.
+/// The results of sst_set_many() or sst_del_many(), in the order of the keys, one for each. Opaque.
 pub struct sst_results;
 
-/// What each of several requests did.
+/// The results of several requests, one for each.
 pub(crate) enum Written {
     Set(Many<SetOutcome>),
     Deleted(Many<DelOutcome>),
@@ -39,7 +39,7 @@ impl Written {
     }
 }
 
-/// The result at an index.
+/// Returns the result at an index.
 fn at<T>(results: &Many<T>, index: usize) -> Result<&T, Error> {
     let count = results.len();
     match results.get(index) {
@@ -57,19 +57,19 @@ fn others(asked: &str) -> Error {
     )
 }
 
-/// How many results there are: as many as there were keys.
+/// Returns the number of results, which is the number of keys.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_results_len(results: *const sst_results) -> usize {
     boundary::value(0, || Ok(handle::get::<Written>(results)?.len()))
 }
 
-/// How many of them are errors.
+/// Returns the number of results that are errors.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_results_failed(results: *const sst_results) -> usize {
     boundary::value(0, || Ok(handle::get::<Written>(results)?.failed()))
 }
 
-/// What the SET of the key at an index did: this returns and writes what sst_set() would have for it.
+/// Reports the result of the SET of the key at an index: it returns and writes the same as sst_set() would have.
 ///
 /// NULL: `result` and `version`. Errors: that of the SET; SST_INVALID_ARGUMENT if the index is too large or these are
 /// not results of sst_set_many().
@@ -88,10 +88,10 @@ pub extern "C" fn sst_results_set_at(
     })
 }
 
-/// What the DEL of the key at an index did: this returns and writes what sst_del() would have for it.
+/// Reports the result of the DEL of the key at an index: it returns and writes the same as sst_del() would have.
 ///
-/// NULL: `result` and `version`. Errors: that of the DEL; SST_INVALID_ARGUMENT if the index is too large or these are not results of
-/// sst_del_many().
+/// NULL: `result` and `version`. Errors: that of the DEL; SST_INVALID_ARGUMENT if the index is too large or these are
+/// not results of sst_del_many().
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_results_del_at(
     results: *const sst_results,

@@ -1,30 +1,30 @@
-//! Callbacks that can be taken back.
+//! Callbacks that can be revoked.
 use crate::callback::{Callback, Closure};
 use statestore_embed::thread_number;
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// A callback that is called now and then, by one thread at a time, until somebody takes it back.
+/// A callback that is called now and then, by one thread at a time, until it is revoked.
 pub(crate) struct Revocable<C: Closure> {
     place: Mutex<Place<C>>,
-    /// It does not run any more.
+    /// Notified when a call has ended.
     returned: Condvar,
 }
 
-/// Where the callback is.
+/// The place of the callback.
 enum Place<C: Closure> {
     Here(Callback<C>),
-    /// On the thread with this number.
+    /// Running on the thread with this number.
     Running(usize),
-    /// The same, and it was taken back meanwhile.
+    /// Running on the thread with this number, and revoked meanwhile.
     Revoked(usize),
     Dropped,
 }
 
-/// A callback of any type that can be taken back.
+/// A callback of any type that can be revoked.
 pub(crate) trait Revoke: Send + Sync {
-    /// Waits for a call that runs on another thread, and lets no other follow: the context was dropped when this returns. In the
-    /// call itself it is dropped when that has returned.
+    /// Prevents further calls and waits for a call that runs on another thread. The context was dropped when this
+    /// returns. In the call itself the context is dropped when the call has returned.
     fn revoke(&self);
 }
 
@@ -36,7 +36,7 @@ impl<C: Closure> Revocable<C> {
         })
     }
 
-    /// Has it called under no lock, unless it was taken back.
+    /// Calls the callback without a lock, unless it was revoked.
     pub(crate) fn call<R>(&self, call: impl FnOnce(&Callback<C>) -> R) -> Option<R> {
         let running = Running {
             of: self,
@@ -70,7 +70,7 @@ where
         loop {
             match *place {
                 Place::Here(_) => {
-                    // Until its context was dropped, others wait as for a call.
+                    // Until the context was dropped, others wait as for a call.
                     let callback = mem::replace(&mut *place, Place::Revoked(thread_number()));
                     drop(place);
                     drop(callback);
@@ -92,10 +92,10 @@ where
     }
 }
 
-/// A callback that runs. In the end, also by a panic, it is put back, or dropped if it was taken back.
+/// A callback that runs. At the end, also by a panic, it is put back, or dropped if it was revoked.
 struct Running<'a, C: Closure> {
     of: &'a Revocable<C>,
-    /// None if it was not there.
+    /// The callback; `None` if it was not in its place.
     callback: Option<Callback<C>>,
 }
 

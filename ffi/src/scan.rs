@@ -16,7 +16,7 @@ use statestore_embed::Scan;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-/// The keys that match a pattern, page by page. Opaque.
+/// The keys that match a pattern, read page by page. Opaque.
 pub struct sst_scan;
 
 type Scanning = Made<Scan>;
@@ -28,13 +28,13 @@ object!(Scanning, sst_scan, 9, "a scan");
 #[derive(Clone, Copy)]
 pub struct sst_scan_options {
     pub size: usize,
-    /// How long the request for each page may take (default: that of the settings).
+    /// Time limit of the request for each page (default: that of the settings).
     pub timeout_ms: u64,
 }
 
 sized!(sst_scan_options, timeout_ms: u64);
 
-/// Is called with a page of keys.
+/// Callback that receives a page of keys.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_keys {
@@ -56,7 +56,7 @@ closure!(
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *const sst_keys)
 );
 
-/// Is called with a key.
+/// Callback that receives a key.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_bytes {
@@ -78,9 +78,10 @@ closure!(
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *const sst_bytes)
 );
 
-/// Prepares to look for keys. Nothing is sent before the first page is asked for. The pattern is a glob: `*`, `?`,
-/// `[ab]`, `[0-9]`, `[!x]`, and `[*]` for a star. Keys that are there during the whole scan are found; one that is set
-/// or deleted meanwhile may be found or not.
+/// Prepares a scan for keys. No request is sent before the first page is asked for.
+///
+/// The pattern is a glob: `*`, `?`, `[ab]`, `[0-9]`, `[!x]`, and `[*]` for a star. The scan finds all keys that are
+/// present during the whole scan. A key that is set or deleted meanwhile may be found or not.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_scan_new(
     client: *const sst_client,
@@ -105,11 +106,12 @@ pub unsafe extern "C" fn sst_scan_new(
     })
 }
 
-/// The next page. It may be empty although others follow; `*keys` is NULL after the last one. After an error the same
-/// page can be asked for again.
+/// Returns the next page. It may be empty although others follow; `*keys` is NULL after the last one.
 ///
-/// Thread: any; pages asked for at the same time come one after the other. Blocks: until the answer, at most for the
-/// time-out. Errors: SST_UNKNOWN_COMMAND of a store that does not know SCAN.
+/// After an error the same page can be asked for again.
+///
+/// Thread: any; pages asked for at the same time arrive one after the other. Blocks: until the answer, at most for the
+/// time-out. Errors: SST_UNKNOWN_COMMAND from a store that does not know SCAN.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_scan_next_page(
     scan: *const sst_scan,
@@ -142,7 +144,7 @@ pub extern "C" fn sst_scan_next_page_async(
             scan.it.fetch_page(),
             callback,
             operation,
-            // What is not taken, since the callback was taken back, is there for the next one who asks.
+            // A result that is not taken, since the callback was revoked, stays available for the next call.
             |callback, fetched| {
                 completion::lend(callback, fetched.map(|fetched| fetched.page().map(Keys)));
             },
@@ -150,9 +152,9 @@ pub extern "C" fn sst_scan_next_page_async(
     })
 }
 
-/// The next key; `*key` is NULL after the last one.
+/// Returns the next key; `*key` is NULL after the last one.
 ///
-/// Thread: any; keys asked for at the same time come one after the other. Blocks: until there is one; the time-out is
+/// Thread: any; keys asked for at the same time arrive one after the other. Blocks: until there is one; the time-out is
 /// for each page. Errors: as sst_scan_next_page().
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_scan_next(

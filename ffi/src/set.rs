@@ -15,7 +15,7 @@ use statestore_embed::Error;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-/// When a SET applies.
+/// Condition of a SET.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum sst_condition {
@@ -27,23 +27,24 @@ pub enum sst_condition {
     SST_IF_ABSENT_OR_EQUAL = 2,
 }
 
-/// Whether a write is sent again if the session is lost before its response comes, so that it may have been executed.
+/// Whether a write is sent again if the session is lost before its response arrives. The write may already have been
+/// executed then.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum sst_retry {
-    /// Only if that changes nothing: no write is. It fails with SST_SESSION_LOST and SST_UNKNOWN instead.
+    /// Sends the write again only if that is safe. No write is: it fails with SST_SESSION_LOST and SST_UNKNOWN instead.
     SST_RETRY_SAFE = 0,
-    /// It is sent again.
+    /// Sends the write again.
     SST_RETRY_ALWAYS = 1,
-    /// It is not sent again.
+    /// Does not send the write again.
     SST_RETRY_NEVER = 2,
 }
 
-/// What a SET did.
+/// Result of a SET.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum sst_set_result {
-    /// It failed: see the status.
+    /// The call failed: see the status.
     SST_SET_FAILED = 0,
     /// The value is stored.
     SST_SET_APPLIED = 1,
@@ -71,29 +72,32 @@ impl Outcome for SetOutcome {
     }
 }
 
-/// Options of sst_set() and sst_guard_set().
+/// Options of sst_set(), sst_set_many(), sst_transaction_set() and sst_guard_set().
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_set_options {
     pub size: usize,
-    /// When it applies, an sst_condition.
+    /// Condition of the SET, an sst_condition.
     pub condition: u32,
-    /// Whether it is sent again if the session is lost, an sst_retry.
+    /// Whether the request is sent again if the session is lost, an sst_retry.
     pub retry: u32,
     /// Not zero: asks the store to keep the key on disk.
     pub persist: u32,
-    /// Not zero: while there is no connection, only the newest value of the key is to wait for one. An older SET with this
-    /// option ends with SST_SUPERSEDED when a newer one of the same key, with this option too, begins to wait; that one
-    /// waits behind all others. Nothing that was ever sent is replaced.
+    /// Not zero: while there is no connection, only the newest value of the key waits for one.
+    ///
+    /// An older SET with this option ends with SST_SUPERSEDED when a newer SET of the same key, also with this option,
+    /// begins to wait. The newer SET waits behind all other requests. A request that was ever sent is not replaced.
     pub coalesce: u32,
-    /// After how many milliseconds the key expires (default: never).
+    /// Time in milliseconds after which the key expires (default: never).
     pub expires_in_ms: u64,
-    /// Protects the key: from now on it is written and deleted only with this token or a higher one. Borrowed for the call.
+    /// Fencing token that protects the key: from now on, writes and deletions need this token or a higher one. Borrowed
+    /// for the call.
     pub fencing_token: *const sst_hlc,
-    /// How long the request may take (default: that of the settings).
+    /// Time limit of the request (default: that of the settings).
     pub timeout_ms: u64,
-    /// Only if the key is there and has this version. `condition` is SST_ALWAYS then. On a store without such conditions the
-    /// value that had the version is compared, under a fence; see sst_client_capabilities(). Borrowed for the call.
+    /// Condition: the key is present and has this version. `condition` must be SST_ALWAYS then. On a store without
+    /// conditions on versions, the value that had the version is compared, under a fence; see
+    /// sst_client_capabilities(). Borrowed for the call.
     pub if_version: *const sst_hlc,
     /// Zero.
     pub reserved: usize,
@@ -146,12 +150,13 @@ pub(crate) unsafe fn options(given: *const sst_set_options) -> Result<SetOptions
         .retry(retry(given.retry)?))
 }
 
-/// Is called with what a SET did.
+/// Callback that receives the result of a SET.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_set {
     pub context: *mut c_void,
-    /// `version` is that of the value that is stored now; NULL if the SET was not applied because the key is absent.
+    /// `version` is the version of the value that is stored now; NULL if the SET was not applied because the key is
+    /// absent.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -169,7 +174,7 @@ closure!(
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, sst_set_result, *const sst_hlc)
 );
 
-/// What to store.
+/// Reads the arguments of a SET.
 ///
 /// # Safety As [`input::key_value`] and [`options`] ask.
 pub(crate) unsafe fn read<'a>(
@@ -185,8 +190,10 @@ pub(crate) unsafe fn read<'a>(
     Ok((key, value, unsafe { self::options(options) }?))
 }
 
-/// Stores a value. `*version` is that of the value that is stored now; NULL if it was not applied because the key is absent,
-/// as it can be under `if_version`.
+/// Stores a value.
+///
+/// `*version` is the version of the value that is stored now. It is NULL if the SET was not applied because the key is
+/// absent, which is possible with `if_version`.
 ///
 /// Blocks: until the answer, at most for the time-out.
 #[unsafe(no_mangle)]

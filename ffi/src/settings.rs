@@ -6,11 +6,11 @@ use statestore_embed::{Client, Error};
 use std::ffi::{c_char, c_void};
 use std::time::Duration;
 
-/// A choice of which zero means the default.
+/// A yes or no whose zero means the default.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum sst_choice {
-    /// As it is by default.
+    /// The default.
     SST_DEFAULT = 0,
     /// Yes.
     SST_YES = 1,
@@ -18,7 +18,7 @@ pub enum sst_choice {
     SST_NO = 2,
 }
 
-/// What can be set about a client besides its URL.
+/// Settings of a client besides its URL.
 ///
 /// Owner: texts and the password are borrowed for the call that gets this struct. Texts are UTF-8 with a NUL at the
 /// end.
@@ -30,77 +30,85 @@ pub struct sst_settings {
     pub client_id: *const c_char,
     /// The user name.
     pub user_name: *const c_char,
-    /// The password: any bytes.
+    /// The password, as any bytes.
     pub password: *const c_void,
-    /// How many bytes the password has.
+    /// Number of bytes of the password.
     pub password_len: usize,
-    /// A file that holds the password; read anew for each connection.
+    /// File that holds the password; read again for each connection.
     pub password_file: *const c_char,
-    /// A file that holds a Kubernetes service account token; watched for changes.
+    /// File that holds a Kubernetes service account token; watched for changes.
     pub sat_file: *const c_char,
-    /// The certificates of the authorities that may have signed the broker's, as PEM (default: those of the system).
+    /// File with the certificates of the authorities that may have signed the broker's, as PEM (default: those of the
+    /// system).
     pub ca_file: *const c_char,
-    /// The client's certificate, as PEM.
+    /// File with the client's certificate, as PEM.
     pub cert_file: *const c_char,
-    /// The private key of that certificate, as PEM.
+    /// File with the private key of that certificate, as PEM.
     pub key_file: *const c_char,
-    /// A file that holds the password of the key.
+    /// File that holds the password of the key.
     pub key_password_file: *const c_char,
-    /// The name to which the broker's certificate must be made out (default: the host name).
+    /// Name for which the broker's certificate must be valid (default: the host name).
     pub server_name: *const c_char,
-    /// Where the callbacks of the client wait until the program runs them with sst_queue_run() (default: the client calls
-    /// them on a thread of its own).
+    /// Queue in which the callbacks of the client wait until the program runs them with sst_queue_run() (default: none;
+    /// the client calls them on its own thread).
     pub queue: *const sst_queue,
-    /// Whether the connection is TLS, an sst_choice (default: as the URL or the environment says).
+    /// Whether the connection uses TLS, an sst_choice (default: as the URL or the environment says).
     pub tls: u32,
-    /// Whether the first connection asks at once for a new session, and closing the client ends it, an sst_choice (default:
-    /// yes; as the environment says if the settings come from there, which is no unless told). With SST_NO, a session that
-    /// the broker still has for this client id is ended all the same, by a second connection, [MQTT-3.2.2-4], and closing
-    /// leaves the session to the broker. Without a client id it counts as SST_YES.
+    /// Whether the first connection asks for a new session and closing the client ends it, an sst_choice.
+    ///
+    /// The default is yes. If the settings come from the environment, it decides, and its default is no. With SST_NO,
+    /// closing leaves the session to the broker. A session from before that the broker still has for this client id is
+    /// ended anyway, by a second connection, [MQTT-3.2.2-4]. Without a client id, SST_NO counts as SST_YES.
     pub clean_start: u32,
-    /// How long the broker keeps the session while the client is away, rounded up to seconds (default: an hour).
+    /// Time for which the broker keeps the session while the client is away, rounded up to seconds (default: an hour).
     pub session_expiry_ms: u64,
-    /// After how much silence the connection is checked, rounded up to seconds (default: a minute).
+    /// Time of silence after which the connection is checked, rounded up to seconds (default: a minute).
     pub keep_alive_ms: u64,
-    /// How long the broker may take to answer such a check (default: 10,000).
+    /// Time limit for the broker to answer such a check (default: 10,000).
     pub ping_timeout_ms: u64,
-    /// How long one attempt to connect may take (default: 10,000).
+    /// Time limit of one attempt to connect (default: 10,000).
     pub connect_timeout_ms: u64,
-    /// How long a request may take unless its options say otherwise (default: 10,000).
+    /// Time limit of a request unless its options have one (default: 10,000).
     pub request_timeout_ms: u64,
-    /// Most requests that may be sent and not yet answered (default: 65,536).
+    /// Maximum number of requests that are sent and not yet answered (default: 65,536).
     pub max_in_flight: u32,
-    /// Most requests that may queue (default: 65,536).
+    /// Maximum number of requests that wait to be sent (default: 65,536).
     pub max_queued: u32,
-    /// Most bytes of requests that are kept until the broker has acknowledged them (default: 64 MiB).
+    /// Maximum number of bytes of requests that are kept until the broker has acknowledged them (default: 64 MiB).
     pub max_buffered_bytes: usize,
-    /// The longest value that is sent, in bytes (default: what MQTT can express, 256 MiB).
+    /// Maximum length of a value that is sent, in bytes (default: the limit of MQTT, 256 MiB).
     pub max_value_bytes: usize,
-    /// The largest packet that the broker may send, in bytes (default: what MQTT can express, 256 MiB).
+    /// Maximum length of a packet that the broker may send, in bytes (default: the limit of MQTT, 256 MiB).
     pub max_packet_bytes: usize,
-    /// The least bound of the delay between attempts to reconnect (default: 100).
+    /// Lower bound of the delay between attempts to reconnect (default: 100).
     pub reconnect_delay_min_ms: u64,
-    /// The greatest bound of that delay (default: 30,000).
+    /// Upper bound of that delay (default: 30,000).
     pub reconnect_delay_max_ms: u64,
-    /// How long connecting is tried again before there was any connection (default: not at all, so that a wrong password is
-    /// seen at once). Whatever failed is tried again, but for settings that cannot be used: so a
-    /// machine that starts before its network, its clock or its broker connects when they are there. To be able to end
-    /// that, use sst_connect_async().
+    /// Time for which the first connection is tried again (default: one attempt, so that a wrong password is seen at
+    /// once).
+    ///
+    /// Every failure is tried again, except settings that cannot be used. A machine that starts before its network, its
+    /// clock or its broker therefore connects when they are available. To be able to end the attempts, use
+    /// sst_connect_async().
     pub connect_limit_ms: u64,
-    /// How long after a lost connection the client tries to connect again (default: SST_FOREVER). Then it gives up for good.
+    /// Time after a lost connection for which the client tries to reconnect (default: SST_FOREVER). Then it gives up
+    /// for good.
     pub reconnect_limit_ms: u64,
-    /// Whether credentials may be sent over plain TCP, where everybody on the way can read them, an sst_choice (default:
-    /// no: a service account token is refused there, and a password for another machine makes a warning in the log).
+    /// Whether credentials may be sent over plain TCP, where anyone on the way can read them, an sst_choice.
+    ///
+    /// The default is no: a service account token is rejected there, and a password for another machine causes a
+    /// warning in the log.
     pub allow_plaintext_credentials: u32,
-    /// Whether a call that begins while the connection is lost ends at once with SST_UNREACHABLE, an sst_choice (default: no, it waits
-    /// for the connection until its time-out). Such a call is not executed. Calls that are under way when the connection is lost go on
-    /// to their time-outs.
+    /// Whether a call that begins while the connection is lost ends at once with SST_UNREACHABLE, an sst_choice.
+    ///
+    /// Such a call is not executed. The default is no: the call waits for the connection until its time-out. Calls
+    /// under way when the connection is lost continue until their time-outs.
     pub fail_fast: u32,
 }
 
 sized!(sst_settings, fail_fast: u32);
 
-/// A choice; `None` for the default.
+/// Reads a choice; `None` for the default.
 fn choice(value: u32, name: &str) -> Result<Option<bool>, Error> {
     const DEFAULT: u32 = sst_choice::SST_DEFAULT as u32;
     const YES: u32 = sst_choice::SST_YES as u32;
@@ -113,7 +121,7 @@ fn choice(value: u32, name: &str) -> Result<Option<bool>, Error> {
     }
 }
 
-/// A client that is not connected yet, with settings changed by those of the caller.
+/// Makes a client that is not connected yet. The settings of the caller override the given ones.
 ///
 /// # Safety `given` is as [`input::options`] asks, with texts as [`input::text`] asks.
 pub(crate) unsafe fn client(

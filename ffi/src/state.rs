@@ -1,4 +1,4 @@
-//! How the connection is.
+//! States of the connection.
 use crate::boundary;
 use crate::callback::{Callback, closure};
 use crate::client::sst_client;
@@ -11,19 +11,19 @@ use statestore_embed::Error;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-/// The state of a client's connection. New states may appear.
+/// State of a client's connection. New states may appear.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum sst_state {
-    /// It is not known: see the status.
+    /// The state is not known: see the status.
     SST_STATE_UNKNOWN = 0,
     /// The first connection is being made.
     SST_CONNECTING = 1,
     /// Requests are sent at once.
     SST_CONNECTED = 2,
-    /// The connection was lost and is being made again. Requests wait.
+    /// The connection was lost, and the client is reconnecting. Requests wait.
     SST_RECONNECTING = 3,
-    /// It is over; every request fails.
+    /// The connection has ended; every request fails.
     SST_ENDED = 4,
 }
 
@@ -39,13 +39,13 @@ fn parts(state: &ConnectionState) -> (sst_state, Option<Error>) {
     }
 }
 
-/// Is called with each state of a connection.
+/// Callback that receives each state of a connection.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_state {
     pub context: *mut c_void,
-    /// Called any number of times. `reason` says why the connection was lost or ended, and `status` is its status; in other
-    /// states it is NULL, and `status` SST_OK.
+    /// Called any number of times. `reason` is the error with which the connection was lost or ended, and `status` is
+    /// its status. In other states `reason` is NULL, and `status` is SST_OK.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -62,7 +62,7 @@ closure!(
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, sst_state)
 );
 
-/// The present state of the connection.
+/// Returns the present state of the connection.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_client_state(
     client: *const sst_client,
@@ -81,8 +81,9 @@ pub extern "C" fn sst_client_state(
     })
 }
 
-/// Has a callback told the present state of the connection and each later one, as far as it lasts long enough to be
-/// told. The last one is SST_ENDED.
+/// Reports the present state of the connection and each later one to a callback. The last one is SST_ENDED.
+///
+/// A state that lasts only a moment may be skipped.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_client_on_state(
     client: *const sst_client,
@@ -94,7 +95,7 @@ pub extern "C" fn sst_client_on_state(
     let callback = Callback::new(callback);
     boundary::with_client(error, client, |client| {
         subscription::begin(client, &client.states()?, subscription, move |state| {
-            // What it ended with was told as the last state.
+            // The reason of the end was reported with the last state.
             let Ok(state) = state else { return };
             let lost_reason = match state {
                 ConnectionState::Closed { lost_reason, .. } => Some(lost_reason),
@@ -102,7 +103,7 @@ pub extern "C" fn sst_client_on_state(
             };
             let (state, reason) = parts(&state);
             error::lend_at_end(reason.as_ref(), lost_reason, |status, reason| {
-                // SAFETY: a function of that type, with its context.
+                // SAFETY: the function has that type and gets its own context.
                 callback.call(|call, context| unsafe { call(context, status, reason, state) });
             });
         })

@@ -3,13 +3,13 @@ use crate::boundary;
 use statestore_embed::ErrorKind;
 use std::ffi::{CStr, c_char};
 
-/// What became of a call. The numbers are the same in every language, and are never used for something else.
+/// Status of a call. The numbers are the same in every language, and are never reused.
 ///
-/// A program that meets a number that it does not know goes by sst_error_outcome() and sst_error_is_retryable().
+/// For an unknown number, use sst_error_outcome() and sst_error_is_retryable().
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum sst_status {
-    /// It succeeded. An absent key and a condition that is not met are successes.
+    /// The call succeeded. An absent key and a condition that is not met are successes.
     SST_OK = 0,
     /// An argument is not valid: an empty or overlong key, an expiry of 0 ms, NULL in C.
     SST_INVALID_ARGUMENT = 1,
@@ -90,14 +90,14 @@ pub enum sst_status {
     SST_OTHER_REFUSAL = 199,
 }
 
-/// Each status with its kind and its name.
+/// Maps each status to its kind and its name.
 macro_rules! table {
     ($($status:ident $kind:ident $name:literal)*) => {
         impl From<ErrorKind> for sst_status {
             fn from(kind: ErrorKind) -> Self {
                 match kind {
                     $(ErrorKind::$kind => Self::$status,)*
-                    // A kind without a status is found by the test below.
+                    // The test below finds a kind without a status.
                     _ => Self::SST_INTERNAL,
                 }
             }
@@ -154,7 +154,7 @@ table! {
     SST_OTHER_REFUSAL OtherRefusal c"OtherRefusal"
 }
 
-/// The name of a status, as other languages have it: "TimedOut" for SST_TIMED_OUT, "unknown" for a number that is none.
+/// Returns the name of a status, as in other languages: "TimedOut" for SST_TIMED_OUT, "unknown" for an unknown number.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_status_name(status: i32) -> *const c_char {
     boundary::value(c"unknown".as_ptr(), || Ok(name(status).as_ptr()))

@@ -1,4 +1,4 @@
-//! Callbacks that are called again and again.
+//! Subscriptions: callbacks that are called repeatedly.
 use crate::boundary;
 use crate::callback::{Callback, closure};
 use crate::completion;
@@ -10,17 +10,17 @@ use statestore_embed::{Client, End, Error, Feed, Subscription};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-/// A callback that is called again and again, until it is cancelled or there is nothing more to tell. Opaque.
+/// A callback that is called repeatedly, until it is cancelled or its events have ended. Opaque.
 pub struct sst_subscription;
 
 object!(Subscription, sst_subscription, 11, "a subscription");
 
-/// Is called with a new subscription, before the callback that it is for is called.
+/// Callback that receives a new subscription, before the first call of the subscription's own callback.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_subscription {
     pub context: *mut c_void,
-    /// Without it the subscription goes on until the client is closed.
+    /// Without this function the subscription continues until the client is closed.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -37,8 +37,8 @@ closure!(
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *mut sst_subscription)
 );
 
-/// Ends a subscription. A call that runs at this moment is the last one; this does not wait for it. Then the context is
-/// dropped on the thread of the callbacks. One that has ended is left alone.
+/// Ends a subscription without waiting. A call that runs at this moment is the last one; then the context is dropped on
+/// the thread of the callbacks. A subscription that has ended is left alone.
 ///
 /// Thread: any, also in the callback itself.
 #[unsafe(no_mangle)]
@@ -52,9 +52,11 @@ pub extern "C" fn sst_subscription_cancel(
     })
 }
 
-/// Ends a subscription, and waits for a call that runs on another thread, so nothing that it waits for may be held
-/// meanwhile: when this returns, nothing is called any more, and the context was dropped. In the callback itself that
-/// is so when the call has returned.
+/// Ends a subscription, and waits for a call that runs on another thread. When this returns, the callback is not called
+/// any more, and its context was dropped.
+///
+/// Do not hold anything that the running call waits for. In the callback itself, the context is dropped when the call
+/// has returned.
 ///
 /// Thread: any; the context is dropped on this one. Blocks: while the callback runs on another thread.
 #[unsafe(no_mangle)]
@@ -68,7 +70,7 @@ pub extern "C" fn sst_subscription_close(
     })
 }
 
-/// Has a callback told what a feed brings, and its end.
+/// Reports the events of a feed, and its end, to a callback.
 pub(crate) fn begin<T: Send + 'static>(
     client: &Client,
     feed: &Feed<T>,
@@ -88,9 +90,9 @@ fn subscribe<T: Send + 'static>(
     client.subscribe(feed, move |item| tell(item.ok_or(&end)))
 }
 
-/// Has a callback told what a new feed brings, after another one was told of the subscription.
+/// Reports the events of a new feed to a callback, after another callback has received the subscription.
 ///
-/// This runs on the thread of the callbacks, so that nothing is told before it has returned.
+/// This runs on the thread of the callbacks, so that no event is reported before it has returned.
 pub(crate) fn tell<T: Send + 'static>(
     client: &Client,
     tell: impl FnMut(Result<T, &End>) + Send + 'static,
@@ -105,8 +107,10 @@ pub(crate) fn tell<T: Send + 'static>(
     }
 }
 
-/// Frees the handle of a subscription, which goes on until its client is closed: its callback may run now, and is called
-/// again. To be sure that it is not called any more, call sst_subscription_close() before.
+/// Frees the handle of a subscription. The subscription continues until its client is closed: its callback may run now,
+/// and is called again.
+///
+/// To be sure that it is not called any more, call sst_subscription_close() first.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_subscription_free(subscription: *mut sst_subscription) {
     boundary::run(|| drop(handle::free::<Subscription>(subscription)));

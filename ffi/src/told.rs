@@ -1,4 +1,4 @@
-//! How operations tell what they bring.
+//! Delivery of results of operations to their callbacks.
 use crate::callback::{Callback, Closure};
 use crate::revocable::{Revocable, Revoke};
 use statestore_embed::{Error, Job};
@@ -11,7 +11,7 @@ pub(crate) enum Told<C: Closure, T> {
     Revocable(Arc<Untold<C, T>>),
 }
 
-/// A callback that may be taken back, and with it what it was to be told.
+/// A callback that can be revoked, together with the result that it would receive.
 pub(crate) struct Untold<C: Closure, T> {
     callback: Arc<Revocable<C>>,
     result: Mutex<Waiting<T>>,
@@ -21,12 +21,12 @@ pub(crate) struct Untold<C: Closure, T> {
 enum Waiting<T> {
     NotYet,
     ToBeTold(Result<T, Error>),
-    /// It was told, or is not wanted any more.
+    /// The result was delivered, or is not wanted any more.
     Gone,
 }
 
 impl<C: Closure + 'static, T: Send + 'static> Told<C, T> {
-    /// A callback, and what takes it back if somebody can.
+    /// Wraps a callback; the second value revokes it, if that is possible.
     pub(crate) fn of(
         callback: Callback<C>,
         can_be_revoked: bool,
@@ -41,7 +41,7 @@ impl<C: Closure + 'static, T: Send + 'static> Told<C, T> {
         (Self::Revocable(Arc::clone(&untold)), Some(untold as _))
     }
 
-    /// The call that tells it a result.
+    /// Returns the job that delivers a result to the callback.
     pub(crate) fn job(
         self,
         complete: impl FnOnce(&Callback<C>, Result<T, Error>) + Send + 'static,
@@ -58,7 +58,7 @@ impl<C: Closure + 'static, T: Send + 'static> Told<C, T> {
 }
 
 impl<C: Closure + 'static, T> Untold<C, T> {
-    /// The result waits here, unless nobody wants it.
+    /// Stores the result until its delivery, unless the callback was revoked.
     fn put(&self, result: Result<T, Error>) {
         let mut waiting = self.result();
         if matches!(*waiting, Waiting::NotYet) {
@@ -88,7 +88,8 @@ impl<C: Closure + 'static, T> Untold<C, T> {
 impl<C: Closure + 'static, T: Send> Revoke for Untold<C, T> {
     fn revoke(&self) {
         self.callback.revoke();
-        // Not left to the call: the thread that would run it may be the one that waits next for what is given back here.
+        // The result is dropped here and not by the job: the thread that would run the job may be the next to wait for
+        // what the result holds.
         drop(self.take());
     }
 }

@@ -23,15 +23,16 @@ use std::sync::Arc;
 #[derive(Clone, Copy)]
 pub struct sst_transact_options {
     pub size: usize,
-    /// How long the request may take (default: that of the settings).
+    /// Time limit of the request (default: that of the settings).
     pub timeout_ms: u64,
     /// Not zero: asks the store to keep the keys on disk.
     pub persist: u32,
-    /// Whether it is sent again if the session is lost, an sst_retry. A transaction through intents asks again what became of it,
-    /// whatever this says.
+    /// Whether the request is sent again if the session is lost, an sst_retry. A transaction through intents always
+    /// asks again for its outcome.
     pub retry: u32,
-    /// Not zero: a store without transactions is to have them through intents: several requests for each key, a fence on each,
-    /// and records at the keys in the meantime, which other libraries would read as values. See docs/intents.md.
+    /// Not zero: on a store without transactions, uses intents. They cost several requests for each key and a fence on
+    /// each. In the meantime they leave records at the keys, which other libraries would read as values. See
+    /// docs/intents.md.
     pub through_intents: u32,
     /// Zero.
     pub reserved: u32,
@@ -53,7 +54,7 @@ unsafe fn options(given: *const sst_transact_options) -> Result<TransactOptions,
         .retry(set::retry(given.retry)?))
 }
 
-/// What a transaction did. Opaque.
+/// The outcome of a transaction. Opaque.
 pub struct sst_transaction_outcome;
 
 struct Transacted(TransactionOutcome);
@@ -65,7 +66,7 @@ object!(
     "the outcome of a transaction"
 );
 
-/// Whether the operations were carried out. If not, the condition of one was not met, and nothing changed.
+/// Returns whether the operations were executed. If not, the condition of one was not met, and nothing changed.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_transaction_outcome_is_applied(
     outcome: *const sst_transaction_outcome,
@@ -75,7 +76,7 @@ pub extern "C" fn sst_transaction_outcome_is_applied(
     })
 }
 
-/// How many operations were carried out: all, or 0.
+/// Returns the number of operations that were executed: all, or 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_transaction_outcome_len(outcome: *const sst_transaction_outcome) -> usize {
     boundary::value(0, || match &handle::get::<Transacted>(outcome)?.0 {
@@ -84,9 +85,9 @@ pub extern "C" fn sst_transaction_outcome_len(outcome: *const sst_transaction_ou
     })
 }
 
-/// The version of the change of an operation that was carried out; `*version` is NULL for a DEL of an absent key.
+/// Returns the version of the change of an executed operation; `*version` is NULL for a DEL of an absent key.
 ///
-/// Errors: SST_INVALID_ARGUMENT if the index is too large, or nothing was carried out.
+/// Errors: SST_INVALID_ARGUMENT if the index is too large, or the transaction was not executed.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_transaction_outcome_version_at(
     outcome: *const sst_transaction_outcome,
@@ -109,7 +110,7 @@ pub extern "C" fn sst_transaction_outcome_version_at(
     })
 }
 
-/// The operation whose condition was not met, counted from 0; -1 if all were carried out.
+/// Returns the index of the operation whose condition was not met, counted from 0; -1 if all were executed.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_transaction_outcome_operation(
     outcome: *const sst_transaction_outcome,
@@ -122,7 +123,9 @@ pub extern "C" fn sst_transaction_outcome_operation(
     })
 }
 
-/// The version that the key of that operation has; `*version` is NULL if it is absent, and if all were carried out.
+/// Returns the version of the key of the operation whose condition was not met.
+///
+/// `*version` is NULL if the key is absent, or if all operations were executed.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_transaction_outcome_version(
     outcome: *const sst_transaction_outcome,
@@ -145,7 +148,7 @@ pub extern "C" fn sst_transaction_outcome_free(outcome: *mut sst_transaction_out
     boundary::run(|| drop(handle::free::<Transacted>(outcome)));
 }
 
-/// Is called with what a transaction did.
+/// Callback that receives the outcome of a transaction.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_transaction_outcome {
@@ -166,13 +169,19 @@ closure!(
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *const sst_transaction_outcome)
 );
 
-/// Carries out all operations of a transaction, in their order, or none. Others see all of them or none, and a later one sees
-/// what an earlier one did. A condition that is not met is an outcome, not an error.
+/// Executes all operations of a transaction in their order, or none.
 ///
-/// Blocks: until the answer, at most for the time-out. Errors: SST_UNSUPPORTED if the store has no transactions, see
-/// sst_client_capabilities(), and `through_intents` does not ask for them; SST_INVALID_ARGUMENT for one without operations, with
-/// more than the store takes, or with an operation that cannot be; those of sst_set() and sst_del(). If it is one operation that
-/// cannot be, or that the store refused, sst_error_operation() says which.
+/// Other clients see all of them or none. A later operation sees the effects of the earlier ones. A condition that is
+/// not met is an outcome, not an error.
+///
+/// Blocks: until the answer, at most for the time-out. Errors: those of sst_set() and sst_del(), and these:
+///
+/// - SST_UNSUPPORTED if the store has no transactions (see sst_client_capabilities()) and `through_intents` does not
+///   ask for them.
+/// - SST_INVALID_ARGUMENT for a transaction without operations, with more than the store takes, or with an invalid
+///   operation.
+///
+/// If one operation is invalid or rejected by the store, sst_error_operation() returns its index.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_transact(
     client: *const sst_client,
@@ -193,7 +202,7 @@ pub unsafe extern "C" fn sst_transact(
     })
 }
 
-/// Begins sst_transact(). What is added to the transaction afterwards is not in it.
+/// Begins sst_transact(). Operations that are added to the transaction afterwards are not part of it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_transact_async(
     client: *const sst_client,

@@ -1,4 +1,4 @@
-//! What a transaction is to do.
+//! Transactions: lists of operations.
 use crate::boundary;
 use crate::del::{self, sst_del_options};
 use crate::error::sst_error;
@@ -13,10 +13,10 @@ use std::ffi::c_void;
 use std::mem::{self, MaybeUninit};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Several SETs and DELs, of which sst_transact() carries out all or none. Opaque.
+/// Several SETs and DELs, of which sst_transact() executes all or none. Opaque.
 ///
-/// It belongs to no client, and can be sent again, and continued. That an operation cannot be, because its key is empty, is told
-/// when it is sent.
+/// A transaction belongs to no client. It can be sent several times, and extended in between. An operation that is
+/// invalid because of an empty key is reported when the transaction is sent.
 pub struct sst_transaction;
 
 #[derive(Default)]
@@ -25,7 +25,7 @@ pub(crate) struct Writes(Mutex<Arc<Transaction>>);
 object!(Writes, sst_transaction, 20, "a transaction");
 
 impl Writes {
-    /// What it has so far.
+    /// Returns the operations so far.
     pub(crate) fn operations(&self) -> Arc<Transaction> {
         Arc::clone(&self.lock())
     }
@@ -41,7 +41,7 @@ impl Writes {
     }
 }
 
-/// An option that an operation cannot have by itself.
+/// Makes the error for an option that a single operation cannot have.
 fn of_the_whole(name: &str) -> Error {
     input::invalid(
         name,
@@ -87,7 +87,7 @@ pub extern "C" fn sst_transaction_new(
     })
 }
 
-/// Adds a SET. Of the options it has those that say what it is: `condition`, `if_version`, `expires_in_ms`, `fencing_token`.
+/// Adds a SET. It may have the options `condition`, `if_version`, `expires_in_ms` and `fencing_token`.
 ///
 /// Errors: SST_INVALID_ARGUMENT for the other options.
 #[unsafe(no_mangle)]
@@ -110,8 +110,8 @@ pub unsafe extern "C" fn sst_transaction_set(
     })
 }
 
-/// Adds a DEL. Of the options it has `if_version` and `fencing_token`. An absent key is no failure, unless it is to have a
-/// version.
+/// Adds a DEL. It may have the options `if_version` and `fencing_token`. An absent key is not a failure, unless
+/// `if_version` is set.
 ///
 /// Errors: SST_INVALID_ARGUMENT for the other options.
 #[unsafe(no_mangle)]
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn sst_transaction_del(
     })
 }
 
-/// How many operations it has.
+/// Returns the number of operations.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_transaction_len(transaction: *const sst_transaction) -> usize {
     boundary::value(0, || {
@@ -140,7 +140,7 @@ pub extern "C" fn sst_transaction_len(transaction: *const sst_transaction) -> us
     })
 }
 
-/// Frees a transaction. One that is under way goes on.
+/// Frees a transaction. A call that is executing it continues.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_transaction_free(transaction: *mut sst_transaction) {
     boundary::run(|| drop(handle::free::<Writes>(transaction)));

@@ -1,4 +1,4 @@
-//! Changing a key by what it holds.
+//! Updates: a new value of a key is computed from its present one.
 use crate::boundary;
 use crate::bytes::{Owned, sst_bytes};
 use crate::callback::{Callback, closure};
@@ -34,11 +34,11 @@ type Updates = Pin<Box<dyn Future<Output = Result<UpdateOutcome, Error>> + Send>
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum sst_update_result {
-    /// It failed: see the status.
+    /// The call failed: see the status.
     SST_UPDATE_FAILED = 0,
     /// The new value is stored.
     SST_UPDATE_APPLIED = 1,
-    /// The callback wanted no change, or the key does not hold what was expected. Nothing changed.
+    /// The key is unchanged: the callback wanted no change, or the key does not hold the expected value.
     SST_UPDATE_UNCHANGED = 2,
 }
 
@@ -64,13 +64,13 @@ impl Outcome for UpdateOutcome {
     }
 }
 
-/// What a callback of sst_update() wants.
+/// Decision of a callback of sst_update().
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum sst_change {
-    /// No change.
+    /// Keeps the key unchanged.
     SST_KEEP = 0,
-    /// The new value.
+    /// Stores the new value.
     SST_STORE = 1,
 }
 
@@ -79,10 +79,10 @@ pub enum sst_change {
 #[derive(Clone, Copy)]
 pub struct sst_update_options {
     pub size: usize,
-    /// Time in milliseconds after which the key expires, at least 100; SST_FOREVER for never (default: the key keeps the time that it
-    /// has left, or does not expire if the store cannot report that time).
+    /// Time in milliseconds after which the key expires, at least 100; SST_FOREVER for never. By default the key keeps
+    /// its remaining time, or does not expire if the store cannot report that time.
     pub expires_in_ms: u64,
-    /// How long all attempts together may take (default: the request time-out of the settings).
+    /// Time limit of all attempts together (default: the request time-out of the settings).
     pub timeout_ms: u64,
     /// Not zero: asks the store to keep the key on disk.
     pub persist: u32,
@@ -105,13 +105,13 @@ pub(crate) unsafe fn options(given: *const sst_update_options) -> Result<UpdateO
         .timeout(milliseconds(given.timeout_ms, "timeout_ms")?))
 }
 
-/// An expiry that has no end for SST_FOREVER; `None` for the default.
+/// Reads an expiry, which has no end for SST_FOREVER; `None` for the default.
 fn lifetime(ms: u64) -> Result<Option<Duration>, Error> {
     let time = milliseconds(ms, "expires_in_ms")?;
     Ok(time.map(|time| if ms == FOREVER { Duration::MAX } else { time }))
 }
 
-/// What to change.
+/// Reads the arguments of an update.
 ///
 /// # Safety As [`input::bytes`] and [`options`] ask.
 pub(crate) unsafe fn read<'a>(
@@ -123,15 +123,16 @@ pub(crate) unsafe fn read<'a>(
     unsafe { Ok((input::bytes(key, key_len, "key")?, self::options(options)?)) }
 }
 
-/// Computes the new value of a key. It may be called several times, when somebody else was faster, so it should do
-/// nothing but compute.
+/// Callback that computes the new value of a key. It may be called several times, when another client was faster, so it
+/// should do nothing but compute.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_changer {
     pub context: *mut c_void,
-    /// Gives an sst_change; not NULL. `old` is what the key holds, NULL if it is absent. For SST_STORE, `*value` is set to
-    /// the new value, made with sst_bytes_new(), which the library takes over; it is NULL before, and NULL afterwards is no
-    /// change.
+    /// Returns an sst_change; must not be NULL. `old` is the entry of the key, NULL if the key is absent.
+    ///
+    /// For SST_STORE, set `*value` to the new value, made with sst_bytes_new(); the library takes it over. `*value` is
+    /// NULL before the call. If it is still NULL afterwards, the key is not changed.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -147,12 +148,12 @@ closure!(
     unsafe extern "C" fn(*mut c_void, *const sst_entry, *mut *mut sst_bytes) -> u32
 );
 
-/// The new value that a callback wants; `None` for no change.
+/// Asks a callback for the new value; `None` for no change.
 fn ask(changer: &Callback<sst_changer>, old: Option<Entry>) -> Result<Option<Bytes>, Error> {
     handle::lend(old.map(Stored), |old| {
         let mut value = ptr::null_mut();
         let mut change = sst_change::SST_KEEP as u32;
-        // SAFETY: a function of that type, with its context, and a variable that outlives the call.
+        // SAFETY: the function has that type and gets its own context; the variable outlives the call.
         changer.call(|call, context| change = unsafe { call(context, old, &raw mut value) });
         let value = handle::free::<Owned>(value);
         let is_wanted = change == sst_change::SST_STORE as u32;
@@ -160,30 +161,30 @@ fn ask(changer: &Callback<sst_changer>, old: Option<Entry>) -> Result<Option<Byt
     })
 }
 
-/// A callback that computes values, until it is taken back.
+/// A callback that computes values, until it is revoked.
 pub(crate) type Changer = Revocable<sst_changer>;
 
-/// Answers a question. If the callback was taken back, nobody does, and who asked learns that.
+/// Answers a question. If the callback was revoked, the question is dropped, which notifies the update.
 fn answer(changer: &Changer, question: Question) {
     let Question { old, answer } = question;
     changer.call(|callback| {
-        // Who asked may have given up.
+        // The update may have ended meanwhile.
         let _ = answer.send(ask(callback, old));
     });
 }
 
-/// What the new value is to be.
+/// A request for the new value of a key.
 struct Question {
     old: Option<Entry>,
-    /// Dropped if there is nobody any more who could answer.
+    /// Receives the answer; dropped if no answer is possible any more.
     answer: oneshot::Sender<Result<Option<Bytes>, Error>>,
 }
 
-/// What an update is asked of.
+/// The client, or the guard of a lease, through which updates are made.
 #[derive(Clone, Copy)]
 pub(crate) struct Updater<'a> {
     client: &'a Client,
-    /// Present for an update under its token.
+    /// The guard, for an update under its token.
     guard: Option<&'a Guard>,
 }
 
@@ -256,7 +257,7 @@ impl<'a> Updater<'a> {
     }
 }
 
-/// An update whose questions go to `pose`.
+/// Returns the future of an update that passes its questions to `pose`.
 fn update<P: FnMut(Question) + Send + 'static>(
     updater: Updater<'_>,
     key: &[u8],
@@ -276,7 +277,7 @@ fn update<P: FnMut(Question) + Send + 'static>(
                 Err(_) => closed(),
             };
             *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-            // There is no value, and not having one would mean something.
+            // There is no value, and the absence of a value would mean no change.
             pending().await
         }
     });
@@ -301,7 +302,7 @@ fn closed() -> Error {
     )
 }
 
-/// An update whose values are computed on the thread of the callbacks.
+/// Returns the future of an update whose values are computed on the thread of the callbacks.
 fn update_there(
     updater: Updater<'_>,
     key: &[u8],
@@ -317,8 +318,8 @@ fn update_there(
     }))
 }
 
-/// Waits for an update whose values are computed on this thread, because nobody else would ever do it.
-/// The runtime goes on without it meanwhile.
+/// Waits for an update whose values are computed on this thread, because no other thread would ever do it. Meanwhile
+/// the runtime continues without this thread.
 fn update_here(
     updater: Updater<'_>,
     key: &[u8],
@@ -327,7 +328,7 @@ fn update_here(
 ) -> Result<UpdateOutcome, Error> {
     let (posed, mut questions) = mpsc::unbounded_channel();
     let mut update = Box::pin(update(updater, key, options, move |question| {
-        // The receiver is right here.
+        // The receiver exists in this function.
         let _ = posed.send(question);
     }));
     loop {
@@ -337,7 +338,7 @@ fn update_here(
             }
             match questions.poll_recv(context) {
                 Poll::Ready(Some(question)) => Poll::Ready(Ok(Next::Question(question))),
-                // The update has the other end.
+                // The update holds the other end.
                 Poll::Ready(None) | Poll::Pending => Poll::Pending,
             }
         });
@@ -353,12 +354,12 @@ enum Next {
     Question(Question),
 }
 
-/// Is called with what an update did.
+/// Callback that receives the result of an update.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_update {
     pub context: *mut c_void,
-    /// `version` is that of the new value, NULL unless `result` is SST_UPDATE_APPLIED.
+    /// `version` is the version of the new value, NULL unless `result` is SST_UPDATE_APPLIED.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -382,15 +383,20 @@ closure!(
     )
 );
 
-/// Changes a key by what it holds, without a lock: reads it, and writes it if it still has the version that was read. `changer` is
-/// called on the thread of the callbacks, or on this one if the client has a queue, and not any more when this has returned.
+/// Computes a new value of a key from its present one, without a lock.
 ///
-/// The key keeps the time that it has left, unless the options say otherwise. On a store without conditions on versions
-/// (see sst_client_capabilities()) this is a fenced compare-and-set: from the first update on, a SET or DEL without a token is refused, and all
-/// clients that write the key should use this; docs/locks.md has the limits. `*version` is that of the new value, NULL if nothing
-/// changed. The context of `changer` is dropped before this returns. sst_guard_update() changes a key that a lock protects.
+/// The call reads the key, and writes it if it still has the version that was read. `changer` is called on the thread
+/// of the callbacks, or on this one if the client has a queue. It is not called any more after this has returned, and
+/// its context is dropped before.
 ///
-/// Blocks: until it is done, at most for the time-out, and while `changer` runs. Errors: SST_TIMED_OUT if others
+/// The key keeps its remaining time, unless the options say otherwise. `*version` is the version of the new value, NULL
+/// if nothing changed. For a key that a lock protects, use sst_guard_update().
+///
+/// On a store without conditions on versions (see sst_client_capabilities()) this is a fenced compare-and-set. From the
+/// first update on, a SET or DEL without a token is rejected, and all clients that write the key should use this;
+/// docs/locks.md has the limits.
+///
+/// Blocks: until it is done, at most for the time-out, and while `changer` runs. Errors: SST_TIMED_OUT if other clients
 /// changed the key each time; SST_FENCING_TOKEN_REQUIRED if the key is fenced.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_update(

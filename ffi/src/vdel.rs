@@ -35,7 +35,7 @@ impl Outcome for VdelOutcome {
     }
 }
 
-/// What to delete.
+/// Reads the arguments of a VDEL.
 ///
 /// # Safety As [`input::key_value`] and [`del::options`] ask.
 pub(crate) unsafe fn read<'a>(
@@ -51,8 +51,10 @@ pub(crate) unsafe fn read<'a>(
     Ok((key, value, unsafe { del::options(options) }?))
 }
 
-/// Deletes a key if it holds this value. `*version` is that of the deletion, if the store tells it; of SST_DEL_MISMATCH it
-/// is that which the key has, NULL if it is absent or the options have no `if_version`.
+/// Deletes a key if it holds this value.
+///
+/// `*version` is the version of the deletion, if the store reports it. For SST_DEL_MISMATCH it is the version of the
+/// key, or NULL if the key is absent or the options have no `if_version`.
 ///
 /// Blocks: until the answer, at most for the time-out.
 #[unsafe(no_mangle)]

@@ -1,7 +1,7 @@
-//! Which version of the library this is.
+//! Version and features of the library.
 use std::ffi::{CStr, c_char};
 
-/// The version of the library that runs, "0.1.0" for example. SST_VERSION is that of the header that was compiled with.
+/// Returns the version of the library that runs, for example "0.1.0". SST_VERSION is the version of the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_version() -> *const c_char {
     const VERSION: &CStr =
@@ -12,22 +12,22 @@ pub extern "C" fn sst_version() -> *const c_char {
     VERSION.as_ptr()
 }
 
-/// The same as a number that grows with the version, as SST_VERSION_NUMBER is that of the header: the major version
-/// times 1,000,000, the minor one times 1,000, and the patch.
+/// Returns the version as a number that grows with it: the major version times 1,000,000, the minor one times 1,000,
+/// plus the patch. SST_VERSION_NUMBER is the number of the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_version_number() -> u32 {
     NUMBER
 }
 
-/// Whether this library speaks TLS. One that does not refuses mqtts:// and client certificates with
+/// Returns whether this library supports TLS. Without it, mqtts:// and client certificates are rejected with
 /// SST_INVALID_SETTINGS.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_has_tls() -> bool {
     cfg!(feature = "tls")
 }
 
-/// Whether this library speaks MQTT over WebSocket. One that does not refuses ws:// and wss:// with SST_INVALID_SETTINGS; wss://
-/// needs TLS as well.
+/// Returns whether this library supports MQTT over WebSocket. Without it, ws:// and wss:// are rejected with
+/// SST_INVALID_SETTINGS; wss:// needs TLS as well.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_has_ws() -> bool {
     cfg!(feature = "ws")

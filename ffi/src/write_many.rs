@@ -1,4 +1,4 @@
-//! Many SETs, or many DELs, at a time.
+//! Several SETs, or several DELs, in one call.
 use crate::boundary;
 use crate::bytes::{slices, sst_slice};
 use crate::callback::{Callback, closure};
@@ -18,7 +18,7 @@ use statestore_embed::Error;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-/// A key and the value that it is to hold.
+/// A key and the value to store.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct sst_pair {
@@ -28,7 +28,7 @@ pub struct sst_pair {
     pub value: sst_slice,
 }
 
-/// Is called with what several writes did.
+/// Callback that receives the results of several writes.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_results {
@@ -52,7 +52,7 @@ closure!(
 /// Keys and values of the caller.
 type Pairs<'a> = Vec<(&'a [u8], &'a [u8])>;
 
-/// What to store.
+/// Reads the arguments of several SETs.
 ///
 /// # Safety As [`input::elements`] and [`set::options`] ask, and for each element as [`input::key_value`] asks.
 unsafe fn sets<'a>(
@@ -71,7 +71,7 @@ unsafe fn sets<'a>(
     Ok((pairs?, unsafe { set::options(options) }?))
 }
 
-/// What to delete.
+/// Reads the arguments of several DELs.
 ///
 /// # Safety As [`slices`] and [`del::options`] ask.
 unsafe fn dels<'a>(
@@ -83,12 +83,13 @@ unsafe fn dels<'a>(
     unsafe { Ok((slices(keys, count, "keys")?, del::options(options)?)) }
 }
 
-/// Stores several values. These are single SETs, sent in their order and without waiting for each other; they are no
-/// transaction. Each is applied, or fails, by itself, and a failure of one ends none of the others: SST_OK says only
-/// that there is a result for each, see sst_results_failed() and sst_results_set_at().
+/// Stores several values. These are single SETs, sent in their order and without waiting for each other; they are not a
+/// transaction.
 ///
-/// Blocks: until the last answer; the time-out is for each SET. Errors: nothing was sent, or what became of it is
-/// unknown.
+/// Each SET is applied or fails independently, and a failure of one does not end the others. SST_OK only means that
+/// there is a result for each: see sst_results_failed() and sst_results_set_at().
+///
+/// Blocks: until the last answer; the time-out is for each SET. Errors: no request was sent, or the outcome is unknown.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_set_many(
     client: *const sst_client,
@@ -143,11 +144,11 @@ pub unsafe extern "C" fn sst_set_many_async(
     })
 }
 
-/// Deletes several keys. These are single DELs; as with sst_set_many(), each has a result of its own: see
-/// sst_results_failed() and sst_results_del_at().
+/// Deletes several keys. These are single DELs; as with sst_set_many(), each has its own result.
 ///
-/// Blocks: until the last answer; the time-out is for each DEL. Errors: nothing was sent, or what became of it is
-/// unknown.
+/// See sst_results_failed() and sst_results_del_at().
+///
+/// Blocks: until the last answer; the time-out is for each DEL. Errors: no request was sent, or the outcome is unknown.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_del_many(
     client: *const sst_client,

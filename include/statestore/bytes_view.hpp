@@ -1,4 +1,4 @@
-// Bytes that somebody else owns.
+// Borrowed bytes.
 #ifndef STATESTORE_BYTES_VIEW_HPP
 #define STATESTORE_BYTES_VIEW_HPP
 
@@ -14,11 +14,11 @@
 namespace statestore {
 inline namespace STATESTORE_VARIANT {
 
-/// A pointer and a length, like `std::span<const unsigned char>` of C++20. Keys, values and names are given and told as this.
+/// A pointer and a length, like `std::span<const unsigned char>` of C++20. Keys, values and names are passed and returned as this.
 ///
-/// It is made from texts (without the NUL at their end) and from every container of single bytes with `data()` and `size()`.
+/// Views can be made from texts (without the NUL at their end) and from every container of single bytes with `data()` and `size()`.
 ///
-/// Owner: whoever owns the bytes; a view that a call is given is used during the call only.
+/// Owner: the owner of the bytes. A view in an argument is used during the call only.
 class bytes_view {
  public:
   using value_type = unsigned char;
@@ -31,10 +31,10 @@ class bytes_view {
   bytes_view(const void* data, std::size_t size) noexcept
       : data_(static_cast<const unsigned char*>(data)), size_(size) {}
 
-  /// No pointer is no bytes: write `bytes_view()` for an empty value.
+  /// Deleted: a null pointer does not mean an empty value. Write `bytes_view()` for one.
   bytes_view(std::nullptr_t) = delete;
 
-  /// A text with a NUL at its end, which does not belong to the bytes.
+  /// A text with a NUL at its end. The NUL is not part of the bytes.
   bytes_view(const char* text) noexcept : bytes_view(text, std::strlen(text)) {}
 
   /// Bytes of the C interface.
@@ -54,9 +54,9 @@ class bytes_view {
   const_iterator end() const noexcept { return data_ + size_; }
   unsigned char operator[](std::size_t index) const noexcept { return data_[index]; }
 
-  /// The same bytes as characters, whatever they mean.
+  /// Returns the same bytes as characters, in any encoding.
   std::string_view text() const noexcept { return {reinterpret_cast<const char*>(data_), size_}; }
-  /// A copy of them.
+  /// Returns a copy of the bytes.
   std::string str() const { return std::string(text()); }
 
   sst_slice slice() const noexcept { return {data_, size_}; }

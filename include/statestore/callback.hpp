@@ -1,4 +1,4 @@
-// Calls of functions of the program by the library. Programs do not need it.
+// Calls from the library to functions of the program. Programs do not need this file.
 #ifndef STATESTORE_CALLBACK_HPP
 #define STATESTORE_CALLBACK_HPP
 
@@ -12,8 +12,8 @@ inline namespace STATESTORE_VARIANT {
 namespace detail {
 
 #ifndef STATESTORE_NO_EXCEPTIONS
-/// Prints the exception that is being handled, and ends the program: the library cannot pass it on. The handler of
-/// `std::set_terminate` finds it in `std::current_exception`.
+/// Prints the current exception, and ends the program: the library cannot pass it on. The handler of `std::set_terminate` finds it in
+/// `std::current_exception`.
 [[noreturn]] inline void terminate_for_exception() noexcept {
   constexpr const char* where = "statestore: an exception left a function that the library called";
   try {
@@ -31,7 +31,7 @@ namespace detail {
 }
 #endif
 
-/// Calls a function of the program. If it throws, the program ends.
+/// Calls a function of the program. An exception ends the program.
 template <class Call>
 auto contain(const Call& call) noexcept -> decltype(call()) {
 #ifdef STATESTORE_NO_EXCEPTIONS
@@ -45,7 +45,7 @@ auto contain(const Call& call) noexcept -> decltype(call()) {
 #endif
 }
 
-/// Destroys a function that was the context of a callback.
+/// Destroys the function that was the context of a callback.
 template <class Function>
 void drop(void* context) noexcept {
   contain([&] { delete static_cast<Function*>(context); });

@@ -13,12 +13,12 @@
 namespace statestore {
 inline namespace STATESTORE_VARIANT {
 
-/// Computes the new value of a key from what it holds (null if absent); none means that it stays as it is.
+/// A function that computes the new value of a key from its present entry (null if absent). An empty result leaves the key unchanged.
 using change = std::function<std::optional<std::string>(const entry* old)>;
 
 namespace detail {
 
-/// The change, or none and the exception.
+/// Calls the function, and stores its exception.
 inline std::optional<std::string> guarded(const change& function, const entry* old, [[maybe_unused]] std::exception_ptr& thrown) {
 #ifdef STATESTORE_NO_EXCEPTIONS
   return function(old);
@@ -34,12 +34,12 @@ inline std::optional<std::string> guarded(const change& function, const entry* o
 
 inline sst_changer changer(change function) {
   sst_changer made{};
-  // The library says what is missing.
+  // The library reports the missing function.
   if (!function) return made;
   made.context = new change(std::move(function));
   made.call = [](void* context, const sst_entry* borrowed, sst_bytes** value) noexcept -> std::uint32_t {
     return contain([&]() -> std::uint32_t {
-      // It is only lent, and given up before the end.
+      // The entry is only borrowed, and released before the end.
       std::optional<entry> old = detail::take(const_cast<sst_entry*>(borrowed));
       const std::optional<std::string> changed = (*static_cast<change*>(context))(old ? &*old : nullptr);
       if (old) old->release();
@@ -52,7 +52,7 @@ inline sst_changer changer(change function) {
   return made;
 }
 
-/// An update that waits; `call` is given the changer, and where to leave the result, the version and an error.
+/// Runs a blocking update. `call` receives the changer, and the places for the result, the version and an error.
 template <class Call>
 result<update_outcome> give_update(const change& function, Call call) {
   std::exception_ptr thrown;

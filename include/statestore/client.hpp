@@ -13,20 +13,20 @@
 namespace statestore {
 inline namespace STATESTORE_VARIANT {
 
-/// A client: one connection, any number of requests at a time, from any number of threads.
+/// A client: one connection, used by any number of requests and threads at a time.
 ///
-/// Owner: can be moved, not copied. It is closed when it is destroyed, as by `close`: no function of it runs any more then, and what was
-/// made from it and still exists fails with SST_CLOSED. In a function that this client calls, it is closed in the background.
+/// Owner: can be moved, not copied. Its destructor closes it as `close` does: afterwards none of its functions runs, and calls on
+/// objects that were made from it fail with SST_CLOSED. A destructor in a function that this client calls closes it in the background.
 ///
-/// Blocking: each call says so, and has a twin `_async`, which gives a function its result: exactly once if the call itself did not
-/// fail; `with_lock` has none, since its work runs on the thread of the caller. Calls that block fail with SST_WRONG_THREAD on
-/// threads of the library, except in such functions.
+/// Blocking: each call says whether it blocks. Blocking calls have a twin `_async`, which passes the result to a function. The function
+/// is called exactly once if the call itself did not fail. `with_lock` has no twin, since its work runs on the thread of the caller.
+/// Blocking calls fail with SST_WRONG_THREAD on threads of the library, except in functions that a client calls.
 class [[nodiscard]] client {
  public:
-  /// Takes a handle over.
+  /// Takes ownership of a handle.
   explicit client(sst_client* raw) noexcept : raw_(raw) {}
 
-  /// Connects to `mqtt://host:port`, `mqtts://…` or `unix://…`; docs/connecting.md has the parameters of URLs.
+  /// Connects to `mqtt://host:port`, `mqtts://…`, `ws://…`, `wss://…` or `unix://…`; docs/connecting.md has the parameters of URLs.
   ///
   /// Blocks: until the broker has accepted the connection, or one attempt failed. Errors: SST_UNREACHABLE, SST_CONNECTION_REFUSED,
   /// SST_NOT_AUTHENTICATED, SST_UNTRUSTED, SST_INVALID_SETTINGS.
@@ -34,7 +34,7 @@ class [[nodiscard]] client {
     return connect_to(url.c_str(), settings);
   }
 
-  /// Connects with the settings from the environment that pods of Azure IoT Operations have. Blocks, errors: as `connect`.
+  /// Connects with the settings from the environment of pods of Azure IoT Operations. Blocks, errors: as `connect`.
   static result<client> connect_environment(const settings& settings = {}) { return connect_to(nullptr, settings); }
 
   /// Begins to connect. Blocks: no. Errors: SST_INVALID_SETTINGS.
@@ -47,52 +47,53 @@ class [[nodiscard]] client {
     return begin_connecting(nullptr, std::move(done), settings);
   }
 
-  /// Ends every operation that is under way, waits until the last function has returned, and disconnects. Closing again does nothing.
+  /// Ends every operation under way, waits until the last function has returned, and disconnects. Closing again does nothing.
   ///
-  /// Blocks: for a moment, unless a function takes its time. Errors: SST_WRONG_THREAD in a function that this client calls.
+  /// Blocks: for a moment, unless a function takes longer. Errors: SST_WRONG_THREAD in a function that this client calls.
   result<void> close() const {
     return detail::give([&](sst_error** failure) { return sst_client_close(raw(), failure); });
   }
 
-  /// Finishes what is under way and closes the client, within this time; whether it was done in time. New calls are refused at once.
-  /// What is under way when the time is over ends with SST_CLOSED, and closing goes on by itself. Without a connection, nothing is
-  /// waited for.
+  /// Finishes operations and calls under way and closes the client, within this time. Returns whether they finished in time.
+  ///
+  /// New calls are rejected at once. Operations under way when the time is over end with SST_CLOSED, and closing continues in the
+  /// background. Without a connection, the call waits for nothing.
   ///
   /// Blocks: at most for the time, unless its `queue` runs functions. Errors: those of `close`.
   result<bool> close_within(milliseconds timeout) const {
     return in_time([&](sst_error** failure) { return sst_client_close_within(raw(), detail::limit(timeout), failure); });
   }
 
-  /// Waits until what is under way has ended: operations and blocking calls that wait for answers, also those that begin meanwhile.
-  /// What waits for an event is left alone. Whether that was so in time.
+  /// Waits until all operations and blocking calls that wait for answers have ended, also those that begin meanwhile. Returns whether
+  /// they ended in time. Operations that wait for an event are not included.
   ///
   /// Blocks: at most for the time, by default without a limit. Errors: SST_CLOSED.
   result<bool> drain(std::optional<milliseconds> timeout = std::nullopt) const {
     return in_time([&](sst_error** failure) { return sst_client_drain(raw(), detail::limit(timeout), failure); });
   }
 
-  /// Begins to wait until what is under way has ended. Blocks: no. Errors: SST_CLOSED.
+  /// Begins to wait until operations and calls under way have ended. Blocks: no. Errors: SST_CLOSED.
   result<operation> drain_async(completion<void> done) const {
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_client_drain_async(raw(), detail::on_done(std::move(done)), operation, failure);
     });
   }
 
-  /// Ends all blocking calls that wait with this client at this moment, on any thread: with SST_CANCELLED. Not for handlers of
-  /// signals. Blocks: no.
+  /// Ends all blocking calls that wait with this client at this moment, on any thread, with SST_CANCELLED. Do not call it in signal
+  /// handlers. Blocks: no.
   void interrupt() const noexcept { sst_client_interrupt(raw(), nullptr); }
 
-  /// Begins to close; allowed in functions that this client calls. Blocks: no. Errors: SST_CLOSED if it is closed already.
+  /// Begins to close the client; allowed in functions that it calls. Blocks: no. Errors: SST_CLOSED if it is closed already.
   result<operation> close_async(completion<void> done) const {
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_client_close_async(raw(), detail::on_done(std::move(done)), operation, failure);
     });
   }
 
-  /// Reads a key; none if it is absent.
+  /// Reads a key; the result is empty if the key is absent.
   ///
-  /// Blocks: until the answer, at most for the time-out. Errors: SST_INVALID_ARGUMENT for an empty key, SST_TIMED_OUT,
-  /// SST_QUEUE_FULL, SST_SESSION_LOST, SST_CLOSED, and what the store refuses with.
+  /// Blocks: until the answer, at most for the time-out. Errors: SST_INVALID_ARGUMENT for an empty key, SST_TIMED_OUT, SST_QUEUE_FULL,
+  /// SST_SESSION_LOST, SST_CLOSED, and the errors with which the store rejects requests.
   result<std::optional<entry>> get(bytes_view key, const get_options& options = {}) const {
     if (const auto no = detail::refused(options)) return detail::refuse<std::optional<entry>>(*no);
     const sst_get_options given = detail::raw(options);
@@ -143,9 +144,10 @@ class [[nodiscard]] client {
     });
   }
 
-  /// Stores several values; what each SET did, in their order. No transaction: each is applied, or fails, by itself.
+  /// Stores several values, and returns the result of each SET in their order. This is not a transaction: each SET is applied or fails
+  /// independently.
   ///
-  /// Blocks: until the last answer. Errors: those of a client that cannot be asked; those of the values are in the result.
+  /// Blocks: until the last answer. Errors: those of the whole call, such as a closed client; errors of single SETs are in the result.
   result<std::vector<expected<set_outcome>>> set_many(const std::vector<std::pair<bytes_view, bytes_view>>& values,
                                                       const set_options& options = {}) const;
 
@@ -171,7 +173,7 @@ class [[nodiscard]] client {
     });
   }
 
-  /// Deletes several keys; what each DEL did, in their order. Blocks, errors: as `set_many`.
+  /// Deletes several keys, and returns the result of each DEL in their order. Blocks, errors: as `set_many`.
   result<std::vector<expected<del_outcome>>> del_many(const std::vector<bytes_view>& keys, const del_options& options = {}) const;
 
   /// Begins to delete several keys. Blocks: no.
@@ -198,8 +200,8 @@ class [[nodiscard]] client {
     });
   }
 
-  /// Looks for keys by a glob: `*`, `?`, `[ab]`, `[0-9]`, `[!x]`, `[*]` for a star. Nothing is sent before the first page is asked
-  /// for. Blocks: no.
+  /// Prepares a scan for keys by a glob: `*`, `?`, `[ab]`, `[0-9]`, `[!x]`, `[*]` for a star. No request is sent before the first page
+  /// is asked for. Blocks: no.
   result<statestore::scan> scan(bytes_view pattern, const scan_options& options = {}) const {
     if (const auto no = detail::refused(options)) return detail::refuse<statestore::scan>(*no);
     const sst_scan_options given = detail::raw(options);
@@ -209,7 +211,7 @@ class [[nodiscard]] client {
         [&] { return statestore::scan(scan); });
   }
 
-  /// Follows a key: from when this returns, every change is observed.
+  /// Starts observing a key. Every change after the return of this call is observed.
   ///
   /// Blocks: until the store has begun the watch. Errors: those of `get`.
   result<observer> observe(bytes_view key, const observe_options& options = {}) const {
@@ -221,7 +223,7 @@ class [[nodiscard]] client {
         [&] { return statestore::observer(observer); });
   }
 
-  /// Begins to begin to follow a key. Blocks: no.
+  /// Begins to start observing a key. Blocks: no.
   result<operation> observe_async(bytes_view key, completion<observer> done, const observe_options& options = {}) const {
     if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
     const sst_observe_options given = detail::raw(options);
@@ -233,21 +235,23 @@ class [[nodiscard]] client {
 
   using change = statestore::change;
 
-  /// Changes a key by what it holds, without a lock. `function` is called on the thread of the callbacks, several times if others write
-  /// meanwhile. What it throws, this throws, and nothing is changed. The key keeps the time that it has left, unless the options say
-  /// otherwise.
+  /// Computes a new value of a key from its present one, without a lock.
   ///
-  /// On a store without conditions on versions (`capabilities`) the key is fenced from then on, and other writes need `update` too.
-  /// `guard::update` changes a key that a lock protects.
+  /// `function` is called on the thread of the callbacks, several times if others write meanwhile. This call rethrows its exceptions,
+  /// without changing the key. The key keeps its remaining time, unless the options say otherwise.
+  ///
+  /// On a store without conditions on versions (`capabilities`) the key is fenced from then on, and other writes need `update` too. For
+  /// a key that a lock protects, use `guard::update`.
   ///
   /// Blocks: until it is done. Errors: those of `get`; SST_TIMED_OUT if others changed the key each time.
   result<update_outcome> update(bytes_view key, const change& function, const update_options& options = {}) const;
 
-  /// Begins to change a key by what it holds. `function` must not throw: that ends the program. Blocks: no.
+  /// Begins to compute a new value of a key from its present one. `function` must not throw: that ends the program. Blocks: no.
   result<operation> update_async(bytes_view key, change function, completion<update_outcome> done,
                                  const update_options& options = {}) const;
 
-  /// Replaces the value of a key if it holds the expected one, or is absent for none, as `update` does it.
+  /// Replaces the value of a key as `update` does, if the key holds the expected value. An empty `expected` means that the key must be
+  /// absent.
   ///
   /// Blocks: until it is done. Errors: those of `update`.
   result<update_outcome> compare_and_set(bytes_view key, const std::optional<bytes_view>& expected, bytes_view value,
@@ -257,27 +261,29 @@ class [[nodiscard]] client {
   result<operation> compare_and_set_async(bytes_view key, const std::optional<bytes_view>& expected, bytes_view value,
                                           completion<update_outcome> done, const update_options& options = {}) const;
 
-  /// What the store can do besides the protocol that all stores have. It is asked once for each connection.
+  /// Returns the optional capabilities of the store. The store is asked once for each connection.
   ///
   /// Blocks: until the answer. Errors: those of `get`.
   result<statestore::capabilities> capabilities() const;
 
-  /// Begins to ask what the store can do. Blocks: no.
+  /// Begins to ask for the capabilities of the store. Blocks: no.
   result<operation> capabilities_async(completion<statestore::capabilities> done) const;
 
-  /// Carries out all operations of a transaction, in their order, or none. Others see all of them or none, and a later one sees what an
-  /// earlier one did. A condition that is not met is a result, not an error.
+  /// Executes all operations of a transaction in their order, or none.
   ///
-  /// Blocks: until the answer. Errors: SST_UNSUPPORTED if the store has no transactions, unless `transact_options::through_intents` asks for
-  /// them; SST_INVALID_ARGUMENT for one without operations, with more than the store takes, or with an operation that cannot be; those of
-  /// `set`. `error::operation` says which one it was.
+  /// Other clients see all of them or none. A later operation sees the effects of the earlier ones. A condition that is not met is a
+  /// result, not an error.
+  ///
+  /// Blocks: until the answer. Errors: those of `set`. SST_UNSUPPORTED if the store has no transactions and
+  /// `transact_options::through_intents` does not ask for them. SST_INVALID_ARGUMENT for a transaction without operations, with more
+  /// than the store takes, or with an invalid operation. `error::operation` returns the index of the invalid or rejected operation.
   result<transaction_outcome> transact(const transaction& given, const transact_options& options = {}) const;
 
-  /// Begins to carry out a transaction, as it is now. Blocks: no. Errors: those of operations that cannot be as well.
+  /// Begins to execute a transaction, as it is now. Blocks: no. Errors: those of invalid operations as well.
   result<operation> transact_async(const transaction& given, completion<transaction_outcome> done,
                                    const transact_options& options = {}) const;
 
-  /// The lease of this name. Nothing is sent. Blocks: no. Errors: SST_INVALID_ARGUMENT, SST_CLOSED.
+  /// Prepares the lease of this name. No request is sent. Blocks: no. Errors: SST_INVALID_ARGUMENT, SST_CLOSED.
   result<statestore::lease> lease(bytes_view name, const lease_options& options = {}) const {
     if (const auto no = detail::refused(options)) return detail::refuse<statestore::lease>(*no);
     const sst_lease_options given = detail::raw(options);
@@ -289,12 +295,12 @@ class [[nodiscard]] client {
 
   /// Takes a lock, and waits for it as long as the options say.
   ///
-  /// Blocks: until it has the lock. Errors: SST_LOCK_HELD if somebody else still has it, SST_NOT_A_LOCK, SST_INVALID_ARGUMENT.
+  /// Blocks: until the lock is taken. Errors: SST_LOCK_HELD if another client still holds it, SST_NOT_A_LOCK, SST_INVALID_ARGUMENT.
   result<guard> lock(bytes_view name, const lock_options& options = {}) const {
     return detail::unwrap(lock_or_not(name, options));
   }
 
-  /// Begins to take a lock; cancelling the operation gives up. Blocks: no.
+  /// Begins to take a lock; cancelling the operation stops the wait. Blocks: no.
   result<operation> lock_async(bytes_view name, completion<guard> done, const lock_options& options = {}) const {
     if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
     const sst_lease_options lease = detail::raw(options.lease);
@@ -305,15 +311,15 @@ class [[nodiscard]] client {
     });
   }
 
-  /// Takes a lock, calls `work` with the guard, gives the lock back, and gives what `work` returned.
+  /// Takes a lock, calls `work` with the guard, releases the lock, and returns the result of `work`.
   ///
-  /// If the work fails, its error comes out of this, whatever became of the lock: what it throws, or the error of the `expected` that it
-  /// returns. If it succeeds and the lock was lost or given back before it was done, that is SST_LOCK_LOST with an unknown outcome. That
-  /// the lock could not be given back in the end is no error: it ends by itself. `work` is not interrupted when the lock is lost; writes
+  /// If the work fails, this call fails with the same exception, or with the error of the `expected` that the work returned, regardless
+  /// of the lock. If the work succeeds and the lock was lost or released before its end, the error is SST_LOCK_LOST with an unknown
+  /// outcome. A failure to release the lock is not an error: the lock expires by itself. A lost lock does not interrupt `work`; writes
   /// with the guard fail then.
   ///
-  /// Thread: `work` runs on that of the caller. Blocks: as `lock`, and while `work` runs. Errors: those of `lock` besides. They are told
-  /// as those of all calls, or as those of `work` if that returns an `expected`.
+  /// Thread: `work` runs on that of the caller. Blocks: as `lock`, and while `work` runs. Errors: also those of `lock`. They are
+  /// reported like those of all calls, or in the `expected` of `work` if it returns one.
   template <class Work>
   auto with_lock(bytes_view name, Work&& work, const lock_options& options = {}) const
       -> typename detail::worked<std::invoke_result_t<Work, const guard&>>::type {
@@ -336,7 +342,7 @@ class [[nodiscard]] client {
     }
   }
 
-  /// The election of this name. Nothing is sent. Blocks: no. Errors: SST_INVALID_ARGUMENT, SST_CLOSED.
+  /// Prepares the election of this name. No request is sent. Blocks: no. Errors: SST_INVALID_ARGUMENT, SST_CLOSED.
   result<statestore::election> election(bytes_view name, const lock_options& options = {}) const {
     if (const auto no = detail::refused(options)) return detail::refuse<statestore::election>(*no);
     const sst_lease_options lease = detail::raw(options.lease);
@@ -347,7 +353,7 @@ class [[nodiscard]] client {
         [&] { return statestore::election(election); });
   }
 
-  /// The MQTT client id. Blocks: no.
+  /// Returns the MQTT client id. Blocks: no.
   result<std::string> client_id() const {
     sst_bytes* id = nullptr;
     return detail::give<std::string>([&](sst_error** failure) { return sst_client_id(raw(), &id, failure); },
@@ -357,19 +363,19 @@ class [[nodiscard]] client {
                                      });
   }
 
-  /// The present state of the connection. Blocks: no.
+  /// Returns the present state of the connection. Blocks: no.
   result<sst_state> state() const {
     sst_state state = SST_STATE_UNKNOWN;
     return detail::give<sst_state>([&](sst_error** failure) { return sst_client_state(raw(), &state, failure); },
                                    [&] { return state; });
   }
 
-  /// Why the connection is over; none while it is not. Blocks: no.
+  /// Returns the reason why the connection has ended; empty while it has not. Blocks: no.
   std::optional<statestore::lost_reason> lost_reason() const noexcept {
     return detail::reason_of(sst_client_lost_reason(raw()));
   }
 
-  /// Has a function told the present state of the connection and each later one, with the reason why it was lost or ended. Blocks: no.
+  /// Reports the present state of the connection and each later one to a function, with the reason of a loss or end. Blocks: no.
   result<subscription> on_state(std::function<void(sst_state, const std::optional<error>& reason)> function) const {
     if (!function) {
       return detail::subscribe([&](sst_subscription** subscription, sst_error** failure) {
@@ -387,7 +393,7 @@ class [[nodiscard]] client {
     });
   }
 
-  /// Counts since the client was made. Blocks: no.
+  /// Returns the counters of this client, from its beginning. Blocks: no.
   result<sst_counters> counters() const {
     sst_counters counters{};
     counters.size = sizeof counters;
@@ -395,11 +401,11 @@ class [[nodiscard]] client {
                                       [&] { return counters; });
   }
 
-  /// The handle, for calls of the C interface. Owner: this.
+  /// Returns the handle, for calls of the C interface. Owner: this client.
   const sst_client* raw() const noexcept { return raw_.get(); }
 
  private:
-  /// Whether a call that waits has done so in time.
+  /// Runs a call that waits, and returns whether it ended in time.
   template <class Call>
   static result<bool> in_time(Call call) {
     auto done = detail::attempt<bool>(std::move(call), [] { return true; });

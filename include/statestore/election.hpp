@@ -7,13 +7,13 @@
 namespace statestore {
 inline namespace STATESTORE_VARIANT {
 
-/// The lead of an election. Resigns in the background when it is destroyed.
+/// The lead of an election. Its destructor resigns in the background.
 class [[nodiscard]] leadership {
  public:
-  /// Takes the guard of an election over.
+  /// Takes ownership of the guard of an election.
   explicit leadership(statestore::guard guard) noexcept : guard_(std::move(guard)) {}
 
-  /// The guard: its token, whether the lead is lost, and writes in its name.
+  /// Returns the guard: its token, whether the lead is lost, and writes under it.
   const statestore::guard& guard() const noexcept { return guard_; }
 
   /// Replaces the value that the leader proclaims. Blocks: until the answer. Errors: those of `guard::set`.
@@ -31,10 +31,10 @@ class [[nodiscard]] leadership {
     });
   }
 
-  /// Gives the lead up. Blocks: until the answer.
+  /// Resigns from the lead. Blocks: until the answer.
   result<release_outcome> resign(std::optional<milliseconds> timeout = std::nullopt) const { return guard_.release(timeout); }
 
-  /// Begins to give the lead up. Blocks: no.
+  /// Begins to resign from the lead. Blocks: no.
   result<operation> resign_async(completion<release_outcome> done, std::optional<milliseconds> timeout = std::nullopt) const {
     return guard_.release_async(std::move(done), timeout);
   }
@@ -43,15 +43,15 @@ class [[nodiscard]] leadership {
   statestore::guard guard_;
 };
 
-/// An election by its name, which is the key of a lock; whoever holds the lock is the leader.
+/// An election, identified by its name, which is the key of a lock. The holder of the lock is the leader.
 ///
 /// Thread: any.
 class election {
  public:
-  /// Takes a handle over.
+  /// Takes ownership of a handle.
   explicit election(sst_election* raw) noexcept : raw_(raw) {}
 
-  /// Waits until it is elected, and proclaims a value. Blocks: as long as the options say. Errors: those of `client::lock`.
+  /// Waits until this candidate is elected, and proclaims a value. Blocks: as long as the options say. Errors: those of `client::lock`.
   result<leadership> campaign(bytes_view value) const {
     sst_guard* raw = nullptr;
     return detail::give<leadership>(
@@ -59,7 +59,7 @@ class election {
         [&] { return leadership(guard(raw)); });
   }
 
-  /// Begins to campaign; cancelling the operation gives up. Blocks: no.
+  /// Begins to campaign; cancelling the operation withdraws the candidate. Blocks: no.
   result<operation> campaign_async(bytes_view value, completion<leadership> done) const {
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_election_campaign_async(raw_.get(), value.data(), value.size(),
@@ -69,7 +69,7 @@ class election {
     });
   }
 
-  /// Who leads now, if anybody does. Blocks: until the answer.
+  /// Returns the present leader; empty if there is none. Blocks: until the answer.
   result<std::optional<statestore::leader>> leader() const {
     sst_leader* raw = nullptr;
     return detail::give<std::optional<statestore::leader>>(
@@ -80,22 +80,22 @@ class election {
         });
   }
 
-  /// Begins to ask who leads. Blocks: no.
+  /// Begins to ask for the leader. Blocks: no.
   result<operation> leader_async(completion<std::optional<statestore::leader>> done) const {
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_election_leader_async(raw_.get(), on_leader(std::move(done)), operation, failure);
     });
   }
 
-  /// Has a function told who leads: at first who does now, then each change. Blocks: until the store has begun the watches.
+  /// Reports the leader to a function: first the present one, then each change. Blocks: until the store has begun the watches.
   result<subscription> observe(completion<std::optional<statestore::leader>> function) const {
     return detail::subscribe([&](sst_subscription** subscription, sst_error** failure) {
       return sst_election_observe(raw_.get(), on_leader(std::move(function)), subscription, failure);
     });
   }
 
-  /// Begins to observe it. `done` gets the subscription before `function` is called for the first time, and has to keep it: what is
-  /// told ends when it is destroyed. Blocks: no.
+  /// Begins to observe the election. `done` receives the subscription before the first call of `function`, and has to keep it:
+  /// destroying the subscription ends the calls. Blocks: no.
   result<operation> observe_async(completion<std::optional<statestore::leader>> function, completion<subscription> done) const {
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_election_observe_async(raw_.get(), on_leader(std::move(function)), detail::on_subscription(std::move(done)),

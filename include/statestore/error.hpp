@@ -1,7 +1,7 @@
-// What a call brings: a value, or an error.
+// Results of calls: a value, or an error.
 //
-// By default calls give their value and throw `statestore::error`. With STATESTORE_NO_EXCEPTIONS defined before the first
-// include, or compiled with -fno-exceptions, they give a `statestore::expected` instead.
+// By default calls return their value and throw `statestore::error`. With STATESTORE_NO_EXCEPTIONS defined before the first include, or
+// compiled with -fno-exceptions, they return a `statestore::expected` instead.
 #ifndef STATESTORE_ERROR_HPP
 #define STATESTORE_ERROR_HPP
 
@@ -20,7 +20,7 @@
 namespace statestore {
 inline namespace STATESTORE_VARIANT {
 
-/// Why an observer, a guard or a connection is over. New reasons may appear.
+/// The reason why an observer, a guard or a connection has ended. New reasons may appear.
 enum class lost_reason {
   /// The client or the observer was closed.
   closed = SST_LOST_CLOSED,
@@ -38,7 +38,7 @@ enum class lost_reason {
   taken = SST_LOST_TAKEN,
 };
 
-/// Its word, the same in every language: "taken_over".
+/// Returns the word of a reason, the same in every language: "taken_over".
 inline const char* word(lost_reason reason) noexcept { return sst_lost_reason_word(static_cast<std::int32_t>(reason)); }
 
 namespace detail {
@@ -51,10 +51,10 @@ inline std::optional<lost_reason> reason_of(sst_lost_reason reason) noexcept {
 
 class transaction;
 
-/// Why a call failed. Can be copied and kept; refers to nothing of the library.
+/// The reason why a call failed. Errors can be copied and kept; they refer to nothing of the library.
 class error : public std::exception {
  public:
-  /// The error of a call of the C interface; `borrowed` may be null.
+  /// Copies the error of a call of the C interface; `borrowed` may be null.
   error(sst_status status, const sst_error* borrowed)
       : status_(status),
         outcome_(sst_error_outcome(borrowed)),
@@ -65,30 +65,32 @@ class error : public std::exception {
         lost_reason_(detail::reason_of(sst_error_lost_reason(borrowed))),
         message_(borrowed != nullptr ? sst_error_message(borrowed) : sst_status_name(status)) {}
 
-  /// An error that was found before the library was called: nothing was done.
+  /// Makes an error that was detected before the library was called: the call had no effect.
   error(sst_status status, std::string message)
       : status_(status), outcome_(SST_NOT_DONE), is_retryable_(false), mqtt_reason_(-1), message_(std::move(message)) {}
 
-  /// What kind of failure it is.
+  /// Returns the kind of the failure.
   sst_status status() const noexcept { return status_; }
-  /// The name of that kind, the same in every language: "TimedOut".
+  /// Returns the name of that kind, the same in every language: "TimedOut".
   const char* name() const noexcept { return sst_status_name(status_); }
-  /// Whether what failed may have happened nevertheless.
+  /// Returns whether the failed request may have been executed.
   sst_outcome outcome() const noexcept { return outcome_; }
-  /// Whether the same call may succeed later without anything being changed by hand.
+  /// Returns whether the same call may succeed later without manual intervention.
   bool is_retryable() const noexcept { return is_retryable_; }
-  /// The reason code of the MQTT packet that brought the failure, -1 if none did.
+  /// Returns the reason code of the MQTT packet that caused the failure; -1 if there is none.
   std::int32_t mqtt_reason() const noexcept { return mqtt_reason_; }
-  /// The error of the system behind the failure, to be compared with `std::errc`: `std::errc::connection_refused` if nothing
-  /// listens there, `std::errc::no_such_file_or_directory` for a file that is missing. False if there is none.
+  /// Returns the system error behind the failure, which is false if there is none.
+  ///
+  /// Compare it with `std::errc`: `std::errc::connection_refused` if no process listens at the address,
+  /// `std::errc::no_such_file_or_directory` for a missing file.
   std::error_code os_error() const noexcept { return {os_code_, std::system_category()}; }
-  /// The operation of a transaction that cannot be, or that the store refused, counted from 0.
+  /// Returns the index of the invalid or rejected operation of a transaction, counted from 0; empty if the error concerns no operation.
   std::optional<std::size_t> operation() const noexcept {
     return operation_ >= 0 ? std::optional<std::size_t>(static_cast<std::size_t>(operation_)) : std::nullopt;
   }
-  /// Why what a function was told of is over, if this was told at the end.
+  /// Returns the reason of an end, if the error reports one to a function.
   std::optional<statestore::lost_reason> lost_reason() const noexcept { return lost_reason_; }
-  /// What was tried, on what, and why it failed.
+  /// Returns the message: the action, its object and the reason of the failure.
   const char* what() const noexcept override { return message_.c_str(); }
 
  private:
@@ -100,7 +102,7 @@ class error : public std::exception {
   std::int32_t mqtt_reason_;
   /// 0 if there is none.
   std::int32_t os_code_ = 0;
-  /// -1 if it is about none.
+  /// -1 if the error concerns no operation.
   std::int64_t operation_ = -1;
   std::optional<statestore::lost_reason> lost_reason_;
   std::string message_;
@@ -118,7 +120,7 @@ namespace detail {
 
 }  // namespace detail
 
-/// A value or an error. Asking for the one that is not there throws the error, or ends the program without exceptions.
+/// A value or an error. Access to the one that is absent throws the error, or ends the program without exceptions.
 template <class T>
 class [[nodiscard]] expected {
  public:
@@ -167,7 +169,7 @@ class [[nodiscard]] expected<void> {
   std::optional<statestore::error> error_;
 };
 
-/// What calls give.
+/// The return type of calls.
 #ifdef STATESTORE_NO_EXCEPTIONS
 template <class T>
 using result = expected<T>;
@@ -191,7 +193,7 @@ result<T> unwrap(expected<T>&& from) {
 #endif
 }
 
-/// Calls the C interface, and makes a value if it succeeded. `call` is given where to leave an error.
+/// Calls the C interface, and makes a value if it succeeded. `call` receives the place for an error.
 template <class T, class Call, class Make>
 expected<T> attempt(Call call, Make make) {
   sst_error* failure = nullptr;
@@ -209,7 +211,7 @@ expected<T> attempt(Call call, Make make) {
   }
 }
 
-/// The same, in the style of this program.
+/// Does the same in the style of errors of this program.
 template <class T, class Call, class Make>
 result<T> give(Call call, Make make) {
   return unwrap<T>(attempt<T>(std::move(call), std::move(make)));

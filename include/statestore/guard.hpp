@@ -1,4 +1,4 @@
-// What is held: a lock, a lease, the lead of an election. docs/locks.md explains what that promises.
+// Guards: held locks, leases and leads of elections. docs/locks.md explains their guarantees.
 #ifndef STATESTORE_GUARD_HPP
 #define STATESTORE_GUARD_HPP
 
@@ -9,26 +9,26 @@
 namespace statestore {
 inline namespace STATESTORE_VARIANT {
 
-/// Holds a lease, renews it by itself, and knows when it does not hold it any more. Gives it back in the background when it is
-/// destroyed, unless that was done or the lease was left.
+/// A held lease, which is renewed automatically and reports its own loss.
 ///
-/// Its writes send the fencing token, so that the store refuses them once a newer holder has written the key. They fail with
-/// SST_LOCK_LOST once the lease is not certainly held any more.
+/// Its destructor releases the lease in the background, unless it was released or left. Writes send the fencing token, so that the
+/// store rejects them once a newer holder has written the key. They fail with SST_LOCK_LOST once the lease is not certainly held any
+/// more.
 ///
 /// Thread: any.
 class [[nodiscard]] guard {
  public:
-  /// Takes a handle over.
+  /// Takes ownership of a handle.
   explicit guard(sst_guard* raw) noexcept : raw_(raw) {}
 
-  /// The version that the lease got when it was taken; each later holder gets a higher one. Blocks: no.
+  /// Returns the fencing token: the version that the lease got when it was taken. Each later holder gets a higher one. Blocks: no.
   /// Errors: SST_INVALID_ARGUMENT if it was moved from, SST_FORKED.
   result<hlc> token() const { return detail::unwrap(detail::its_version<sst_guard>(sst_guard_token, raw_.get())); }
-  /// The name under which the lease is held. Owner: the guard. Blocks: no.
+  /// Returns the name under which the lease is held. Owner: the guard. Blocks: no.
   bytes_view holder() const noexcept { return sst_guard_holder(raw_.get()); }
-  /// Whether the lease is certainly still held. Once this was false it stays so. Blocks: no.
+  /// Returns whether the lease is certainly still held. Once false, the result stays false. Blocks: no.
   bool is_valid() const noexcept { return sst_guard_is_valid(raw_.get()); }
-  /// Why the lease is not certainly held any more; none while it is. Blocks: no.
+  /// Returns the reason why the lease is not certainly held any more; empty while it is. Blocks: no.
   std::optional<statestore::lost_reason> lost_reason() const noexcept {
     return detail::reason_of(sst_guard_lost_reason(raw_.get()));
   }
@@ -37,7 +37,7 @@ class [[nodiscard]] guard {
     return detail::give([&](sst_error** failure) { return sst_guard_check(raw_.get(), failure); });
   }
 
-  /// Waits until the lease is not certainly held any more; false if it still is when the time is over.
+  /// Waits until the lease is not certainly held any more. Returns false if it still is when the time is over.
   ///
   /// Blocks: at most for `timeout`; by default without a limit.
   result<bool> wait_lost(std::optional<milliseconds> timeout = std::nullopt) const {
@@ -48,14 +48,14 @@ class [[nodiscard]] guard {
     return detail::unwrap(std::move(lost));
   }
 
-  /// Has a function called as soon as the lease is not certainly held any more, also when this is destroyed. Blocks: no.
+  /// Begins to wait until the lease is not certainly held any more, also because this guard is destroyed. Blocks: no.
   result<operation> wait_lost_async(completion<void> done) const {
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_guard_wait_lost_async(raw_.get(), detail::on_done(std::move(done)), operation, failure);
     });
   }
 
-  /// Renews the lease now; gives the new version of its key. Blocks: until the answer. Errors: SST_LOCK_LOST, and those of `set`.
+  /// Renews the lease now, and returns the new version of its key. Blocks: until the answer. Errors: SST_LOCK_LOST, and those of `set`.
   result<hlc> renew() const {
     sst_hlc* version = nullptr;
     return detail::give<hlc>([&](sst_error** failure) { return sst_guard_renew(raw_.get(), &version, failure); },
@@ -71,43 +71,43 @@ class [[nodiscard]] guard {
     });
   }
 
-  /// Stops renewing and gives the lease back.
+  /// Stops renewing and releases the lease.
   ///
   /// Blocks: until the answer, at most for `timeout`, and not longer than the lease is certain. Errors: SST_TIMED_OUT with an unknown
-  /// outcome; giving the lease back goes on in the background then, and the lease ends by itself.
+  /// outcome; the release then continues in the background, and the lease expires by itself.
   result<release_outcome> release(std::optional<milliseconds> timeout = std::nullopt) const {
     return detail::give_release(
         [&](sst_release* outcome, sst_error** failure) { return sst_guard_release(raw_.get(), detail::limit(timeout), outcome, failure); });
   }
 
-  /// Begins to give the lease back. Blocks: no.
+  /// Begins to release the lease. Blocks: no.
   result<operation> release_async(completion<release_outcome> done, std::optional<milliseconds> timeout = std::nullopt) const {
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_guard_release_async(raw_.get(), detail::limit(timeout), detail::on_release(std::move(done)), operation, failure);
     });
   }
 
-  /// Gives a lock back at the end of work that succeeded, as `client::with_lock` does, or resigns. That the store could not be asked is
-  /// no error.
+  /// Releases a lock at the end of work that succeeded, as `client::with_lock` does, or resigns. A failure to ask the store is not an
+  /// error.
   ///
-  /// Blocks: as `release`. Errors: SST_LOCK_LOST with an unknown outcome if it was lost or given back before.
+  /// Blocks: as `release`. Errors: SST_LOCK_LOST with an unknown outcome if it was lost or released before.
   result<void> finish(std::optional<milliseconds> timeout = std::nullopt) const {
     return detail::give([&](sst_error** failure) { return sst_guard_finish(raw_.get(), detail::limit(timeout), failure); });
   }
 
-  /// Begins to do that. Blocks: no.
+  /// Begins `finish`. Blocks: no.
   result<operation> finish_async(completion<void> done, std::optional<milliseconds> timeout = std::nullopt) const {
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_guard_finish_async(raw_.get(), detail::limit(timeout), detail::on_done(std::move(done)), operation, failure);
     });
   }
 
-  /// Stops renewing and leaves the lease to its time. Blocks: for a moment.
+  /// Stops renewing and leaves the lease to expire. Blocks: for a moment.
   result<void> leave() const {
     return detail::give([&](sst_error** failure) { return sst_guard_leave(raw_.get(), failure); });
   }
 
-  /// Begins to leave the lease to its time. Blocks: no.
+  /// Begins `leave`. Blocks: no.
   result<operation> leave_async(completion<void> done) const {
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_guard_leave_async(raw_.get(), detail::on_done(std::move(done)), operation, failure);
@@ -134,7 +134,8 @@ class [[nodiscard]] guard {
     });
   }
 
-  /// Changes a key by what it holds, and protects it with this guard's token. See `client::update`. Blocks: until it is done.
+  /// Computes a new value of a key from its present one, and protects the key with this guard's token. See `client::update`. Blocks:
+  /// until it is done.
   result<update_outcome> update(bytes_view key, const change& function, const update_options& options = {}) const {
     if (const auto no = detail::refused(options)) return detail::refuse<update_outcome>(*no);
     const sst_update_options given = detail::raw(options);
@@ -143,7 +144,7 @@ class [[nodiscard]] guard {
     });
   }
 
-  /// Begins to change a key by what it holds. `function` must not throw: that ends the program. Blocks: no.
+  /// Begins to compute a new value of a key from its present one. `function` must not throw: that ends the program. Blocks: no.
   result<operation> update_async(bytes_view key, change function, completion<update_outcome> done,
                                  const update_options& options = {}) const {
     if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
@@ -154,7 +155,7 @@ class [[nodiscard]] guard {
     });
   }
 
-  /// Deletes a key, and with it its protection. Blocks: until the answer.
+  /// Deletes a key together with its protection. Blocks: until the answer.
   result<del_outcome> del(bytes_view key, const del_options& options = {}) const {
     if (const auto no = detail::refused(options)) return detail::refuse<del_outcome>(*no);
     const sst_del_options given = detail::raw(options);
@@ -163,7 +164,7 @@ class [[nodiscard]] guard {
     });
   }
 
-  /// Begins to delete a key, and with it its protection. Blocks: no.
+  /// Begins to delete a key together with its protection. Blocks: no.
   result<operation> del_async(bytes_view key, completion<del_outcome> done, const del_options& options = {}) const {
     if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
     const sst_del_options given = detail::raw(options);

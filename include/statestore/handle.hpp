@@ -1,4 +1,4 @@
-// What the classes of this library are made of. Programs do not need it.
+// Building blocks of the classes of this library. Programs do not need this file.
 #ifndef STATESTORE_HANDLE_HPP
 #define STATESTORE_HANDLE_HPP
 
@@ -29,11 +29,12 @@ struct closer {
   }
 };
 
-/// Owns a handle that is closed before it is freed: a function that it calls on another thread is waited for, and called no more.
+/// Owns a handle that is closed before it is freed. Closing waits for a function that runs on another thread, and prevents further
+/// calls.
 template <class Raw, sst_status (*Close)(const Raw*, sst_error**), void (*Free)(Raw*)>
 using closing = std::unique_ptr<Raw, closer<Raw, Close, Free>>;
 
-/// What borrows a handle gets one of its own; none for null.
+/// Makes an owned object from a borrowed handle; empty for null.
 template <class T, class Raw>
 expected<std::optional<T>> copy(const Raw* borrowed, Raw* (*clone)(const Raw*)) {
   if (borrowed == nullptr) return std::optional<T>();
@@ -42,7 +43,7 @@ expected<std::optional<T>> copy(const Raw* borrowed, Raw* (*clone)(const Raw*)) 
   return std::optional<T>(T(own));
 }
 
-/// The same for what is there.
+/// Makes an owned object from a borrowed handle that is not null.
 template <class T, class Raw>
 expected<T> copy_of(const Raw* borrowed, Raw* (*clone)(const Raw*)) {
   auto own = copy<T>(borrowed, clone);
@@ -62,14 +63,14 @@ Closure closure(Function function, void (*Closure::*)(void*, sst_status, const s
   return made;
 }
 
-/// A callback of the C interface that owns a function and destroys it in the end.
+/// Makes a callback of the C interface that owns a function and destroys it at the end.
 template <class Closure, class Function>
 Closure closure(Function function) {
   return closure<Closure>(std::move(function), &Closure::call);
 }
 
-/// A callback whose result becomes an `expected<T>`; `make` makes the value, or why there is none, from what the C interface gives.
-/// Without a function nobody is called, and what would be handed over is given back.
+/// Makes a callback whose result becomes an `expected<T>`. `make` makes the value, or its error, from the arguments of the C interface.
+/// Without a function nothing is called, and owned arguments are freed.
 template <class Closure, class T, class Done, class Make>
 Closure completion(Done done, Make make) {
   if (!done) return Closure{};
@@ -86,7 +87,7 @@ Closure completion(Done done, Make make) {
       });
 }
 
-/// A callback that is given a handle, of which it makes the object that owns it.
+/// Makes a callback that receives a handle, and makes the object that owns it.
 template <class Closure, class T, class Done>
 Closure completion(Done done) {
   return completion<Closure, T>(std::move(done), [](auto* raw) { return T(raw); });

@@ -1,4 +1,4 @@
-// Leases: one attempt to take, and who has it.
+// Leases: single attempts to take one, and their holders.
 #ifndef STATESTORE_LEASE_HPP
 #define STATESTORE_LEASE_HPP
 
@@ -7,11 +7,11 @@
 namespace statestore {
 inline namespace STATESTORE_VARIANT {
 
-/// What an attempt to take a lease brought.
+/// Result of an attempt to take a lease.
 struct [[nodiscard]] acquisition {
   /// The guard, if the lease was taken.
   std::optional<statestore::guard> guard;
-  /// Who has the lease, if it was not and that is known.
+  /// The holder of the lease, if it was not taken and the holder is known.
   std::optional<statestore::holding> holding;
 };
 
@@ -28,16 +28,16 @@ inline expected<acquisition> acquired(sst_guard* raw, const sst_holding* holding
 
 }  // namespace detail
 
-/// A lease by its name, which is a key of the store.
+/// A lease, identified by its name, which is a key of the store.
 ///
-/// Thread: any. A lease that was taken is held by its guard, not by this.
+/// Thread: any. A lease that was taken is held by its guard, not by this object.
 class lease {
  public:
-  /// Takes a handle over.
+  /// Takes ownership of a handle.
   explicit lease(sst_lease* raw) noexcept : raw_(raw) {}
 
-  /// Makes one attempt to take it. Blocks: until the answer. Errors: SST_NOT_A_LOCK if the key holds something else, and those of
-  /// `client::set`.
+  /// Makes one attempt to take the lease. Blocks: until the answer. Errors: SST_NOT_A_LOCK if the key holds something else, and those
+  /// of `client::set`.
   result<acquisition> acquire() const {
     sst_guard* guard = nullptr;
     sst_holding* raw = nullptr;
@@ -49,7 +49,7 @@ class lease {
         });
   }
 
-  /// Begins one attempt to take it. Blocks: no.
+  /// Begins one attempt to take the lease. Blocks: no.
   result<operation> acquire_async(completion<acquisition> done) const {
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_lease_acquire_async(
@@ -60,21 +60,21 @@ class lease {
     });
   }
 
-  /// Gives back what is held under the resumed holder's name in the options, whichever program took it. Blocks: until the answer.
-  /// Errors: SST_INVALID_ARGUMENT if the options do not resume a holder.
+  /// Releases the lease if it is held under the resumed holder's name in the options, regardless of the program that took it. Blocks:
+  /// until the answer. Errors: SST_INVALID_ARGUMENT if the options do not resume a holder.
   result<release_outcome> release() const {
     return detail::give_release(
         [&](sst_release* outcome, sst_error** failure) { return sst_lease_release(raw_.get(), outcome, failure); });
   }
 
-  /// Begins to give back what is held under the holder's name. Blocks: no.
+  /// Begins to release the lease that is held under the holder's name. Blocks: no.
   result<operation> release_async(completion<release_outcome> done) const {
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_lease_release_async(raw_.get(), detail::on_release(std::move(done)), operation, failure);
     });
   }
 
-  /// Who holds it, if anybody does. Blocks: until the answer.
+  /// Returns the present holder; empty if there is none. Blocks: until the answer.
   result<std::optional<holding>> holder() const {
     sst_holding* raw = nullptr;
     return detail::give<std::optional<holding>>(
@@ -85,23 +85,23 @@ class lease {
         });
   }
 
-  /// Begins to ask who holds it. Blocks: no.
+  /// Begins to ask for the holder. Blocks: no.
   result<operation> holder_async(completion<std::optional<holding>> done) const {
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_lease_holder_async(raw_.get(), on_holding(std::move(done)), operation, failure);
     });
   }
 
-  /// Has a function told who holds it: at first who does now, then each time when it is somebody else, or nobody. Blocks: until the
-  /// store has begun the watch.
+  /// Reports the holder to a function: first the present one, then each change, also to no holder. Blocks: until the store has begun
+  /// the watch.
   result<subscription> observe(completion<std::optional<holding>> function) const {
     return detail::subscribe([&](sst_subscription** subscription, sst_error** failure) {
       return sst_lease_observe(raw_.get(), on_holding(std::move(function)), subscription, failure);
     });
   }
 
-  /// Begins to observe it. `done` gets the subscription before `function` is called for the first time, and has to keep it: what is
-  /// told ends when it is destroyed. Blocks: no.
+  /// Begins to observe the lease. `done` receives the subscription before the first call of `function`, and has to keep it: destroying
+  /// the subscription ends the calls. Blocks: no.
   result<operation> observe_async(completion<std::optional<holding>> function, completion<subscription> done) const {
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_lease_observe_async(raw_.get(), on_holding(std::move(function)), detail::on_subscription(std::move(done)),

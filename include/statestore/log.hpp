@@ -1,4 +1,4 @@
-// What the library logs.
+// Log records of the library.
 #ifndef STATESTORE_LOG_HPP
 #define STATESTORE_LOG_HPP
 
@@ -11,9 +11,10 @@
 namespace statestore {
 inline namespace STATESTORE_VARIANT {
 
-/// Has a function told what the library logs in this process and is at least as important as `level`, in place of the one before.
+/// Sets the function for the log records of the library in this process, in place of the previous one. It receives the
+/// records that are at least as severe as `level`.
 ///
-/// Thread: the function runs on one of its own. Blocks: no. Errors: SST_INTERNAL if the system gives no thread.
+/// Thread: the function runs on its own thread. Blocks: no. Errors: SST_INTERNAL if the system provides no thread.
 inline result<void> log_set(sst_level level,
                             std::function<void(sst_level, std::string_view target, std::string_view message)> function) {
   using function_type = decltype(function);
@@ -27,7 +28,7 @@ inline result<void> log_set(sst_level level,
   return detail::give([&](sst_error** failure) { return sst_log_set(level, callback, failure); });
 }
 
-/// Tells nobody any more. The function is still called with what was logged before, and then destroyed on its thread. Blocks: no.
+/// Stops logging. The function still receives the earlier records, and is then destroyed on its thread. Blocks: no.
 inline void log_off() noexcept { sst_log_off(); }
 
 }  // namespace STATESTORE_VARIANT

@@ -1,4 +1,4 @@
-// Calls of a client about many keys at a time. Included by client.hpp.
+// Calls of a client for several keys. Included by client.hpp.
 #ifndef STATESTORE_MANY_HPP
 #define STATESTORE_MANY_HPP
 
@@ -42,7 +42,7 @@ inline std::vector<expected<del_outcome>> read_dels(const sst_results* raw) {
   return dels;
 }
 
-/// What several writes did; `call` is given where to leave that and an error, `read` reads it.
+/// Reads the results of several writes. `call` receives the places for them and for an error; `read` reads one result.
 template <class T, class Call>
 result<std::vector<expected<T>>> give_many(Call call, std::vector<expected<T>> (*read)(const sst_results*)) {
   sst_results* found = nullptr;

@@ -1,4 +1,4 @@
-// The namespace of the library, and how calls tell of errors.
+// The namespace of the library, and the style of errors.
 #ifndef STATESTORE_NAMESPACE_HPP
 #define STATESTORE_NAMESPACE_HPP
 
@@ -8,8 +8,8 @@
 #define STATESTORE_NO_EXCEPTIONS
 #endif
 
-// What is inline and depends on how errors are told, or on the version of these headers, has another name for each. So parts of a
-// program that were compiled differently can be linked, and do not take each other's functions for their own.
+// Inline code depends on the style of errors and on the version of these headers, so it has another name for each. Parts of a program
+// that were compiled differently can be linked this way, and never call each other's functions.
 #define STATESTORE_NAME(mode, major, minor, patch) mode##_##major##_##minor##_##patch
 #define STATESTORE_EXPANDED(mode, major, minor, patch) STATESTORE_NAME(mode, major, minor, patch)
 #ifdef STATESTORE_NO_EXCEPTIONS

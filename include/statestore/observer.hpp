@@ -1,4 +1,4 @@
-// Following keys and finding them.
+// Observers of keys, and scans for keys.
 #ifndef STATESTORE_OBSERVER_HPP
 #define STATESTORE_OBSERVER_HPP
 
@@ -11,20 +11,20 @@
 namespace statestore {
 inline namespace STATESTORE_VARIANT {
 
-/// Follows one key over reconnects. What it learns is asked for with `next`, or told to one function with `subscribe`.
+/// An observer of one key, across reconnects. Its observations are read with `next`, or reported to one function with `subscribe`.
 ///
-/// Thread: any. The watch at the store ends with the last observer of the key. Functions belong to the subscription and the operations,
-/// not to this: destroying it ends none of them.
+/// Thread: any. The watch at the store ends with the last observer of the key. Functions belong to the subscription and the operations:
+/// destroying the observer ends none of them.
 class [[nodiscard]] observer {
  public:
-  /// Takes a handle over.
+  /// Takes ownership of a handle.
   explicit observer(sst_observer* raw) noexcept : raw_(raw) {}
 
-  /// The next observation; none when the observer has come to its end because its client was closed, or its session taken over:
-  /// `lost_reason` says which.
+  /// Returns the next observation. The result is empty when the observer has ended because its client was closed, or its session taken
+  /// over: `lost_reason` returns the reason.
   ///
-  /// Blocks: until there is one, at most for `timeout` (by default without a limit, 0 not at all). Errors: SST_TIMED_OUT if
-  /// nothing happened, or why the store does not allow the watch any more.
+  /// Blocks: until there is one, at most for `timeout` (by default without a limit, 0 not at all). Errors: SST_TIMED_OUT if nothing
+  /// happened, or the reason why the store does not allow the watch any more.
   result<std::optional<observation>> next(std::optional<milliseconds> timeout = std::nullopt) const {
     sst_observation* raw = nullptr;
     auto next = detail::attempt<std::optional<observation>>(
@@ -34,7 +34,7 @@ class [[nodiscard]] observer {
     return detail::unwrap(std::move(next));
   }
 
-  /// Begins to wait for the next observation; `done` is told none when the client is closed meanwhile. Blocks: no. Errors:
+  /// Begins to wait for the next observation. `done` receives an empty result when the client is closed meanwhile. Blocks: no. Errors:
   /// SST_QUEUE_FULL, SST_CLOSED; `done` is not called then.
   result<operation> next_async(completion<std::optional<observation>> done) const {
     completion<observation> each;
@@ -54,25 +54,26 @@ class [[nodiscard]] observer {
     });
   }
 
-  /// Why there will be no further observation, once `next` gave none or failed, or the function was told so; none before. Blocks: no.
+  /// Returns the reason why the observer has ended, after `next` or the function has reported the end; empty before. Blocks: no.
   std::optional<statestore::lost_reason> lost_reason() const noexcept {
     return detail::reason_of(sst_observer_lost_reason(raw_.get()));
   }
 
-  /// Ends it for everybody: who waits in `next` is given none, and the function is told SST_CLOSED as its last call. Blocks: no.
+  /// Ends the observer for all its users. Calls of `next` return an empty result, and the function receives SST_CLOSED in its last
+  /// call. Blocks: no.
   void close() const noexcept { sst_observer_close(raw_.get(), nullptr); }
 
-  /// Has a function told every observation, the last time an error: SST_CLOSED, or why the store does not allow the watch any
-  /// more. The observer must not be asked for observations besides; it may be destroyed. Blocks: no. Errors: SST_INVALID_ARGUMENT if it
-  /// has a function or a descriptor already.
+  /// Reports every observation to a function, and at the end an error: SST_CLOSED, or the reason why the store does not allow the watch
+  /// any more. After this call do not use `next`; the observer may be destroyed. Blocks: no. Errors: SST_INVALID_ARGUMENT if it already
+  /// has a function or a descriptor.
   result<subscription> subscribe(completion<observation> function) const {
     return detail::subscribe([&](sst_subscription** subscription, sst_error** failure) {
       return sst_observer_subscribe(raw_.get(), told(std::move(function)), subscription, failure);
     });
   }
 
-  /// A file descriptor that is readable while `next` may have something: then call `next(0ms)` until it gives SST_TIMED_OUT. Do not
-  /// read it. Owner: the observer, which closes it. Blocks: no.
+  /// Returns a file descriptor that is readable while `next` may have an observation: then call `next(0ms)` until it fails with
+  /// SST_TIMED_OUT. Do not read the descriptor. Owner: the observer, which closes it. Blocks: no.
   result<int> fd() const {
     int fd = -1;
     return detail::give<int>([&](sst_error** failure) { return sst_observer_fd(raw_.get(), &fd, failure); }, [&] { return fd; });
@@ -93,11 +94,11 @@ class [[nodiscard]] observer {
 ///     for (const std::string& key : client.scan("machine/*")) std::cout << key << '\n';
 class scan {
  public:
-  /// Takes a handle over.
+  /// Takes ownership of a handle.
   explicit scan(sst_scan* raw) noexcept : raw_(raw) {}
 
-  /// The next page, which may be empty although others follow; none after the last one. After an error the same page can be asked
-  /// for again. Blocks: until the answer.
+  /// Returns the next page, which may be empty although others follow; the result is empty after the last one. After an error the same
+  /// page can be asked for again. Blocks: until the answer.
   result<std::optional<std::vector<std::string>>> next_page() const {
     sst_keys* raw = nullptr;
     return detail::give<std::optional<std::vector<std::string>>>(
@@ -119,7 +120,7 @@ class scan {
     });
   }
 
-  /// The next key; none after the last one. Blocks: until there is one.
+  /// Returns the next key; empty after the last one. Blocks: until there is one.
   result<std::optional<std::string>> next() const {
     sst_bytes* raw = nullptr;
     return detail::give<std::optional<std::string>>(
@@ -131,7 +132,7 @@ class scan {
   }
 
 #ifndef STATESTORE_NO_EXCEPTIONS
-  /// Goes through the keys that are left, once.
+  /// An iterator over the remaining keys, in one pass.
   class iterator {
    public:
     using iterator_category = std::input_iterator_tag;
@@ -142,13 +143,13 @@ class scan {
 
     reference operator*() const noexcept { return *key_; }
     pointer operator->() const noexcept { return &*key_; }
-    /// Blocks, errors: as `next`.
+    /// Reads the next key. Blocks, errors: as `next`.
     iterator& operator++() {
       key_ = scan_->next();
       return *this;
     }
     void operator++(int) { ++*this; }
-    /// All that have come to the end are equal.
+    /// Compares two iterators. All iterators at the end are equal.
     friend bool operator==(const iterator& one, const iterator& other) noexcept {
       return one.key_.has_value() == other.key_.has_value();
     }
@@ -164,7 +165,7 @@ class scan {
     std::optional<std::string> key_;
   };
 
-  /// The next key that is left, and so on: for a `for` over a range. Blocks, errors: as `next`.
+  /// Returns an iterator over the remaining keys, for a range-based `for`. Blocks, errors: as `next`.
   iterator begin() const { return iterator(this); }
   iterator end() const { return iterator(nullptr); }
 #endif
@@ -183,7 +184,7 @@ class scan {
   detail::owned<sst_scan, sst_scan_free> raw_;
 };
 
-/// Whether a pattern of `client::scan` matches a key, without asking a store. Errors: SST_INVALID_ARGUMENT.
+/// Tests whether a pattern of `client::scan` matches a key, without asking a store. Errors: SST_INVALID_ARGUMENT.
 inline result<bool> pattern_matches(bytes_view pattern, bytes_view key) {
   bool matches = false;
   return detail::give<bool>(

@@ -1,4 +1,4 @@
-// What goes on in the background: operations and subscriptions.
+// Background work: operations and subscriptions.
 #ifndef STATESTORE_OPERATION_HPP
 #define STATESTORE_OPERATION_HPP
 
@@ -9,29 +9,29 @@
 namespace statestore {
 inline namespace STATESTORE_VARIANT {
 
-/// Called once with the result of an operation, on the thread of the callbacks of the client.
+/// A function that is called once with the result of an operation, on the thread of the callbacks of the client.
 ///
-/// It may call everything of this library, also what blocks, but must not close its own client. An exception that leaves it, or its
-/// destructor, is printed and ends the program by `std::terminate`. An empty function is not called, and what it would have got is
-/// given back.
+/// It may call everything in this library, including blocking functions, but must not close its own client. If an exception leaves it
+/// or its destructor, the exception is printed, and `std::terminate` ends the program. An empty function is not called, and an owned
+/// result is freed.
 template <class T>
 using completion = std::function<void(expected<T>)>;
 
-/// An operation that an `_async` function began. It goes on when this is destroyed, and its function is still called: keep a
-/// `scoped_operation` where the function refers to something that may be destroyed before.
+/// An operation that an `_async` function began. The operation continues when this object is destroyed, and its function is still
+/// called. If the function refers to something that may be destroyed before, keep a `scoped_operation` instead.
 ///
-/// Thread: any. Blocks: never, but for `close`.
+/// Thread: any. Blocks: never, except `close`.
 class operation {
  public:
-  /// Takes a handle over.
+  /// Takes ownership of a handle.
   explicit operation(sst_operation* raw) noexcept : raw_(raw) {}
 
-  /// Gives it up: it ends with SST_CANCELLED, or with its result if that comes at this very moment.
+  /// Cancels the operation: it ends with SST_CANCELLED, or with its result if that arrives at the same moment.
   void cancel() const noexcept { sst_operation_cancel(raw_.get(), nullptr); }
-  /// Gives it up, and takes its function back: when this returns it was called, or never will be, and was destroyed. Blocks: while the
-  /// function runs on another thread; in the function itself this does nothing.
+  /// Cancels the operation and revokes its function. When this returns, the function was called, or never will be, and was destroyed.
+  /// Blocks: while the function runs on another thread; in the function itself this does nothing.
   void close() const noexcept { sst_operation_close(raw_.get(), nullptr); }
-  /// Whether it has ended, so that its function was called, or is going to be at once.
+  /// Returns whether the operation has ended: its function was called, or is about to be.
   bool has_ended() const noexcept { return sst_operation_has_ended(raw_.get()); }
 
  private:
@@ -39,43 +39,44 @@ class operation {
   detail::owned<sst_operation, sst_operation_free> raw_;
 };
 
-/// An operation that is closed when this is destroyed: its function is not called any more, and was destroyed.
+/// An operation that the destructor closes: afterwards its function is not called any more, and was destroyed.
 ///
-/// Blocks: the destructor, while the function runs on another thread, so hold no lock then that the function needs.
+/// Blocks: the destructor, while the function runs on another thread, so do not hold a lock then that the function needs.
 class [[nodiscard]] scoped_operation {
  public:
-  /// Takes an operation over.
+  /// Takes ownership of an operation.
   explicit scoped_operation(operation begun) noexcept : raw_(begun.raw_.release()) {}
 
-  /// As `operation::cancel`. Blocks: no.
+  /// Cancels the operation, as `operation::cancel`. Blocks: no.
   void cancel() const noexcept { sst_operation_cancel(raw_.get(), nullptr); }
-  /// As `operation::has_ended`. Blocks: no.
+  /// Returns whether the operation has ended, as `operation::has_ended`. Blocks: no.
   bool has_ended() const noexcept { return sst_operation_has_ended(raw_.get()); }
 
  private:
   detail::closing<sst_operation, sst_operation_close, sst_operation_free> raw_;
 };
 
-/// A function that is called again and again on the thread of the callbacks of the client. The subscription is closed when this is
-/// destroyed, unless it was detached.
+/// A function that is called repeatedly on the thread of the callbacks of the client. The destructor closes the subscription, unless it
+/// was detached.
 ///
-/// Thread: any. Blocks: `close` and the destructor, while the function runs on another thread, so hold no lock then that the function
-/// needs.
+/// Thread: any. Blocks: `close` and the destructor, while the function runs on another thread, so do not hold a lock then that the
+/// function needs.
 class [[nodiscard]] subscription {
  public:
-  /// Takes a handle over.
+  /// Takes ownership of a handle.
   explicit subscription(sst_subscription* raw) noexcept : raw_(raw) {}
 
-  /// Ends it, without waiting for a call that runs. The function is destroyed on the thread of the callbacks, after its last call.
+  /// Ends the subscription, without waiting for a call that runs. The function is destroyed on the thread of the callbacks, after its
+  /// last call.
   void cancel() const noexcept {
     if (raw_) sst_subscription_cancel(raw_.get(), nullptr);
   }
-  /// Ends it, and waits for a call that runs on another thread: when this returns, the function was destroyed. In the function itself
-  /// that is so when it has returned.
+  /// Ends the subscription, and waits for a call that runs on another thread. When this returns, the function was destroyed. In the
+  /// function itself it is destroyed when it has returned.
   void close() const noexcept {
     if (raw_) sst_subscription_close(raw_.get(), nullptr);
   }
-  /// Lets it go on until the client is closed or there is nothing more to tell.
+  /// Lets the subscription continue until the client is closed or its events have ended.
   void detach() noexcept { sst_subscription_free(raw_.release()); }
 
  private:
@@ -84,7 +85,7 @@ class [[nodiscard]] subscription {
 
 namespace detail {
 
-/// Begins an operation; `call` is given where to leave it and an error.
+/// Begins an operation. `call` receives the places for it and for an error.
 template <class Call>
 result<operation> begin(Call call) {
   sst_operation* raw = nullptr;

@@ -1,4 +1,4 @@
-// Options of calls. What is not set has its default; times are milliseconds.
+// Options of calls. Fields that are not set have their defaults; times are milliseconds.
 #ifndef STATESTORE_OPTIONS_HPP
 #define STATESTORE_OPTIONS_HPP
 
@@ -17,22 +17,24 @@ using std::chrono::milliseconds;
 
 /// Options of `get` and `get_many`.
 struct get_options {
-  /// How long the request may take; by default as the settings say. What is not more than 0, as the rest of a time that is over, is
-  /// refused with SST_TIMED_OUT, here and in all other options: nothing is sent.
+  /// Time limit of the request; by default that of the settings.
+  ///
+  /// A time-out of 0 or less, such as the rest of a time that is over, is rejected with SST_TIMED_OUT, and no request is sent. This
+  /// holds for all other options, too.
   std::optional<milliseconds> timeout;
-  /// Asks how much time the key has left, for `entry::expires_in`. Not every store tells it: `client::capabilities`.
+  /// Asks for the remaining time of the key, for `entry::expires_in`. Not every store reports it: see `client::capabilities`.
   bool remaining = false;
-  /// The answer may be what the key held a moment ago. Where several servers share the entries, that saves the one that is asked a
-  /// round trip to them. A store that makes no difference answers what the key holds.
+  /// Allows an answer that is the value of the key a moment ago. Where several servers share the entries, this saves the server a round
+  /// trip to them. Other stores answer with the present value.
   bool eventual = false;
 };
 
-/// When a SET applies: an `sst_condition`, or if the key has a version.
+/// Condition of a SET: an `sst_condition`, or a version of the key.
 class condition {
  public:
   condition(sst_condition always_or_absent = SST_ALWAYS) noexcept : is_(always_or_absent) {}
-  /// Only if the key is there and has this version. On a store without such conditions the value that had the version is compared,
-  /// under a fence.
+  /// Makes the condition that the key is present and has this version. On a store without conditions on versions, the value that had
+  /// the version is compared, under a fence.
   static condition if_version(hlc version) {
     condition made;
     made.version_ = std::move(version);
@@ -40,7 +42,7 @@ class condition {
   }
 
   sst_condition is() const noexcept { return is_; }
-  /// The version; `is()` is SST_ALWAYS then.
+  /// Returns the version; `is()` is SST_ALWAYS then.
   const std::optional<hlc>& version() const noexcept { return version_; }
 
  private:
@@ -51,26 +53,26 @@ class condition {
 /// Options of `set` and `set_many`, and of a SET in a transaction.
 struct set_options {
   statestore::condition condition;
-  /// After what time the key expires, at least 1 ms; by default never.
+  /// Time after which the key expires, at least 1 ms; by default never.
   std::optional<milliseconds> expires_in;
-  /// Protects the key: from now on it is written and deleted only with this token or a higher one.
+  /// Fencing token that protects the key: from now on, writes and deletions need this token or a higher one.
   std::optional<hlc> fencing_token;
   /// Asks the store to keep the key on disk.
   bool persist = false;
-  /// While there is no connection, only the newest value of the key is to wait for one; an older SET ends with SST_SUPERSEDED then.
+  /// While there is no connection, only the newest value of the key waits for one; an older SET ends with SST_SUPERSEDED then.
   bool coalesce = false;
   std::optional<milliseconds> timeout;
-  /// Whether it is sent again if the session is lost before its response comes.
+  /// Whether the request is sent again if the session is lost before its response arrives.
   sst_retry retry = SST_RETRY_SAFE;
 };
 
 /// Options of `del`, `del_many` and `vdel`, and of a DEL in a transaction.
 struct del_options {
-  /// Needed for a key that is protected by a fencing token: that token or a higher one.
+  /// Fencing token, required for a key that a fencing token protects: that token or a higher one.
   std::optional<hlc> fencing_token;
   std::optional<milliseconds> timeout;
   sst_retry retry = SST_RETRY_SAFE;
-  /// Only if the key is there and has this version. Not every store can do that: `client::capabilities`.
+  /// Condition: the key is present and has this version. Not every store supports it: see `client::capabilities`.
   std::optional<hlc> if_version;
 };
 
@@ -80,45 +82,45 @@ struct transact_options {
   /// Asks the store to keep the keys on disk.
   bool persist = false;
   sst_retry retry = SST_RETRY_SAFE;
-  /// On a store without transactions, makes one of single requests (docs/intents.md).
+  /// On a store without transactions, uses intents (docs/intents.md).
   bool through_intents = false;
 };
 
 /// Options of `scan`.
 struct scan_options {
-  /// How long the request for each page may take.
+  /// Time limit of the request for each page.
   std::optional<milliseconds> timeout;
 };
 
 /// Options of `observe`.
 struct observe_options {
-  /// How many changes are kept for an observer that is slow; by default only the newest state.
+  /// Maximum number of changes that are kept for a slow observer; by default only the newest state.
   std::size_t keep = 0;
   std::optional<milliseconds> timeout;
 };
 
 /// Options of `update`, `guard::update` and `compare_and_set`.
 struct update_options {
-  /// Time after which the key expires, at least 100 ms; `milliseconds::max()` for never. By default the key keeps the time that it has
-  /// left, or does not expire if the store cannot report that time.
+  /// Time after which the key expires, at least 100 ms; `milliseconds::max()` for never. By default the key keeps its remaining time,
+  /// or does not expire if the store cannot report that time.
   std::optional<milliseconds> expires_in;
   bool persist = false;
-  /// How long all attempts together may take.
+  /// Time limit of all attempts together.
   std::optional<milliseconds> timeout;
 };
 
-/// When a guard renews its lease.
+/// Interval at which a guard renews its lease.
 class renewal {
  public:
-  /// Each time when a third of its duration is over.
+  /// A third of the duration of the lease.
   constexpr renewal() noexcept = default;
   static constexpr renewal third() noexcept { return {}; }
-  /// After this time, which is more than 0.
+  /// This interval, which must be more than 0.
   static constexpr renewal every(milliseconds time) noexcept { return renewal(time); }
-  /// Only when it is told to.
+  /// No automatic renewals, only `guard::renew`.
   static constexpr renewal manual() noexcept { return renewal(std::nullopt); }
 
-  /// The time; 0 for a third, none if it is told.
+  /// Returns the interval; 0 for a third of the duration, empty for no automatic renewals.
   constexpr const std::optional<milliseconds>& time() const noexcept { return time_; }
 
  private:
@@ -127,57 +129,59 @@ class renewal {
   std::optional<milliseconds> time_ = milliseconds(0);
 };
 
-/// Options of a lease, also of that behind a lock or an election.
+/// Options of a lease, also of the lease behind a lock or an election.
 struct lease_options {
   /// How long the lease lasts after it was taken or renewed: 100 ms to a day; 10 s by default.
   milliseconds duration{0};
-  /// When the guard renews it; each time when a third of the duration is over by default.
+  /// Interval at which the guard renews the lease; by default a third of the duration.
   statestore::renewal renewal;
-  /// The name under which it is held; by default one that nobody else has.
+  /// Name under which the lease is held; by default a unique one.
   std::optional<std::string> holder;
   std::optional<milliseconds> timeout;
-  /// How old a value that this library did not write may become and still count as somebody's lease; an hour by default.
+  /// Maximum age at which a value that this library did not write still counts as a lease; an hour by default.
   milliseconds foreign_lease_max{0};
-  /// Holds the lease under exactly the name of the holder, also if it is held under that name already, so that a restarted program
-  /// resumes its lease. Two running clients that resume one name both hold the lease.
+  /// Holds the lease under exactly the name of the holder, even if it is already held under that name. A restarted program resumes its
+  /// lease this way. Two running clients that resume one name both hold the lease.
   bool resume = false;
 };
 
 /// Options of `lock` and `election`.
 struct lock_options {
   lease_options lease;
-  /// How long to wait for the lock; for ever by default, and 0 for one attempt.
+  /// Maximum time to wait for the lock; no limit by default, and 0 for one attempt.
   std::optional<milliseconds> wait;
 };
 
-/// What can be set about a client besides its URL, and goes before it. docs/connecting.md explains them.
+/// Settings of a client besides its URL, which override the URL. docs/connecting.md explains them.
 struct settings {
   std::optional<std::string> client_id, user_name, password, password_file, sat_file, ca_file, cert_file, key_file,
       key_password_file, server_name;
   std::optional<bool> tls, clean_start;
   std::chrono::seconds session_expiry{0};
-  /// After how much silence the connection is checked; 0 for never.
+  /// Time of silence after which the connection is checked; 0 for never.
   std::optional<std::chrono::seconds> keep_alive;
   milliseconds ping_timeout{0}, connect_timeout{0}, request_timeout{0};
   std::uint32_t max_in_flight = 0, max_queued = 0;
   std::size_t max_buffered_bytes = 0, max_value_bytes = 0, max_packet_bytes = 0;
   milliseconds reconnect_delay_min{0}, reconnect_delay_max{0};
-  /// How long connecting is tried again before there was any connection; not at all by default, and `milliseconds::max()` for ever.
+  /// Time for which the first connection is tried again; one attempt by default, and `milliseconds::max()` for no limit.
   milliseconds connect_limit{0};
-  /// How long after a lost connection the client tries to connect again; for ever by default. Then it gives up for good.
+  /// Time after a lost connection for which the client tries to reconnect; no limit by default. Then it gives up for good.
   milliseconds reconnect_limit{0};
-  /// Whether credentials may be sent over plain TCP, where everybody on the way can read them; no by default.
+  /// Whether credentials may be sent over plain TCP, where anyone on the way can read them; no by default.
   std::optional<bool> allow_plaintext_credentials;
-  /// Whether a call that begins while the connection is lost ends at once with SST_UNREACHABLE, not executed (default: no, it waits for the
-  /// connection until its time-out). Calls under way when the connection is lost go on to their time-outs.
+  /// Whether a call that begins while the connection is lost ends at once with SST_UNREACHABLE, without being executed.
+  ///
+  /// The default is no: the call waits for the connection until its time-out. Calls under way when the connection is lost continue
+  /// until their time-outs.
   std::optional<bool> fail_fast;
-  /// What calls the functions of the client; by default it has a thread for them. Borrowed for the call.
+  /// Queue whose `run` calls the functions of the client; by default the client has a thread for them. Borrowed for the call.
   const statestore::queue* queue = nullptr;
 };
 
 namespace detail {
 
-/// In whole milliseconds, for the C interface; 0 for what is negative.
+/// Converts to whole milliseconds for the C interface; 0 for a negative time.
 inline std::uint64_t ms(milliseconds time) noexcept {
   return time.count() > 0 ? static_cast<std::uint64_t>(time.count()) : 0;
 }
@@ -189,13 +193,13 @@ inline std::uint32_t choice(const std::optional<bool>& choice) noexcept {
   return choice ? (*choice ? SST_YES : SST_NO) : SST_DEFAULT;
 }
 
-/// A time-out that goes by default if it was not given.
+/// Converts a time-out; empty gives the default.
 inline std::uint64_t ms(const std::optional<milliseconds>& time) noexcept { return time ? ms(*time) : 0; }
 
-/// How long to wait; without a limit if that was not given.
+/// Converts a time to wait; empty gives no limit.
 inline std::uint64_t limit(const std::optional<milliseconds>& time) noexcept { return time ? ms(*time) : SST_FOREVER; }
 
-/// Why a time cannot be used: one that was given and is not more than 0, for which the C interface takes the default.
+/// Returns the error for a given time of 0 or less, for which the C interface would use the default.
 inline std::optional<error> refused(sst_status status, const char* name, const std::optional<milliseconds>& time) {
   if (!time || time->count() > 0) return std::nullopt;
   return error(status, std::string("reading the argument `") + name + "`: " + std::to_string(time->count()) +
@@ -206,18 +210,18 @@ inline std::optional<error> refused_timeout(const std::optional<milliseconds>& t
   return refused(SST_TIMED_OUT, "timeout", timeout);
 }
 
-/// A time of which 0 is the default.
+/// Returns the error for a negative time whose default is 0.
 inline std::optional<error> refused_if_negative(const char* name, milliseconds time) {
   return time.count() < 0 ? refused(SST_INVALID_ARGUMENT, name, time) : std::nullopt;
 }
 
-/// A version that is gone is none that a key could have; for the C interface it would be no condition.
+/// Returns the error for a moved-from version, which no key can have; for the C interface it would be no condition.
 inline std::optional<error> refused(const char* name, const std::optional<hlc>& version) {
   if (!version || version->raw() != nullptr) return std::nullopt;
   return error(SST_INVALID_ARGUMENT, std::string("reading the argument `") + name + "`: it was moved from; nothing was sent");
 }
 
-/// The first of them.
+/// Returns the first error.
 template <class... Errors>
 std::optional<error> first_of(std::optional<error> one, Errors... others) {
   if constexpr (sizeof...(others) > 0) {
@@ -226,7 +230,7 @@ std::optional<error> first_of(std::optional<error> one, Errors... others) {
   return one;
 }
 
-// Why options cannot be used.
+// Errors of options.
 inline std::optional<error> refused(const get_options& options) { return refused_timeout(options.timeout); }
 inline std::optional<error> refused(const del_options& options) {
   return first_of(refused("if_version", options.if_version), refused_timeout(options.timeout));
@@ -248,7 +252,7 @@ inline std::optional<error> refused(const lease_options& options) {
 }
 inline std::optional<error> refused(const lock_options& options) { return refused(options.lease); }
 inline std::optional<error> refused(const settings& from) {
-  // Seconds that are too many for milliseconds are too many anyway.
+  // Seconds that do not fit in milliseconds are too many in any case.
   const auto of = [](std::chrono::seconds time) { return milliseconds(time.count() < 0 ? -1 : 0); };
   return first_of(refused_if_negative("session_expiry", of(from.session_expiry)),
                   refused_if_negative("keep_alive", of(from.keep_alive.value_or(std::chrono::seconds(0)))),
@@ -261,7 +265,7 @@ inline std::optional<error> refused(const settings& from) {
                   refused_if_negative("reconnect_limit", from.reconnect_limit));
 }
 
-/// Seconds for the C interface. More than those of 10,000 years are as good as those.
+/// Converts seconds for the C interface, to at most 10,000 years.
 inline std::uint64_t ms(std::chrono::seconds time) noexcept {
   constexpr std::chrono::seconds most{std::int64_t{10000} * 366 * 86400};
   return ms(milliseconds(time < most ? time : most));
@@ -334,7 +338,7 @@ inline sst_update_options raw(const update_options& options) noexcept {
   return made;
 }
 
-/// Refers to `options`, which must outlive it.
+/// Makes options that refer to `options`, which must outlive them.
 inline sst_lease_options raw(const lease_options& options) noexcept {
   sst_lease_options made{};
   made.size = sizeof made;
@@ -348,7 +352,7 @@ inline sst_lease_options raw(const lease_options& options) noexcept {
   return made;
 }
 
-/// Refers to `lease`, which must outlive it.
+/// Makes options that refer to `lease`, which must outlive them.
 inline sst_lock_options raw(const lock_options& options, const sst_lease_options& lease) noexcept {
   sst_lock_options made{};
   made.size = sizeof made;
@@ -358,7 +362,7 @@ inline sst_lock_options raw(const lock_options& options, const sst_lease_options
   return made;
 }
 
-/// Refers to `from`, which must outlive it.
+/// Makes settings that refer to `from`, which must outlive them.
 inline sst_settings raw(const settings& from) noexcept {
   sst_settings made{};
   made.size = sizeof made;

@@ -1,4 +1,4 @@
-// What writes did, waited for or told to a function.
+// Results of writes, for blocking calls and for functions.
 #ifndef STATESTORE_OUTCOME_HPP
 #define STATESTORE_OUTCOME_HPP
 
@@ -8,53 +8,53 @@
 namespace statestore {
 inline namespace STATESTORE_VARIANT {
 
-/// What a SET did.
+/// Result of a SET.
 struct set_outcome {
   /// Whether the value is stored; if not, the condition was not met.
   bool applied;
-  /// The version of the value that is stored now; none if the key is absent, as it can be under `condition::if_version`.
+  /// The version of the value that is stored now; empty if the key is absent, which is possible with `condition::if_version`.
   std::optional<hlc> version;
 };
 
-/// What a DEL or VDEL did: `outcome == del_outcome::deleted`.
+/// Result of a DEL or VDEL. Compare it like `outcome == del_outcome::deleted`.
 struct del_outcome {
   enum kind {
-    /// The key was there and is deleted.
+    /// The key was present and is deleted.
     deleted = SST_DEL_DELETED,
-    /// The key was not there.
+    /// The key was absent.
     absent = SST_DEL_ABSENT,
-    /// The key holds another value (VDEL) or does not have the version of `del_options::if_version`, and nothing changed.
+    /// The key holds another value (VDEL) or does not have the version of `del_options::if_version`. Nothing changed.
     mismatch = SST_DEL_MISMATCH,
   };
 
-  /// Which of them.
+  /// The kind of the result.
   kind is;
-  /// The version of the deletion, if the store tells it; of a mismatch under `del_options::if_version` that of the key, none if
-  /// it is absent.
+  /// The version of the deletion, if the store reports it. For a mismatch under `del_options::if_version` it is the version of the key;
+  /// empty if the key is absent.
   std::optional<hlc> version;
 
-  /// For comparisons and `switch`.
+  /// Converts to the kind, for comparisons and `switch`.
   operator kind() const noexcept { return is; }
 };
 
-/// What an update or compare-and-set did.
+/// Result of an update or compare-and-set.
 struct update_outcome {
   /// Whether the new value is stored.
   bool applied;
-  /// Its version, if it is.
+  /// The version of the new value, if it is stored.
   std::optional<hlc> version;
 };
 
-/// What giving a lease back found.
+/// Result of releasing a lease.
 enum class release_outcome {
   released = SST_RELEASED,
-  /// It was not held any more.
+  /// The lease was not held any more.
   not_held = SST_NOT_HELD,
 };
 
 namespace detail {
 
-/// A SET; `call` is given where to leave the result, the version and an error.
+/// Runs a SET. `call` receives the places for the result, the version and an error.
 template <class Call>
 expected<set_outcome> attempt_set(Call call) {
   sst_set_result outcome = SST_SET_FAILED;
@@ -77,7 +77,7 @@ inline sst_on_set on_set(statestore::completion<set_outcome> done) {
       });
 }
 
-/// A DEL or VDEL; `call` is given where to leave the result, the version and an error.
+/// Runs a DEL or VDEL. `call` receives the places for the result, the version and an error.
 template <class Call>
 expected<del_outcome> attempt_del(Call call) {
   sst_del_result outcome = SST_DEL_FAILED;
@@ -100,7 +100,7 @@ inline sst_on_del on_del(statestore::completion<del_outcome> done) {
       });
 }
 
-/// An update or compare-and-set; `call` is given where to leave the result, the version and an error.
+/// Runs an update or compare-and-set. `call` receives the places for the result, the version and an error.
 template <class Call>
 expected<update_outcome> attempt_update(Call call) {
   sst_update_result outcome = SST_UPDATE_FAILED;
@@ -118,7 +118,7 @@ inline sst_on_update on_update(statestore::completion<update_outcome> done) {
       });
 }
 
-/// Giving a lease back; `call` is given where to leave the result and an error.
+/// Releases a lease. `call` receives the places for the result and an error.
 template <class Call>
 result<release_outcome> give_release(Call call) {
   sst_release outcome = SST_RELEASE_FAILED;

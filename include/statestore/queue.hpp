@@ -1,4 +1,4 @@
-// Functions that are called on a thread of the program, out of its event loop.
+// Queues: functions that are called on a thread of the program, by its event loop.
 #ifndef STATESTORE_QUEUE_HPP
 #define STATESTORE_QUEUE_HPP
 
@@ -9,30 +9,32 @@
 namespace statestore {
 inline namespace STATESTORE_VARIANT {
 
-/// Functions of clients that wait until the program runs them. The clients that have it in their settings have no thread for
-/// functions: what would be called there, `run` calls, and destroys.
+/// A queue of functions of clients that wait until the program runs them. Clients with a queue in their settings have no thread for
+/// functions: `run` calls and destroys the functions instead.
 ///
-/// Owner: can be moved, not copied. When it is destroyed, clients that still have it are closed, and what they have left is called
-/// there: declare it before them. Let the event loop forget the descriptor before.
+/// Owner: can be moved, not copied. The destructor closes clients that still have the queue, and calls their remaining functions:
+/// declare the queue before the clients. Remove the descriptor from the event loop first.
 class [[nodiscard]] queue {
  public:
-  /// Takes a handle over.
+  /// Takes ownership of a handle.
   explicit queue(sst_queue* raw) noexcept : raw_(raw) {}
 
-  /// A queue without clients. Blocks: no. Errors: SST_INTERNAL if the system gives no descriptor.
+  /// Makes a queue without clients. Blocks: no. Errors: SST_INTERNAL if the system provides no descriptor.
   static result<queue> make() {
     sst_queue* raw = nullptr;
     return detail::give<queue>([&](sst_error** failure) { return sst_queue_new(&raw, failure); }, [&] { return queue(raw); });
   }
 
-  /// A file descriptor for event loops that is readable while there is something to run. Do not read it. Owner: this. Blocks: no.
+  /// Returns a file descriptor for event loops that is readable while there is something to run. Do not read it. Owner: this queue.
+  /// Blocks: no.
   result<int> fd() const {
     int fd = -1;
     return detail::give<int>([&](sst_error** failure) { return sst_queue_fd(raw(), &fd, failure); }, [&] { return fd; });
   }
 
-  /// Calls functions that wait now, on this thread: at most `most`, which is not 0; how many it called. What is left, and what comes
-  /// meanwhile, keeps the descriptor readable.
+  /// Calls functions that wait now, on this thread: at most `most`, which must not be 0. Returns how many it called.
+  ///
+  /// The rest, and functions that arrive meanwhile, keep the descriptor readable.
   ///
   /// Thread: any, one at a time. Blocks: no. Errors: SST_WRONG_THREAD in a function that it calls, and while another thread runs it.
   result<std::size_t> run(std::size_t most = SST_ALL) const {
@@ -41,7 +43,7 @@ class [[nodiscard]] queue {
                                      [&] { return ran; });
   }
 
-  /// The handle, for calls of the C interface. Owner: this.
+  /// Returns the handle, for calls of the C interface. Owner: this queue.
   const sst_queue* raw() const noexcept { return raw_.get(); }
 
  private:

@@ -11,9 +11,10 @@
 namespace statestore {
 inline namespace STATESTORE_VARIANT {
 
-/// Has a function called on each thread that the library begins from now on in this process, before anything else there, with what the
-/// thread is for; in place of the one before. For names, priorities, processors. It must be quick, and must not throw. An empty one is
-/// none. Blocks: no.
+/// Sets the function that is called on each thread that the library begins from now on in this process, in place of the previous one.
+///
+/// The function is called before anything else on the thread, with the purpose of the thread. It can set names, priorities and
+/// processors. It must be quick, and must not throw. An empty function means none. Blocks: no.
 inline void thread_set(std::function<void(std::string_view name)> function) {
   using function_type = decltype(function);
   sst_on_thread callback{};

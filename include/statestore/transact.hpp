@@ -1,4 +1,4 @@
-// Calls of a client that not every store can answer. Included by client.hpp.
+// Calls of a client that not every store supports. Included by client.hpp.
 #ifndef STATESTORE_TRANSACT_HPP
 #define STATESTORE_TRANSACT_HPP
 

@@ -1,4 +1,4 @@
-// Several writes of which all are carried out or none.
+// Transactions: several writes, of which all are executed or none.
 #ifndef STATESTORE_TRANSACTION_HPP
 #define STATESTORE_TRANSACTION_HPP
 
@@ -8,37 +8,36 @@
 namespace statestore {
 inline namespace STATESTORE_VARIANT {
 
-/// What a store can do besides the protocol that all stores have.
+/// Optional capabilities of a store, beyond the protocol that every store supports.
 struct capabilities {
   /// SET, DEL and VDEL take a version as their condition.
   bool conditions;
-  /// GET tells how much time a key has left.
+  /// GET reports the remaining time of a key.
   bool remaining_time;
-  /// How many operations a transaction may have; none if there are no transactions.
+  /// Maximum number of operations in a transaction; empty if the store has no transactions.
   std::optional<std::uint64_t> transactions;
-  /// GET may be told that an answer from a moment ago is good enough.
+  /// GET accepts `get_options::eventual`.
   bool eventual;
 };
 
-/// Several SETs and DELs, of which `client::transact` carries out all or none: `transaction().set("a", "1").del("b")`.
+/// Several SETs and DELs, of which `client::transact` executes all or none: `transaction().set("a", "1").del("b")`.
 ///
-/// They are carried out in their order. It belongs to no client, and can be sent again, and continued. Adding does not fail: that an
-/// operation cannot be is told by `transact`, with its number.
+/// The operations are executed in their order. A transaction belongs to no client. It can be sent several times, and extended in
+/// between. Adding does not fail: `transact` reports an invalid operation, with its index.
 ///
 /// Owner: can be moved, not copied. Thread: one at a time. Blocks: never.
 class transaction {
  public:
-  /// One without operations.
+  /// Makes a transaction without operations.
   transaction() {
     sst_transaction* made = nullptr;
     keep(detail::attempt<void>([&](sst_error** failure) { return sst_transaction_new(&made, failure); }, [] {}));
     raw_.reset(made);
   }
-  /// Takes a handle over.
+  /// Takes ownership of a handle.
   explicit transaction(sst_transaction* raw) noexcept : raw_(raw) {}
 
-  /// Adds a SET. Of the options it has those that say what it is: `condition`, `expires_in`, `fencing_token`; the others are those of
-  /// `transact`.
+  /// Adds a SET. It may have the options `condition`, `expires_in` and `fencing_token`; other options are set in `transact`.
   transaction& set(bytes_view key, bytes_view value, const set_options& options = {}) & {
     if (const auto no = detail::refused(options)) return keep(*no);
     const sst_set_options given = detail::raw(options);
@@ -52,7 +51,7 @@ class transaction {
     return std::move(set(key, value, options));
   }
 
-  /// Adds a DEL, with `fencing_token` and `if_version`. An absent key is no failure, unless it is to have a version.
+  /// Adds a DEL, with `fencing_token` and `if_version`. An absent key is not a failure, unless `if_version` is set.
   transaction& del(bytes_view key, const del_options& options = {}) & {
     if (const auto no = detail::refused(options)) return keep(*no);
     const sst_del_options given = detail::raw(options);
@@ -61,9 +60,9 @@ class transaction {
   }
   transaction&& del(bytes_view key, const del_options& options = {}) && { return std::move(del(key, options)); }
 
-  /// How many operations it has.
+  /// Returns the number of operations.
   std::size_t size() const noexcept { return sst_transaction_len(raw_.get()); }
-  /// Why it cannot be carried out, as far as that is known.
+  /// Returns the reason why the transaction cannot be executed, as far as it is known.
   const std::optional<error>& mistake() const noexcept { return mistake_; }
   const sst_transaction* raw() const noexcept { return raw_.get(); }
 
@@ -81,15 +80,15 @@ class transaction {
   std::optional<error> mistake_;
 };
 
-/// What a transaction did.
+/// The outcome of a transaction.
 struct transaction_outcome {
-  /// Whether the operations were carried out; if not, the condition of one was not met, and nothing changed.
+  /// Whether the operations were executed. If not, the condition of one was not met, and nothing changed.
   bool applied;
-  /// The versions of their changes, in their order; none for a DEL of an absent key.
+  /// The versions of the changes, in the order of the operations; empty for a DEL of an absent key.
   std::vector<std::optional<hlc>> versions;
-  /// The operation whose condition was not met, counted from 0.
+  /// The index of the operation whose condition was not met, counted from 0.
   std::optional<std::size_t> operation;
-  /// The version that its key has; none if it is absent.
+  /// The version of the key of that operation; empty if the key is absent.
   std::optional<hlc> version;
 };
 

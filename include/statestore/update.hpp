@@ -1,4 +1,4 @@
-// Calls of a client that change a key by what it holds. Included by client.hpp.
+// Calls of a client that compute a new value of a key from its present one. Included by client.hpp.
 #ifndef STATESTORE_UPDATE_HPP
 #define STATESTORE_UPDATE_HPP
 

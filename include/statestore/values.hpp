@@ -1,4 +1,4 @@
-// What calls give: versions, entries, observations, holdings, leaders.
+// Values from calls: versions, entries, observations, holdings, leaders.
 #ifndef STATESTORE_VALUES_HPP
 #define STATESTORE_VALUES_HPP
 
@@ -18,12 +18,12 @@
 namespace statestore {
 inline namespace STATESTORE_VARIANT {
 
-/// A timestamp of a hybrid logical clock: the version of a value, or a fencing token. Values that can be copied and compared.
+/// A timestamp of a hybrid logical clock: the version of a value, or a fencing token. Timestamps can be copied and compared.
 ///
 /// Thread: any, as an `int`. Blocks: never.
 class hlc {
  public:
-  /// Reads `{milliseconds}:{counter}:{node id}`. Errors: SST_INVALID_ARGUMENT.
+  /// Parses `{milliseconds}:{counter}:{node id}`. Errors: SST_INVALID_ARGUMENT.
   static result<hlc> parse(bytes_view text) {
     sst_hlc* parsed = nullptr;
     return detail::give<hlc>(
@@ -31,20 +31,20 @@ class hlc {
         [&] { return hlc(parsed); });
   }
 
-  /// Takes a handle over, which all copies share.
+  /// Takes ownership of a handle, which all copies share.
   explicit hlc(sst_hlc* raw) : raw_(raw, sst_hlc_free) {}
-  /// A copy of a timestamp that belongs to somebody else. Errors: SST_QUEUE_FULL, SST_INVALID_ARGUMENT.
+  /// Copies a borrowed timestamp. Errors: SST_QUEUE_FULL, SST_INVALID_ARGUMENT.
   static result<hlc> copy_of(const sst_hlc* raw) { return detail::unwrap(detail::copy_of<hlc>(raw, sst_hlc_clone)); }
 
-  /// Its text, padded with zeros as it is sent; empty if it was moved from, and in a forked child.
+  /// Returns the text, padded with zeros as it is sent; empty if it was moved from, and in a forked child.
   std::string text() const { return sst_hlc_text(raw_.get()); }
-  /// Its wall clock time, in milliseconds since 1970-01-01 UTC.
+  /// Returns the wall clock time, in milliseconds since 1970-01-01 UTC.
   std::uint64_t wall_ms() const noexcept { return sst_hlc_wall_ms(raw_.get()); }
   std::uint64_t counter() const noexcept { return sst_hlc_counter(raw_.get()); }
   const sst_hlc* raw() const noexcept { return raw_.get(); }
 
-  /// What cannot be compared is not equal, nor lower, nor higher: comparing with what was moved from, and in a forked child with
-  /// what it inherited, throws SST_INVALID_ARGUMENT or SST_FORKED, or ends the program without exceptions.
+  /// Compares two timestamps. A timestamp that was moved from, or that a forked child inherited, is not equal, lower or higher:
+  /// comparing it throws SST_INVALID_ARGUMENT or SST_FORKED, or ends the program without exceptions.
   friend bool operator==(const hlc& one, const hlc& other) { return order(one, other) == 0; }
   friend bool operator!=(const hlc& one, const hlc& other) { return order(one, other) != 0; }
   friend bool operator<(const hlc& one, const hlc& other) { return order(one, other) < 0; }
@@ -70,7 +70,7 @@ inline std::optional<hlc> take(sst_hlc* version) {
   return version != nullptr ? std::optional<hlc>(hlc(version)) : std::nullopt;
 }
 
-/// The version that a function of the C interface gives; none if it gives NULL.
+/// Returns the version from a function of the C interface; empty for NULL.
 template <class Raw>
 expected<std::optional<hlc>> version_of(sst_status (*get)(const Raw*, sst_hlc**, sst_error**), const Raw* thing) {
   sst_hlc* version = nullptr;
@@ -78,7 +78,7 @@ expected<std::optional<hlc>> version_of(sst_status (*get)(const Raw*, sst_hlc**,
                                      [&] { return take(version); });
 }
 
-/// The same of what has a version always.
+/// Returns the version of an object that always has one.
 template <class Raw>
 expected<hlc> its_version(sst_status (*get)(const Raw*, sst_hlc**, sst_error**), const Raw* thing) {
   sst_hlc* version = nullptr;
@@ -87,18 +87,18 @@ expected<hlc> its_version(sst_status (*get)(const Raw*, sst_hlc**, sst_error**),
 
 }  // namespace detail
 
-/// The remaining time of a key, as far as it is known, counted from the answer of the store.
+/// The remaining time of a key, which may be unknown, counted from the answer of the store.
 class expiry {
  public:
-  /// Takes what sst_entry_expires_in_ms() returns.
+  /// Converts the result of sst_entry_expires_in_ms().
   explicit expiry(std::uint64_t ms) noexcept : ms_(ms) {}
 
-  /// Whether the store was asked for it and reported it.
+  /// Returns whether the store was asked for the time and reported it.
   bool is_known() const noexcept { return ms_ != SST_UNKNOWN_TIME; }
-  /// Whether the key is known not to expire.
+  /// Returns whether the key is known not to expire.
   bool is_never() const noexcept { return ms_ == SST_FOREVER; }
-  /// The remaining time; `milliseconds::max()` for never, -1 ms if it is unknown. `set_options::expires_in` and
-  /// `update_options::expires_in` take the first two and are refused with the third.
+  /// Returns the remaining time; `milliseconds::max()` for never, -1 ms if it is unknown. `set_options::expires_in` and
+  /// `update_options::expires_in` accept the first two and reject the third.
   std::chrono::milliseconds time() const noexcept {
     if (!is_known()) return std::chrono::milliseconds(-1);
     constexpr auto most = std::chrono::milliseconds::max();
@@ -117,38 +117,39 @@ class expiry {
 /// Owner: the value belongs to the entry and lives as long as it. Thread: any. Blocks: never.
 class entry {
  public:
-  /// Takes a handle over.
+  /// Takes ownership of a handle.
   explicit entry(sst_entry* raw) noexcept : raw_(raw) {}
 
   bytes_view value() const noexcept { return sst_entry_value(raw_.get()); }
-  /// The version that the SET which stored it returned. Errors: SST_INVALID_ARGUMENT if it was moved from, SST_FORKED.
+  /// Returns the version of the value, which the SET that stored it returned. Errors: SST_INVALID_ARGUMENT if the entry was moved from,
+  /// SST_FORKED.
   result<hlc> version() const { return detail::unwrap(detail::its_version(sst_entry_version, raw())); }
-  /// The remaining time of the key, unknown unless `get_options::remaining` asked for it.
+  /// Returns the remaining time of the key, unknown unless `get_options::remaining` asked for it.
   statestore::expiry expires_in() const noexcept { return statestore::expiry(sst_entry_expires_in_ms(raw_.get())); }
   const sst_entry* raw() const noexcept { return raw_.get(); }
-  /// Gives the handle up to the caller, who frees it.
+  /// Releases the handle to the caller, who frees it.
   sst_entry* release() noexcept { return raw_.release(); }
 
  private:
   detail::owned<sst_entry, sst_entry_free> raw_;
 };
 
-/// One thing that an observer learns about its key.
+/// An event that an observer reports about its key.
 ///
 /// Owner: the value belongs to the observation and lives as long as it. Thread: any. Blocks: never.
 class observation {
  public:
-  /// Takes a handle over.
+  /// Takes ownership of a handle.
   explicit observation(sst_observation* raw) noexcept : raw_(raw) {}
 
-  /// What it is; SST_OBSERVED_RESYNC and SST_OBSERVED_LAGGED tell of changes that were missed.
+  /// Returns the kind; SST_OBSERVED_RESYNC and SST_OBSERVED_LAGGED report that changes were missed.
   sst_observation_kind kind() const noexcept { return sst_observation_kind_of(raw_.get()); }
-  /// The value, of SST_OBSERVED_SET.
+  /// Returns the value of SST_OBSERVED_SET.
   bytes_view value() const noexcept { return sst_observation_value(raw_.get()); }
-  /// The version, of SST_OBSERVED_SET, and of SST_OBSERVED_DELETED unless that was found out after a reconnect.
-  /// Errors: SST_INVALID_ARGUMENT if it was moved from, SST_FORKED.
+  /// Returns the version of SST_OBSERVED_SET, or of SST_OBSERVED_DELETED unless the deletion was detected after a reconnect. Errors:
+  /// SST_INVALID_ARGUMENT if the observation was moved from, SST_FORKED.
   result<std::optional<hlc>> version() const { return detail::unwrap(detail::version_of(sst_observation_version, raw())); }
-  /// How many observations were dropped, of SST_OBSERVED_LAGGED.
+  /// Returns the number of dropped observations of SST_OBSERVED_LAGGED.
   std::uint64_t lagged() const noexcept { return sst_observation_lagged(raw_.get()); }
   const sst_observation* raw() const noexcept { return raw_.get(); }
 
@@ -156,7 +157,7 @@ class observation {
   detail::owned<sst_observation, sst_observation_free> raw_;
 };
 
-/// Who holds a lease.
+/// The present holder of a lease.
 struct holding {
   /// The name of the holder: the value of the lease's key.
   std::string holder;
@@ -164,11 +165,11 @@ struct holding {
   std::optional<hlc> version;
 };
 
-/// Who leads.
+/// The present leader of an election.
 struct leader {
   /// The name of the leader.
   std::string holder;
-  /// What it proclaims; none if it has not yet.
+  /// The value that the leader proclaims; empty if it has not proclaimed one yet.
   std::optional<std::string> value;
 };
 
@@ -198,7 +199,7 @@ inline expected<std::vector<std::optional<entry>>> read(const sst_entries* raw) 
     sst_entry* one = nullptr;
     auto read = attempt<std::optional<entry>>([&](sst_error** failure) { return sst_entries_at(raw, index, &one, failure); },
                                               [&] { return take(one); });
-    // A key whose entry cannot be had is not absent.
+    // An entry that cannot be read is an error, not an absent key.
     if (!read) return read.error();
     entries.push_back(std::move(*read));
   }

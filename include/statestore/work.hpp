@@ -8,7 +8,7 @@ namespace statestore {
 inline namespace STATESTORE_VARIANT {
 namespace detail {
 
-/// What `client::with_lock` gives for work that returns a `T`: the same, in the style of this program.
+/// The return type of `client::with_lock` for work that returns a `T`: the same, in the style of errors of this program.
 template <class T>
 struct worked {
   using type = result<T>;
@@ -22,7 +22,7 @@ struct worked<void> {
   static type failed(const error& reason) { return unwrap(expected<void>(reason)); }
 };
 
-/// Work that says itself whether it failed.
+/// Work that reports its failure itself, as an `expected`.
 template <class T>
 struct worked<expected<T>> {
   using type = expected<T>;

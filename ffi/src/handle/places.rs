@@ -1,10 +1,10 @@
-//! Names of 64 bits: a place in a table, and which of the objects that have been there is meant.
+//! Names of 64 bits: a place in a table, and the generation of the object there.
 use super::Object;
 use statestore_embed::forks;
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
-// From the highest bit on: what it is, in which process it was made, the how-manieth object in its place, its place.
+// From the highest bit on: the type, the process that made the object, the generation of the place, the place.
 const KIND_BITS: u32 = 6;
 const FORK_BITS: u32 = 6;
 const GENERATION_BITS: u32 = 28;
@@ -12,8 +12,8 @@ const PLACE_BITS: u32 = 24;
 
 const _: () = assert!(usize::BITS == KIND_BITS + FORK_BITS + GENERATION_BITS + PLACE_BITS);
 
-/// How many places are left free before one is used again. A stale handle would be good again after its place was used
-/// `1 << GENERATION_BITS` times, and so after as many objects times this.
+/// Number of places that are left free before one is reused. A stale handle becomes valid again only after its place
+/// was used `1 << GENERATION_BITS` times, and therefore after this many times as many objects.
 pub(super) const FREE: usize = 1024;
 
 /// The objects of one type.
@@ -23,9 +23,9 @@ pub(crate) struct Table<T>(RwLock<Places<T>>);
 #[derive(Debug)]
 struct Places<T> {
     all: Vec<Place<T>>,
-    /// How many there may be.
+    /// Maximum number of objects.
     most: usize,
-    /// The place that was free for the longest time is the next one, so that numbers come back late.
+    /// Free places. The place that was free for the longest time is used next, so that names are reused late.
     free: VecDeque<usize>,
 }
 
@@ -36,12 +36,12 @@ struct Place<T> {
 }
 
 impl<T> Table<T> {
-    /// As many as handles can tell apart.
+    /// Makes a table that holds as many objects as handles can distinguish.
     pub(crate) const fn new() -> Self {
         Self::holding(1 << PLACE_BITS)
     }
 
-    /// No more than `most`.
+    /// Makes a table that holds at most `most` objects.
     pub(crate) const fn holding(most: usize) -> Self {
         Self(RwLock::new(Places {
             all: Vec::new(),
@@ -56,7 +56,7 @@ impl<T> Table<T> {
 }
 
 impl<T: Object> Table<T> {
-    /// Names an object; `None` if there are too many.
+    /// Assigns a name to an object; `None` if there are too many.
     pub(super) fn insert(&self, object: Arc<T>) -> Option<usize> {
         let mut places = self.write();
         let parts = places.take()?;
@@ -64,17 +64,17 @@ impl<T: Object> Table<T> {
         Some(parts.pack())
     }
 
-    /// A name for an object that is yet to be made; `None` if there are too many.
+    /// Reserves a name for an object that is made later; `None` if there are too many.
     pub(super) fn reserve(&self) -> Option<usize> {
         Some(self.write().take()?.pack())
     }
 
-    /// Gives a reserved name to its object.
+    /// Stores the object of a reserved name.
     pub(super) fn fill(&self, name: usize, object: Arc<T>) {
         self.write().all[Parts::unpack(name).place].object = Some(object);
     }
 
-    /// A reserved name has no object.
+    /// Returns a reserved name that gets no object.
     pub(super) fn give_back(&self, name: usize) {
         self.write().free.push_back(Parts::unpack(name).place);
     }
@@ -101,19 +101,19 @@ impl<T: Object> Table<T> {
         Some(object)
     }
 
-    /// Whether a name may be one of this type.
+    /// Whether a name may belong to this type.
     pub(super) fn is_of_type(name: usize) -> bool {
         Parts::unpack(name).kind == usize::from(T::KIND)
     }
 
-    /// Whether a name was given by a process that this one was forked of.
+    /// Whether a name was assigned by an ancestor from which this process was forked.
     pub(super) fn is_inherited(name: usize) -> bool {
         Parts::unpack(name).fork != this_fork()
     }
 }
 
 impl<T: Object> Places<T> {
-    /// A place for an object; its name is good as soon as the object is there. `None` if all are taken.
+    /// Takes a place for an object. Its name is valid as soon as the object is stored. `None` if all places are taken.
     fn take(&mut self) -> Option<Parts> {
         let place = if self.free.len() < FREE && self.all.len() < self.most {
             self.all.push(Place {
@@ -137,7 +137,7 @@ const fn mask(bits: u32) -> usize {
     (1 << bits) - 1
 }
 
-/// What a name says.
+/// The parts of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Parts {
     kind: usize,
