@@ -5,8 +5,8 @@
  *
  *     statestore-identity: MAC LENGTH CLIENT[ USER]
  *
- * with the client id, its length in bytes, and the name of the user of the connection that the message came on; a property of this
- * name that a publisher wrote is taken out of every message. MAC is HMAC-SHA256, in hexadecimal digits, over these fields, each behind
+ * with the client id, its length in bytes, and the name of the user of the connection that the message came on. A message with a
+ * property of this name that the publisher wrote is rejected (0x87, not authorized). MAC is HMAC-SHA256, in hexadecimal digits, over these fields, each behind
  * its length as four bytes, the highest first: client id, user name (empty for none), topic, response topic, correlation data, payload,
  * and then name and value of each user property in their order, this one left out.
  *
@@ -111,85 +111,20 @@ static bool is_own(const char *response_topic, const char *client)
 	return !strchr(client, '/') && strncmp(level, client, length) == 0 && level[length] == '/' && level[length + 1] != '\0';
 }
 
-/* Whether there is a user property of our name. */
-static int find(const struct plugin *plugin, const mosquitto_property *list, bool *found)
+/* Reports whether the publisher wrote a user property of our name. */
+static int is_forged(const struct plugin *plugin, const mosquitto_property *list, bool *forged)
 {
-	*found = false;
-	for (; list && !*found; list = mosquitto_property_next(list)) {
+	*forged = false;
+	for (; list && !*forged; list = mosquitto_property_next(list)) {
 		char *name = NULL, *value = NULL;
 		if (mosquitto_property_identifier(list) != MQTT_PROP_USER_PROPERTY)
 			continue;
 		if (!mosquitto_property_read_string_pair(list, MQTT_PROP_USER_PROPERTY, &name, &value, false))
 			return MOSQ_ERR_NOMEM;
-		*found = strcmp(name, plugin->property) == 0;
+		*forged = strcmp(name, plugin->property) == 0;
 		free(name);
 		free(value);
 	}
-	return MOSQ_ERR_SUCCESS;
-}
-
-/* Copies one property, unless it is a user property of our name. */
-static int copy(const struct plugin *plugin, const mosquitto_property *from, mosquitto_property **to)
-{
-	const int identifier = mosquitto_property_identifier(from);
-	int error;
-	switch (identifier) {
-	case MQTT_PROP_PAYLOAD_FORMAT_INDICATOR: {
-		uint8_t value;
-		if (!mosquitto_property_read_byte(from, identifier, &value, false))
-			return MOSQ_ERR_NOMEM;
-		return mosquitto_property_add_byte(to, identifier, value);
-	}
-	case MQTT_PROP_CONTENT_TYPE:
-	case MQTT_PROP_RESPONSE_TOPIC: {
-		char *value = NULL;
-		if (!mosquitto_property_read_string(from, identifier, &value, false))
-			return MOSQ_ERR_NOMEM;
-		error = mosquitto_property_add_string(to, identifier, value);
-		free(value);
-		return error;
-	}
-	case MQTT_PROP_CORRELATION_DATA: {
-		void *value = NULL;
-		uint16_t length = 0;
-		if (!mosquitto_property_read_binary(from, identifier, &value, &length, false))
-			return MOSQ_ERR_NOMEM;
-		error = mosquitto_property_add_binary(to, identifier, value, length);
-		free(value);
-		return error;
-	}
-	case MQTT_PROP_USER_PROPERTY: {
-		char *name = NULL, *value = NULL;
-		if (!mosquitto_property_read_string_pair(from, identifier, &name, &value, false))
-			return MOSQ_ERR_NOMEM;
-		error = strcmp(name, plugin->property) == 0 ? MOSQ_ERR_SUCCESS
-							     : mosquitto_property_add_string_pair(to, identifier, name, value);
-		free(name);
-		free(value);
-		return error;
-	}
-	default:
-		/* Mosquitto hands on no others. */
-		return MOSQ_ERR_SUCCESS;
-	}
-}
-
-/* Takes every user property of our name out. */
-static int strip(const struct plugin *plugin, struct mosquitto_evt_message *message)
-{
-	mosquitto_property *kept = NULL;
-	bool found;
-	int error = find(plugin, message->properties, &found);
-	if (error || !found)
-		return error;
-	for (const mosquitto_property *one = message->properties; one && !error; one = mosquitto_property_next(one))
-		error = copy(plugin, one, &kept);
-	if (error) {
-		mosquitto_property_free_all(&kept);
-		return error;
-	}
-	mosquitto_property_free_all(&message->properties);
-	message->properties = kept;
 	return MOSQ_ERR_SUCCESS;
 }
 
@@ -269,12 +204,18 @@ static int on_message(int event, void *event_data, void *userdata)
 	const struct plugin *plugin = userdata;
 	struct mosquitto_evt_message *message = event_data;
 	char *response_topic = NULL;
+	bool forged;
 	int error;
 
 	(void)event;
-	error = strip(plugin, message);
-	if (error || strcmp(message->topic, REQUEST) != 0)
+	/* Removing the property would take a new list, and only Mosquitto 2.0.15 and newer free the former one. */
+	error = is_forged(plugin, message->properties, &forged);
+	if (error)
 		return error;
+	if (forged)
+		return MOSQ_ERR_ACL_DENIED;
+	if (strcmp(message->topic, REQUEST) != 0)
+		return MOSQ_ERR_SUCCESS;
 	mosquitto_property_read_string(message->properties, MQTT_PROP_RESPONSE_TOPIC, &response_topic, false);
 	/* Without a response topic of its own nobody is answered. A publisher of MQTT 5 is told so by the reason code. */
 	if (response_topic && is_own(response_topic, mosquitto_client_id(message->client)))
