@@ -197,7 +197,8 @@ impl DiskFile for File {
         loop {
             return match fallocate(self, FallocateFlags::KEEP_SIZE, from, to - from) {
                 Err(Errno::INTR) => continue,
-                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
+                // tmpfs refuses to reserve space beyond the file size limit (`ulimit -f`), although no byte is written there yet.
+                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::FBIG) => Ok(()),
                 result => Ok(result?),
             };
         }
