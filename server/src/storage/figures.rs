@@ -76,6 +76,11 @@ impl StorageFigures {
         self.is_merging.store(true, Relaxed);
     }
 
+    /// Returns whether a merge runs, or its result is not installed yet.
+    pub(crate) fn is_merging(&self) -> bool {
+        self.is_merging.load(Relaxed)
+    }
+
     /// Records the end of a merge and how long it took.
     pub(crate) fn merge_ended(&self, took: Duration, is_used: bool) {
         self.is_merging.store(false, Relaxed);
@@ -91,8 +96,7 @@ impl StorageFigures {
 
     /// Returns the bytes of memory that waiting batches take, and a merge of a store with `keys` keys.
     pub(crate) fn memory_bytes(&self, keys: u64) -> u64 {
-        let is_merging = self.is_merging.load(Relaxed);
-        let merge = if is_merging {
+        let merge = if self.is_merging() {
             keys * MERGE_BYTES_PER_KEY
         } else {
             0
@@ -109,7 +113,7 @@ impl StorageFigures {
             waiting_bytes: self.waiting_bytes.load(Relaxed),
             log_bytes: self.log_bytes.load(Relaxed),
             base_bytes: self.base_bytes.load(Relaxed),
-            is_merging: self.is_merging.load(Relaxed),
+            is_merging: self.is_merging(),
             merges: self.merges.load(Relaxed),
             failed_merges: self.failed_merges.load(Relaxed),
             merge_ms: self.merge_ms.load(Relaxed),

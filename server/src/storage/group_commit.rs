@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Interval at which a full disk is checked for room.
-const LOOK_FOR_ROOM: Duration = Duration::from_secs(1);
+/// Interval at which a full disk is checked for room, and a merge for its end.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// A batch, and the number of bytes that it counts for while it waits.
 #[derive(Debug)]
@@ -138,9 +138,9 @@ impl GroupCommit {
         !waiting.is_closing && waiting.images.is_empty() && (self.is_stuck || waiting.is_empty())
     }
 
-    /// Returns the maximum time to rest.
+    /// Returns the maximum time to rest. Without commits, [`advance`](Self::advance) installs the result of a merge.
     pub fn patience(&self) -> Option<Duration> {
-        self.is_full.then_some(LOOK_FOR_ROOM)
+        (self.is_full || self.figures.is_merging()).then_some(LOOK_AGAIN)
     }
 
     /// Takes all waiting batches and orders; `false` if the queue is closed and no batch is left.

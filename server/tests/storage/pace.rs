@@ -4,6 +4,7 @@ use super::model::{
     Model, SMALL_LOGS, after, batch, commit, end_of_frames, put, read_files, write_files,
 };
 use bytes::Bytes;
+use statestored::storage::group_commit::{GroupCommit, Waiting};
 use statestored::storage::{DurableOptions, DurableStorage, Storage, StorageError};
 use std::io::ErrorKind;
 use std::path::Path;
@@ -81,6 +82,35 @@ fn commits_wait_for_a_merge_that_is_behind_the_longer_the_further() {
     drop(storage);
     let (_, model) = open(&hand, place.path(), SMALL_LOGS);
     assert_eq!(model.records.len(), 1);
+}
+
+#[test]
+fn a_finished_merge_replaces_its_files_without_another_commit() {
+    let place = TempDir::new().expect("a temporary directory");
+    let hand = Hand::default();
+    let (storage, _) = open(&hand, place.path(), SMALL_LOGS);
+    let (mut commits, mut waiting) = (GroupCommit::new(Box::new(storage)), Waiting::default());
+    let advance = |commits: &mut GroupCommit| {
+        while commits.advance().expect("advance").is_some() {}
+    };
+    advance(&mut commits);
+    assert_eq!(commits.patience(), None);
+    while !hand.is_busy("merge") {
+        waiting.push(batch(vec![put("key", vec![7; 3000])]).into());
+        assert!(commits.take(&mut waiting));
+        advance(&mut commits);
+    }
+    let merged = sealed(place.path());
+    assert!(!merged.is_empty());
+    // The committer looks for the end of the merge at this interval.
+    assert_eq!(commits.patience(), Some(Duration::from_secs(1)));
+    hand.end("merge");
+    assert!(commits.rests(&waiting));
+    assert!(commits.take(&mut waiting));
+    advance(&mut commits);
+    assert_eq!(commits.patience(), None);
+    let left = sealed(place.path());
+    assert!(merged.iter().all(|log| !left.contains(log)), "{left:?}");
 }
 
 #[test]

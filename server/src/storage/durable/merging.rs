@@ -83,7 +83,10 @@ impl DurableStorage {
         manifest.sealed.retain(|log| log.first > base.through);
         manifest.base = Some(base);
         match self.directory.write_manifest(&manifest) {
-            Ok(()) => self.manifest = manifest,
+            Ok(()) => {
+                self.manifest = manifest;
+                self.count_lengths();
+            }
             Err(error @ StorageError::Full { .. }) => {
                 tracing::warn!("the merged data files are not used: {error}");
             }
