@@ -299,7 +299,7 @@ class Client(Generic[_V]):
         """The election of this name, which is a key of the store: an `Election`. Nothing is sent. The options are those of
         `lock`.
         """
-    def close(self, *, timeout: _Time | None = None) -> None:
+    def close(self, *, timeout: _Time | None = 5.0) -> None:
         """Finishes the calls under way, for ``timeout`` at most (5 s unless given), and closes the connection. New calls raise `ClosedError`
         at once; so do those under way when the time is over, or without a connection. Observers end. Closing again does nothing.
 
