@@ -8,13 +8,13 @@
 //!          ◀────────────── answer, through a channel of its own ──────────┘
 //! ```
 use crate::access::{AccessError, Authenticator, Policy, Users};
-use crate::admin::Token;
 use crate::backup::Backup;
 use crate::clock::Now;
-use crate::config::{ConfigError, Options, Source};
+use crate::config::{ConfigError, ProcessSettings, Source};
 use crate::hub::{Hub, HubLimits, Statistics};
 use crate::listeners::Tls;
 use crate::reading::Reading;
+use crate::running_config::RunningConfig;
 use crate::service::ServiceConfig;
 use crate::storage::backup::{self, Header, NewFile};
 use crate::storage::group_commit::ImageOrder;
@@ -71,6 +71,8 @@ pub(crate) struct Change {
     pub(crate) policy: Option<Arc<Policy>>,
     /// Certificates of TLS; `None` if they do not change.
     pub(crate) tls: Option<Tls>,
+    /// Settings of the process; `None` if they do not change.
+    pub(crate) process: Option<ProcessSettings>,
     /// Limits; `None` if they do not change.
     pub(crate) limits: Option<(HubLimits, ServiceConfig)>,
     /// Names of options that were changed and need a restart.
@@ -84,8 +86,8 @@ pub(crate) enum Origin {
     Nowhere,
     /// Authentication alone changes; the policy does not.
     Access(Box<Authenticator>, Option<Arc<Policy>>),
-    /// The whole configuration is read again. The server was started with these options and this token of its HTTP port.
-    Config(Source, Box<(Options, Option<Token>)>),
+    /// The whole configuration is read again, and compared with the one that the server runs with.
+    Config(Source, Box<RunningConfig>),
 }
 
 impl Origin {
@@ -99,29 +101,9 @@ impl Origin {
                 limits: None,
                 needs_restart: Vec::new(),
                 tls: None,
+                process: None,
             }),
-            Self::Config(source, started) => {
-                let config = source.read()?;
-                config.check()?;
-                let (options, token) = &**started;
-                let mut needs_restart = options.needing_restart(&config.options);
-                let is_same_token = match (token, config.admin.and_then(|admin| admin.token)) {
-                    (Some(token), Some(other)) => token.is_same(&other),
-                    (None, None) => true,
-                    _ => false,
-                };
-                let name = "http-token-file";
-                if !is_same_token && !needs_restart.iter().any(|it| it == name) {
-                    needs_restart.push(name.into());
-                }
-                Some(Change {
-                    authenticator: config.authenticator,
-                    policy: config.policy,
-                    limits: Some((config.limits, config.service)),
-                    needs_restart,
-                    tls: config.doors.tls,
-                })
-            }
+            Self::Config(source, running) => Some(running.change_to(source.read()?)?),
         })
     }
 }
@@ -251,10 +233,10 @@ impl Control {
             return Ok(Reloaded::default());
         };
         let (users, needs_restart) = (change.users(), change.needs_restart.clone());
-        warn_of_restart(&needs_restart);
         let (reply, answer) = oneshot::channel();
         let command = Command::Change(Box::new(change), reply);
         let disconnected = self.tell(command, answer).await?;
+        warn_of_restart(&needs_restart);
         Ok(Reloaded {
             users,
             disconnected,
@@ -289,10 +271,10 @@ impl Control {
             return Ok(Reloaded::default());
         };
         let (users, needs_restart) = (change.users(), change.needs_restart.clone());
-        warn_of_restart(&needs_restart);
         let (reply, answer) = oneshot::channel();
         let command = Command::Change(Box::new(change), reply);
         let disconnected = self.tell_blocking(command, answer)?;
+        warn_of_restart(&needs_restart);
         Ok(Reloaded {
             users,
             disconnected,

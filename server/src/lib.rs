@@ -26,6 +26,7 @@ mod listeners;
 mod loading;
 mod reading;
 mod resident_memory;
+mod running_config;
 mod running_server;
 mod runtime;
 mod server;

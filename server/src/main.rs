@@ -13,7 +13,9 @@ use hangup::Hangup;
 use log::FilterHandle;
 use reserving_allocator::ReservingAllocator;
 use standard_input::EndOfInput;
-use statestored::config::{Arguments, ConfigError, Layers, LayersError, LogControl, Source};
+use statestored::config::{
+    Arguments, ConfigError, Layers, LayersError, LogControl, ProcessSettings, Source,
+};
 use statestored::{Control, Server, audit, single_threaded_runtime};
 use std::convert::Infallible;
 use std::error::Error;
@@ -91,10 +93,12 @@ fn run(
     }
     config.source = Some(Source::new(move || {
         let arguments = layers.read().map_err(ConfigError::from)?;
-        let asked = arguments.log_filter().clone();
+        let (asked, filter) = (arguments.log_filter().clone(), filter.clone());
         let mut config = arguments.into_config()?;
-        filter.set(&asked);
-        config.limits.max_connections = open_files::raise_limit(config.limits.max_connections);
+        config.process = Some(ProcessSettings::new(move |limits| {
+            filter.set(&asked);
+            limits.max_connections = open_files::raise_limit(limits.max_connections);
+        }));
         Ok(config)
     }));
     config.limits.max_connections = open_files::raise_limit(config.limits.max_connections);

@@ -4,7 +4,7 @@ use crate::attached::{AttachConfig, BrokerAddress, Dialer};
 use crate::audit::EndCounts;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::control::{self, Command, Control, Origin};
+use crate::control::{self, Change, Command, Control, Origin};
 use crate::driver::Driver;
 use crate::error::ServerError;
 use crate::hub::{Hub, HubConfig};
@@ -13,6 +13,7 @@ use crate::listeners::{
     Places, Rules, open_door,
 };
 use crate::loading::open_and_load;
+use crate::running_config::RunningConfig;
 use crate::service::Service;
 use crate::storage::{Committer, CommitterOptions};
 use std::net::SocketAddr;
@@ -47,9 +48,10 @@ impl Server {
         let bound = Bound::new(config.listeners, config.doors.unix_mode)?;
         let listening = bound.addresses().to_vec();
         open_door::check(&listening, &config.doors, &config.authenticator)?;
+        let (tls, unix_mode) = (config.doors.tls.as_ref(), config.doors.unix_mode);
+        open_door::warn_of_anonymous(&listening, tls, unix_mode, &config.authenticator);
         open_door::warn_of_clear_text(&listening, &config.authenticator);
-        let unix_mode = config.doors.unix_mode;
-        let audience = AnonymousAudience::of_all(&listening, config.doors.tls.as_ref(), unix_mode);
+        let audience = AnonymousAudience::of_all(&listening, tls, unix_mode);
         let rules = Rules {
             places: Places::new(config.limits.max_connections),
             deadline: Duration::from_millis(config.limits.connect_timeout_ms),
@@ -61,8 +63,14 @@ impl Server {
         };
         let origin = match config.source {
             Some(source) => {
-                let token = config.admin.as_ref().and_then(|admin| admin.token.clone());
-                Origin::Config(source, Box::new((config.options, token)))
+                let running = RunningConfig {
+                    options: config.options,
+                    token: config.admin.as_ref().and_then(|admin| admin.token.clone()),
+                    listening: listening.clone(),
+                    unix_mode,
+                    tls: rules.tls.clone(),
+                };
+                Origin::Config(source, Box::new(running))
             }
             None if config.authenticator.has_files() => Origin::Access(
                 Box::new(config.authenticator.clone()),
@@ -226,6 +234,26 @@ struct Arrivals<S> {
     attach: Option<AttachConfig>,
 }
 
+impl<S> Arrivals<S> {
+    /// Applies the part of a change that concerns the process and the listeners. Returns who is served without credentials then.
+    fn change(&self, change: &mut Change) -> AnonymousAudience {
+        if let Some((limits, _)) = &mut change.limits {
+            if let Some(process) = change.process.take() {
+                process.apply(limits);
+            }
+            self.places.set_most(limits.max_connections);
+            self.limits.set(limits);
+        }
+        if let Some(tls) = change.tls.take() {
+            self.tls.set(tls);
+        }
+        let (tls, authenticator) = (self.tls.get(), &change.authenticator);
+        let (listening, tls) = (&self.listening[..], tls.as_ref());
+        open_door::warn_of_anonymous(listening, tls, self.unix_mode, authenticator);
+        AnonymousAudience::of_all(listening, tls, self.unix_mode)
+    }
+}
+
 /// Serves the connections until the shutdown is complete. Call it within a [`LocalSet`].
 async fn serve_all<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     driver: Driver,
@@ -265,19 +293,8 @@ async fn serve_all<S: AsyncRead + AsyncWrite + Unpin + 'static>(
                 }
                 Some(mut command) = arrivals.commands.recv() => {
                     if let Command::Change(change, _) = &mut command {
-                        if let Some(tls) = change.tls.take() {
-                            let audience = AnonymousAudience::of_all(
-                                &arrivals.listening,
-                                Some(&tls),
-                                arrivals.unix_mode,
-                            );
-                            driver.serve_anonymous_local_users(audience >= AnonymousAudience::LocalUsers);
-                            arrivals.tls.set(tls);
-                        }
-                        if let Some((limits, _)) = &change.limits {
-                            arrivals.places.set_most(limits.max_connections);
-                            arrivals.limits.set(limits);
-                        }
+                        let audience = arrivals.change(change);
+                        driver.serve_anonymous_local_users(audience >= AnonymousAudience::LocalUsers);
                     }
                     driver.obey(command);
                 }

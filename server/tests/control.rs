@@ -5,7 +5,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use statestore::{Client, Settings};
 use statestore_protocol::mqtt::{Connect, Limits};
 use statestored::access::{Authenticator, Users};
-use statestored::config::Config;
+use statestored::config::{Config, ProcessSettings, Source};
 use statestored::storage::backup::BackupReader;
 use statestored::storage::{Receive, RecordView, StorageError};
 use statestored::{Control, ReloadError, RunningServer, SnapshotError, Stopped};
@@ -115,6 +115,42 @@ fn users_are_read_again() {
     std::fs::write(&file, "ann:new\n").unwrap();
     let stopped = control.reload_blocking();
     assert!(matches!(stopped, Err(ReloadError::Stopped(Stopped))));
+}
+
+/// A configuration that is read in time applies its settings of the process once; one that is read too late applies none.
+#[tokio::test(start_paused = true)]
+async fn a_configuration_that_is_read_too_late_changes_nothing_of_the_process() {
+    let (come, comes) = std::sync::mpsc::channel::<u64>();
+    let (applied, of_process) = std::sync::mpsc::channel();
+    let comes = std::sync::Mutex::new(comes);
+    let source = Source::new(move || {
+        let keys = comes.lock().unwrap().recv().unwrap();
+        let applied = applied.clone();
+        let mut config = Config::in_memory();
+        config.service.max_keys = keys;
+        config.process = Some(ProcessSettings::new(move |_| applied.send(keys).unwrap()));
+        Ok(config)
+    });
+    let server = RunningServer::start(Config {
+        source: Some(source),
+        ..Config::in_memory()
+    })
+    .unwrap();
+    let control = server.control();
+    let error = control.reload().await.unwrap_err();
+    assert!(matches!(error, ReloadError::Hangs(_)), "{error}");
+    tokio::time::resume();
+    for keys in [1, 2] {
+        come.send(keys).unwrap();
+    }
+    control.reload().await.unwrap();
+    tokio::task::spawn_blocking(|| server.stop())
+        .await
+        .unwrap()
+        .unwrap();
+    drop(control);
+    // Ends once both configurations and their source are gone.
+    assert_eq!(of_process.iter().collect::<Vec<_>>(), [2]);
 }
 
 #[tokio::test(start_paused = true)]

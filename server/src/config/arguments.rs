@@ -199,6 +199,7 @@ impl Arguments {
             options: self.options,
             heap: None,
             source: None,
+            process: None,
         })
     }
 }

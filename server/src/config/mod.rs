@@ -85,9 +85,12 @@ pub struct Config {
     pub heap: Option<&'static dyn Heap>,
     /// Source for a reload of the configuration. Without it, a reload reads only the files of users and of the keys of tokens.
     pub source: Option<Source>,
+    /// Settings of the process that a reload with this configuration applies.
+    pub process: Option<ProcessSettings>,
 }
 
-/// A function that reads a configuration again. It is called on a thread that may block.
+/// A function that reads a configuration again. It is called on a thread that may block, and must have no other effect: the reload may be
+/// rejected.
 #[derive(Clone)]
 pub struct Source(Arc<dyn Fn() -> Result<Config, ConfigError> + Send + Sync>);
 
@@ -99,6 +102,28 @@ impl Source {
 
     pub(crate) fn read(&self) -> Result<Config, ConfigError> {
         (self.0)()
+    }
+}
+
+/// A function that applies settings of the process, such as the filter of its log, and adapts the limits to the process. A reload calls
+/// it once it has accepted the whole configuration, on the thread that serves the clients. The function must not block.
+#[derive(Clone)]
+pub struct ProcessSettings(Arc<dyn Fn(&mut HubLimits) + Send + Sync>);
+
+impl ProcessSettings {
+    /// Creates settings that `apply` applies.
+    pub fn new(apply: impl Fn(&mut HubLimits) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(apply))
+    }
+
+    pub(crate) fn apply(&self, limits: &mut HubLimits) {
+        (self.0)(limits);
+    }
+}
+
+impl fmt::Debug for ProcessSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ProcessSettings")
     }
 }
 
@@ -167,7 +192,11 @@ pub enum ConfigError {
 impl Config {
     /// Checks that a server would not refuse the configuration for its exposure.
     pub fn check(&self) -> Result<(), ConfigError> {
-        Ok(open_door::check_config(self)?)
+        let addresses = open_door::resolve(&self.listeners);
+        open_door::check(&addresses, &self.doors, &self.authenticator)?;
+        let (tls, unix_mode) = (self.doors.tls.as_ref(), self.doors.unix_mode);
+        open_door::warn_of_anonymous(&addresses, tls, unix_mode, &self.authenticator);
+        Ok(())
     }
 
     /// Returns the configuration of a store in memory on a free loopback port, open to all users of this machine.
@@ -192,6 +221,7 @@ impl Config {
             options: Options::default(),
             heap: None,
             source: None,
+            process: None,
         }
     }
 

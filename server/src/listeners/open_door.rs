@@ -1,7 +1,7 @@
 //! Exposure of the listeners to clients that show no credentials.
 use super::{Listening, Tls};
 use crate::access::Authenticator;
-use crate::config::{Config, Doors, Scheme};
+use crate::config::{Doors, ListenAddress, Scheme};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -61,31 +61,50 @@ fn is_open_to_local_users(socket: &Path, mode: u32) -> bool {
     mode & 0o002 != 0 && socket.ancestors().skip(1).all(is_searchable)
 }
 
-/// Rejects listeners on networks where no credentials are required, unless the configuration allows them.
+/// Returns the listeners on networks where no credentials are required.
+fn exposed<'a>(
+    addresses: &'a [Listening],
+    tls: Option<&'a Tls>,
+    unix_mode: u32,
+    authenticator: &Authenticator,
+) -> impl Iterator<Item = &'a Listening> {
+    let audience = move |it: &Listening| AnonymousAudience::of(it, tls, unix_mode);
+    let is_anonymous = authenticator.is_anonymous();
+    addresses
+        .iter()
+        .filter(move |it| is_anonymous && audience(it) == AnonymousAudience::Network)
+}
+
+/// Rejects listeners on networks where no credentials are required, unless the settings allow them.
 pub(crate) fn check(
     addresses: &[Listening],
     doors: &Doors,
     authenticator: &Authenticator,
 ) -> Result<(), OpenDoor> {
-    if !authenticator.is_anonymous() {
-        return Ok(());
+    let tls = doors.tls.as_ref();
+    match exposed(addresses, tls, doors.unix_mode, authenticator).next() {
+        Some(listening) if !doors.allows_anonymous => Err(OpenDoor {
+            address: listening.to_string(),
+        }),
+        _ => Ok(()),
     }
-    let audience = |it: &&Listening| AnonymousAudience::of(it, doors.tls.as_ref(), doors.unix_mode);
-    let exposed = |it: &&Listening| audience(it) == AnonymousAudience::Network;
-    for listening in addresses.iter().filter(exposed) {
-        let address = listening.to_string();
-        if !doors.allows_anonymous {
-            return Err(OpenDoor { address });
-        }
-        tracing::warn!("everybody who can reach {address} may read and write all keys");
-    }
-    Ok(())
 }
 
-/// Checks a configuration like [`check`], before any listener is bound, as far as its names have addresses.
-pub(crate) fn check_config(config: &Config) -> Result<(), OpenDoor> {
-    let addresses: Vec<_> = config
-        .listeners
+/// Warns of listeners on networks where no credentials are required.
+pub(crate) fn warn_of_anonymous(
+    addresses: &[Listening],
+    tls: Option<&Tls>,
+    unix_mode: u32,
+    authenticator: &Authenticator,
+) {
+    for listening in exposed(addresses, tls, unix_mode, authenticator) {
+        tracing::warn!("everybody who can reach {listening} may read and write all keys");
+    }
+}
+
+/// Returns the listeners of a configuration before any of them is bound, as far as their names have addresses.
+pub(crate) fn resolve(listeners: &[ListenAddress]) -> Vec<Listening> {
+    listeners
         .iter()
         .filter_map(|address| Some((address.scheme()?, address.resolve().ok()?)))
         .flat_map(|(scheme, resolved)| {
@@ -93,8 +112,7 @@ pub(crate) fn check_config(config: &Config) -> Result<(), OpenDoor> {
                 .into_iter()
                 .map(move |address| Listening::network(scheme, address))
         })
-        .collect();
-    check(&addresses, &config.doors, &config.authenticator)
+        .collect()
 }
 
 /// Warns of listeners where credentials and data cross a network unencrypted.
@@ -120,12 +138,13 @@ fn is_reachable(listening: &Listening) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
 
     fn refused(listen: &str, change: impl FnOnce(&mut Config)) -> Option<String> {
         let mut config = Config::in_memory();
         config.listeners = vec![listen.parse().unwrap()];
         change(&mut config);
-        check_config(&config).err().map(|error| error.to_string())
+        config.check().err().map(|error| error.to_string())
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod names;
 mod open;
 mod proxies;
 mod reloaded_limits;
+mod reloading;
 mod renewal;
 mod rude;
 mod supervised;

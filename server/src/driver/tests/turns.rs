@@ -134,6 +134,7 @@ rules:
             authenticator: Authenticator::default(),
             policy: Some(Arc::new(Policy::parse(RULES).unwrap())),
             tls: None,
+            process: None,
             limits: None,
             needs_restart: Vec::new(),
         };

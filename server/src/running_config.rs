@@ -1,0 +1,60 @@
+//! The configuration that a server runs with, which a reload compares with the new one.
+use crate::admin::Token;
+use crate::config::{Config, ConfigError, Doors, Options};
+use crate::control::Change;
+use crate::listeners::{InForce, Listening, open_door};
+
+/// Settings of a running server that only a restart changes, as far as a reload depends on them.
+#[derive(Debug)]
+pub(crate) struct RunningConfig {
+    pub(crate) options: Options,
+    /// Token of the HTTP port.
+    pub(crate) token: Option<Token>,
+    pub(crate) listening: Vec<Listening>,
+    pub(crate) unix_mode: u32,
+    pub(crate) tls: InForce,
+}
+
+impl RunningConfig {
+    /// Returns the change of the server to this configuration. Changes nothing itself.
+    ///
+    /// # Errors
+    /// A server would not start with the configuration, or would serve a network without credentials on the listeners that it has.
+    pub(crate) fn change_to(&self, config: Config) -> Result<Change, ConfigError> {
+        let authenticator = &config.authenticator;
+        let addresses = open_door::resolve(&config.listeners);
+        open_door::check(&addresses, &config.doors, authenticator)?;
+        let mut needs_restart = self.options.needing_restart(&config.options);
+        // The users change at once, the listeners at the next start only.
+        let doors = Doors {
+            tls: config.doors.tls.clone().or_else(|| self.tls.get()),
+            unix_mode: self.unix_mode,
+            ..config.doors
+        };
+        open_door::check(&self.listening, &doors, authenticator).map_err(|error| {
+            if needs_restart.iter().any(|name| name == "listen") {
+                let problem = format!("{error}; another --listen takes effect at a restart");
+                ConfigError::Options(problem)
+            } else {
+                error.into()
+            }
+        })?;
+        let is_same_token = match (&self.token, config.admin.and_then(|admin| admin.token)) {
+            (Some(token), Some(other)) => token.is_same(&other),
+            (None, None) => true,
+            _ => false,
+        };
+        let name = "http-token-file";
+        if !is_same_token && !needs_restart.iter().any(|it| it == name) {
+            needs_restart.push(name.into());
+        }
+        Ok(Change {
+            authenticator: config.authenticator,
+            policy: config.policy,
+            tls: config.doors.tls,
+            process: config.process,
+            limits: Some((config.limits, config.service)),
+            needs_restart,
+        })
+    }
+}
