@@ -2,9 +2,12 @@
 
 import pytest
 
+pytest.register_assert_rewrite("local_options", "access_options", "engine_options", "option_group")
+
 import broker
 import engine
 import peer
+from option_groups import Tools
 from peer import Peer
 from server import Server
 from store import Store
@@ -15,7 +18,7 @@ from wire import Connection
 collect_ignore = ["test_recordings.py" if engine.STORAGE in ("etcd", "redis") else "test_engines.py"]
 # These start servers over each storage by themselves.
 if engine.STORAGE != "memory":
-    collect_ignore += ["test_options.py", "test_metrics.py"]
+    collect_ignore += ["test_options.py", "test_reload.py", "test_metrics.py"]
 
 
 def pytest_collection_modifyitems(items):
@@ -39,6 +42,14 @@ def _quick_failures(request, monkeypatch):
 def _engine():
     yield
     engine.end()
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory):
+    """Certificates, keys, engines and brokers for groups of options."""
+    tools = Tools(tmp_path_factory.mktemp("tools"))
+    yield tools
+    tools.end()
 
 
 @pytest.fixture

@@ -1,6 +1,9 @@
 """Servers with some options, and the effects of these options."""
 
-from optioned import Served
+import re
+import signal
+
+from optioned import Served, given, until
 
 OK = b"+OK\r\n"
 
@@ -21,15 +24,41 @@ class Group:
     def __init__(self, way, folder, tools):
         self.way, self.folder, self.tools = way, folder, tools
         base = {"listen": ["tcp://127.0.0.1:0"], "http": "http://127.0.0.1:0"}
-        options = {**base, **self.options()}
-        if not {"storage", "data-dir"} & options.keys():
-            options["storage"] = "memory"
-        self.server = Served(way, options, folder, self.environment)
+        self.given = {**base, **self.options()}
+        if not {"storage", "data-dir"} & self.given.keys():
+            self.given["storage"] = "memory"
+
+    def start(self):
+        """Starts the server with the options."""
+        self.start_with(self.given)
         try:
             self.begin()
         except BaseException:
             self.end()
             raise
+
+    def start_with(self, options):
+        """Starts the server with other options."""
+        self.server = Served(self.way, options, self.folder, self.environment)
+
+    def reload(self):
+        """Writes the options to the file of a running server. Returns the names of those that the reload does not apply."""
+        given("file", self.given, self.folder)
+        found = re.search(r'needs_restart="?([a-z,-]+)', self.hang_up())
+        return found[1].split(",") if found else []
+
+    def hang_up(self):
+        """Makes the server read its configuration again. Returns the line about it, before which all earlier lines are in the log."""
+
+        def lines():
+            return [line for line in self.server.log().splitlines() if "the configuration was read again" in line or "cannot reload" in line]
+
+        before = len(lines())
+        self.server.process.send_signal(signal.SIGHUP)
+        until("the reload is logged", lambda: len(lines()) > before)
+        [line] = lines()[before:]
+        assert "cannot reload" not in line, line
+        return line
 
     def begin(self):
         """Runs after the server has started."""

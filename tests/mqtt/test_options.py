@@ -2,23 +2,13 @@
 
 import re
 import subprocess
-from functools import cached_property
-from types import SimpleNamespace
 
 import pytest
 
-pytest.register_assert_rewrite("local_options", "access_options", "engine_options")
-
-import access_options
-import engine
-import engine_options
-import local_options
-from authority import Authority, Signer
-from disk import Disk, library
+from option_groups import GROUPS
 from optioned import WAYS, Served, clean_environment, run
 from server import GUARD, binary, lacks
 
-GROUPS = [*local_options.GROUPS, *access_options.GROUPS, *engine_options.GROUPS]
 # Options that are not valid in a file; each has its own test below.
 RUNS = {"config", "check", "help", "version"}
 
@@ -47,78 +37,13 @@ def test_every_option_has_a_row():
     assert sorted([*rows, *RUNS]) == sorted(listed)
 
 
-class Tools:
-    """Certificates, keys, engines and brokers of the servers, each created at its first use."""
-
-    def __init__(self, folder):
-        self._folder, self._engines = folder, []
-
-    def _made(self, name):
-        folder = self._folder / name
-        folder.mkdir()
-        return folder
-
-    def _begun(self, one):
-        self._engines.append(one)
-        return one
-
-    @cached_property
-    def certificates(self):
-        """An authority, and certificates of a server, of a client, and of one that is revoked."""
-        authority = Authority(self._made("authority"))
-        server, client, revoked = (authority.issue(name) for name in ("localhost", "pump-7", "pump-8"))
-        authority.revoke(revoked[0])
-        return SimpleNamespace(authority=authority, server=server, client=client, revoked=revoked)
-
-    @cached_property
-    def signer(self):
-        return Signer(self._made("signer"))
-
-    @cached_property
-    def stranger(self):
-        return Signer(self._made("stranger"))
-
-    @cached_property
-    def _disk_library(self):
-        return library(self._folder)
-
-    def disk(self, folder):
-        return Disk(self._disk_library, folder)
-
-    @cached_property
-    def redis(self):
-        return self._begun(engine.Redis())
-
-    @cached_property
-    def secure_redis(self):
-        return self._begun(engine_options.SecureRedis(self.certificates))
-
-    @cached_property
-    def secure_etcd(self):
-        return self._begun(engine_options.SecureEtcd(self.certificates))
-
-    @cached_property
-    def mosquitto(self):
-        return self._begun(engine_options.GuardedMosquitto(self.certificates))
-
-    def end(self):
-        for one in self._engines:
-            one.kill() if one is self.__dict__.get("mosquitto") else one.end()
-
-
-@pytest.fixture(scope="module")
-def tools(tmp_path_factory):
-    tools = Tools(tmp_path_factory.mktemp("tools"))
-    yield tools
-    tools.end()
-
-
 @pytest.fixture(scope="module")
 def group(request, tools, tmp_path_factory):
     kind, way = request.param
     if kind.engine and lacks(kind.engine):
         pytest.skip(f"the server was built without {kind.engine}")
     group = kind(way, tmp_path_factory.mktemp(f"{kind.__name__}-{way}"), tools)
+    group.start()
     yield group
     group.end()
 

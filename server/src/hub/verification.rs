@@ -69,6 +69,8 @@ pub(super) struct Verifications {
     under_way: Vec<UnderWay>,
     /// Memory of each free slot.
     free: Vec<HashingMemory>,
+    /// Whether the next login needs the memory of a slot that is in use, since the process has none for another slot.
+    lacks_memory: bool,
     /// Number of changes of the users. Results for former users do not count.
     epoch: u64,
 }
@@ -119,6 +121,17 @@ impl Verifications {
     pub(super) fn ended(&mut self, connection: ConnectionId, memory: HashingMemory) {
         self.under_way.retain(|it| it.connection != connection);
         self.free.push(memory);
+        self.lacks_memory = false;
+    }
+
+    /// Takes the free slot with the most memory.
+    fn take_slot(&mut self) -> HashingMemory {
+        let slots = self.free.iter().enumerate();
+        let largest = slots.max_by_key(|(_, memory)| memory.bytes());
+        match largest.map(|(index, _)| index) {
+            Some(index) => self.free.swap_remove(index),
+            None => HashingMemory::default(),
+        }
     }
 
     /// Returns the bytes of memory that the slots for hashing take.
@@ -154,11 +167,20 @@ impl Hub {
                 continue;
             }
             if let Some(job) = self.look(id, now) {
-                let memory = self.verifications.free.pop().unwrap_or_default();
+                let memory = self.verifications.take_slot();
+                let needed = job.hashing_bytes();
+                if memory.bytes() < needed
+                    && !self.verifications.under_way.is_empty()
+                    && !self.large_allocations.allows(needed)
+                {
+                    self.verifications.free.push(memory);
+                    self.wait_for_memory(&waiting);
+                    break None;
+                }
                 self.verifications.under_way.push(UnderWay {
                     connection: id,
                     line: waiting.line,
-                    hashing_bytes: memory.bytes().max(job.hashing_bytes()),
+                    hashing_bytes: memory.bytes().max(needed),
                 });
                 break Some(Verification {
                     connection: id,
@@ -172,8 +194,22 @@ impl Hub {
         verification
     }
 
+    /// Queues a login again, until another one returns the memory of its slot.
+    fn wait_for_memory(&mut self, waiting: &Waiting) {
+        let connection = self.connections.get_mut(waiting.connection);
+        if let Some(proving) = connection.and_then(Connection::proving_mut) {
+            proving.stage = Stage::Queued;
+        }
+        let verifications = &mut self.verifications;
+        verifications.lacks_memory = true;
+        verifications.waiting.push_front(Waiting {
+            has_turn: true,
+            ..*waiting
+        });
+    }
+
     /// Returns whether there may be a [next verification](Self::next_verification).
     pub fn has_verification(&self) -> bool {
-        self.verifications.first().is_some()
+        !self.verifications.lacks_memory && self.verifications.first().is_some()
     }
 }

@@ -111,26 +111,54 @@ fn resident_memory_stays_within_the_budgets_whatever_is_deleted() {
     assert!(most <= promised, "{most} bytes of {promised}");
 }
 
-/// Starts it with a limit of memory in MiB that the system refuses to exceed.
-fn start_limited(mib: u64, arguments: &[&str]) -> Daemon {
-    let script = format!("ulimit -d {}; exec \"$0\" \"$@\"", mib * 1024);
+/// A limit of memory that the system refuses to exceed: the option of `ulimit`, and MiB.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limit(pub(crate) &'static str, pub(crate) u64);
+
+/// Limit of private memory.
+const OF_DATA: Limit = Limit("-d", 128);
+
+/// Limit of the address space, of which the program and the stacks of its threads take 110 MiB.
+const OF_ADDRESS_SPACE: Limit = Limit("-v", 240);
+
+/// Starts a process with a limit of memory.
+pub(crate) fn start_limited(Limit(option, mib): Limit, arguments: &[&str]) -> Daemon {
+    let script = format!("ulimit {option} {}; exec \"$0\" \"$@\"", mib * 1024);
     Daemon::start_through(&["sh", "-c", &script], arguments)
 }
 
-#[test]
-fn writes_within_the_quota_do_not_end_a_process_with_limited_memory() {
-    let daemon = start_limited(128, &["--storage", "memory"]);
+fn outlives_writes_within_the_quota(limit: Limit) {
+    let daemon = start_limited(limit, &["--storage", "memory"]);
     let mut peer = daemon.connect("peer");
     make_holes(&daemon, &mut peer);
     assert_eq!(peer.request(1, &[b"GET", b"none"]), b"$-1\r\n");
 }
 
 #[test]
+fn writes_within_the_quota_do_not_end_a_process_with_limited_memory() {
+    outlives_writes_within_the_quota(OF_DATA);
+}
+
+#[test]
+fn writes_within_the_quota_do_not_end_a_process_with_a_limited_address_space() {
+    outlives_writes_within_the_quota(OF_ADDRESS_SPACE);
+}
+
+#[test]
 fn a_process_without_memory_refuses_writes_until_there_is_some() {
+    refuses_writes_until_there_is_memory(OF_DATA);
+}
+
+#[test]
+fn a_process_without_address_space_refuses_writes_until_there_is_some() {
+    refuses_writes_until_there_is_memory(OF_ADDRESS_SPACE);
+}
+
+fn refuses_writes_until_there_is_memory(limit: Limit) {
     let quota = (1024 * MIB).to_string();
     let http = ["--http", "http://127.0.0.1:0"];
     let options = ["--storage", "memory", "--max-bytes", &quota];
-    let daemon = start_limited(128, &[&options[..], &http].concat());
+    let daemon = start_limited(limit, &[&options[..], &http].concat());
     assert!(!daemon.get("/readyz").contains("memory_short"));
     let mut peer = daemon.connect("peer");
     for value_bytes in [1_000, 30_000, 1_500_000] {
@@ -222,9 +250,12 @@ fn answer(peer: &mut Peer) -> Option<Vec<u8>> {
 }
 
 /// Fills the store, and sends large SETs from many clients at once, while another client makes small requests.
-fn send_large_sets(options: &[&str]) {
+fn send_large_sets(limit: Limit, options: &[&str]) {
     const CLIENTS: usize = 24;
-    let daemon = start_limited(112, &[options, &["--http", "http://127.0.0.1:0"]].concat());
+    let daemon = start_limited(
+        limit,
+        &[options, &["--http", "http://127.0.0.1:0"]].concat(),
+    );
     let mut peer = daemon.connect("peer");
     fill(&mut peer, 0, 1_000);
     let send = &|number: usize| {
@@ -256,11 +287,17 @@ fn send_large_sets(options: &[&str]) {
 
 #[test]
 fn large_sets_of_many_clients_do_not_end_a_process_with_limited_memory() {
-    send_large_sets(&["--storage", "memory"]);
+    send_large_sets(Limit("-d", 112), &["--storage", "memory"]);
+}
+
+#[test]
+fn large_sets_of_many_clients_do_not_end_a_process_with_a_limited_address_space() {
+    send_large_sets(Limit("-v", 224), &["--storage", "memory"]);
 }
 
 #[test]
 fn large_sets_of_many_clients_do_not_end_a_process_with_limited_memory_and_data_on_disk() {
     let data_dir = tempfile::tempdir().unwrap();
-    send_large_sets(&["--data-dir", data_dir.path().to_str().unwrap()]);
+    let options = ["--data-dir", data_dir.path().to_str().unwrap()];
+    send_large_sets(Limit("-d", 112), &options);
 }

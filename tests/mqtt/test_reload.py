@@ -1,0 +1,83 @@
+"""A reload by SIGHUP gives each option that it applies its effect, and names the others."""
+
+import pytest
+
+import optioned
+from access_options import Certificates, CertificatesOrPasswords, OneUser, SignedTokens
+from authority import Authority
+from local_options import Audit, ByteRate, ClientLimits, Process, RequestRate, StoreLimits
+from option_groups import GROUPS
+from server import lacks
+
+# Values of before the reload; without one (None), the option is absent.
+BEFORE = {
+    OneUser: {"user": "bob", "password-file": "other-password", "policy-file": None, "limit-user": None},
+    SignedTokens: {"jwks-file": None, "jwt-issuer": "https://other.example", "jwt-audience": ["else"], "jwt-leeway": None},
+    Certificates: {"tls-cert": None, "tls-key": None, "tls-client-ca": None, "tls-client-crl": None},
+    CertificatesOrPasswords: {"tls-client-cert": None, "tls-user": None, "users-file": "other-users"},
+    StoreLimits: {"max-keys": None, "max-bytes": None, "limit-prefix": None, "max-watches": None, "max-session-bytes": None},
+    ClientLimits: {"max-connections": None, "max-sessions": None, "max-packet-bytes": None},
+    RequestRate: {"max-request-rate": None},
+    ByteRate: {"max-byte-rate": None},
+    Audit: {"audit-keys": None, "audit-rate": 0},
+    Process: {"log": "warn"},
+}
+TABLE = [(group, option) for group, options in BEFORE.items() for option in options]
+RELOADED = {option for _, option in TABLE}
+
+
+def former(group, option):
+    """Returns the options of before the reload, in which this option differs."""
+    options, value = dict(group.given), BEFORE[type(group)][option]
+    if option in ("tls-cert", "tls-key"):
+        # A certificate and its key change together.
+        folder = group.folder / "other-authority"
+        folder.mkdir()
+        options["tls-cert"], options["tls-key"] = Authority(folder).issue("localhost")
+    elif option == "tls-client-ca":
+        # The list of revoked certificates needs an authority.
+        del options[option], options["tls-client-crl"]
+    elif option == "jwks-file":
+        options[option] = group.tools.stranger.jwks
+    elif value is None:
+        del options[option]
+    else:
+        options[option] = value
+    for name, text in [("other-password", "wrong\n"), ("other-users", "bob:secret\n")]:
+        if value == name:
+            options[option] = group.folder / name
+            options[option].write_text(text)
+    return options
+
+
+@pytest.mark.parametrize("kind, option", TABLE, ids=[option for _, option in TABLE])
+def test_a_reload_gives_an_option_its_effect(kind, option, tools, tmp_path, monkeypatch):
+    group = kind("file", tmp_path, tools)
+    group.start_with(former(group, option))
+    has_effect = getattr(group, option.replace("-", "_"))
+    try:
+        with monkeypatch.context() as patch:
+            # An effect that does not come is not waited for as long.
+            patch.setattr(optioned, "LONG", 1)
+            with pytest.raises(AssertionError):
+                has_effect()
+        group.settle()
+        assert group.reload() == []
+        has_effect()
+        group.settle()
+    finally:
+        group.end()
+
+
+@pytest.mark.parametrize("kind", GROUPS, ids=[kind.__name__ for kind in GROUPS])
+def test_a_reload_names_the_options_that_it_does_not_apply(kind, tools, tmp_path):
+    if kind.engine and lacks(kind.engine):
+        pytest.skip(f"the server was built without {kind.engine}")
+    group = kind("file", tmp_path, tools)
+    before = {"listen": ["tcp://127.0.0.1:0"], "http": "http://127.0.0.1:0", "storage": "memory"}
+    group.start_with(before)
+    try:
+        changed = {name for name in before | group.given if before.get(name) != group.given.get(name)}
+        assert group.reload() == sorted(changed - RELOADED)
+    finally:
+        group.end()
