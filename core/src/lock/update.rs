@@ -2,7 +2,7 @@
 use super::cas::{Answer, CompareAndSet, Progress};
 use super::guard::Guard;
 use super::guarded::WRITING;
-use super::options::certain;
+use super::options::{certain, check_expiry};
 use super::{action, invalid, is_passing};
 use crate::AsBytes;
 use crate::client::backoff::Backoff;
@@ -83,13 +83,7 @@ pub(super) async fn update<V: AsBytes, F: Future<Output = Option<V>>>(
     if key.is_empty() {
         return Err(invalid("updating", key, "the key is empty"));
     }
-    if options
-        .expires_in
-        .is_some_and(|after| certain(after).is_zero())
-    {
-        let reason = "a key that expires so soon may be gone before it is written";
-        return Err(invalid("updating", key, reason));
-    }
+    check_expiry("updating", key, options.expires_in)?;
     client
         .shared()
         .check_fail_fast(|| action("updating", key))?;
