@@ -279,7 +279,7 @@ typedef enum sst_del_result {
     SST_DEL_FAILED = 0,
     // The key was present and is deleted.
     SST_DEL_DELETED = 1,
-    // The key was absent.
+    // The key was absent, so it did not have the version of `if_version` either.
     SST_DEL_ABSENT = 2,
     // The key holds another value (VDEL) or does not have the version of `if_version`. Nothing changed.
     SST_DEL_MISMATCH = 3,
@@ -1427,7 +1427,7 @@ enum sst_status sst_set_async(const struct sst_client *client,
 // Deletes a key.
 //
 // `*version` is the version of the deletion, if the store reports it. For SST_DEL_MISMATCH it is the version of the
-// key, or NULL if the key is absent.
+// key. An absent key is SST_DEL_ABSENT, also with `if_version`.
 //
 // Blocks: until the answer, at most for the time-out.
 enum sst_status sst_del(const struct sst_client *client,
@@ -1450,7 +1450,7 @@ enum sst_status sst_del_async(const struct sst_client *client,
 // Deletes a key if it holds this value.
 //
 // `*version` is the version of the deletion, if the store reports it. For SST_DEL_MISMATCH it is the version of the
-// key, or NULL if the key is absent or the options have no `if_version`.
+// key, or NULL if the options have no `if_version`. An absent key is SST_DEL_ABSENT, also with `if_version`.
 //
 // Blocks: until the answer, at most for the time-out.
 enum sst_status sst_vdel(const struct sst_client *client,

@@ -70,10 +70,10 @@ export interface Entry<V extends Bytes = Buffer> {
 /** `version` is that of the key as it is now, whether the set applied or not; `null` if `ifVersion` found no key. */
 export type SetOutcome = { applied: true; version: Hlc } | { applied: false; version: Hlc | null };
 
-/** `mismatch`: the key does not have the version that `ifVersion` asks for, but this one; `null` if it is absent. */
-export type DelOutcome = { is: "deleted"; version: Hlc | null } | { is: "absent" } | { is: "mismatch"; version: Hlc | null };
+/** `mismatch`: the key does not have the version of `ifVersion`, but this one. An absent key is `absent`, also with `ifVersion`. */
+export type DelOutcome = { is: "deleted"; version: Hlc | null } | { is: "absent" } | { is: "mismatch"; version: Hlc };
 /** `mismatch`: the key holds another value, or is as in {@link DelOutcome}; without `ifVersion` its `version` is `null`. */
-export type VdelOutcome = DelOutcome;
+export type VdelOutcome = DelOutcome | { is: "mismatch"; version: Hlc | null };
 
 /** What a store can do besides the protocol that all stores have. */
 export interface Capabilities {

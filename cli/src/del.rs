@@ -58,10 +58,10 @@ impl Del {
                 if global.json {
                     let record = Record::of_key(&key)
                         .result("mismatch")
-                        .version(version.as_ref());
+                        .version(Some(&version));
                     tell(&record.line()).await?;
                 }
-                Ok(key::of_other_version("not deleted", &key, version.as_ref()))
+                Ok(key::of_other_version("not deleted", &key, Some(&version)))
             }
         }
     }

@@ -185,8 +185,9 @@ impl Instance {
     pub(crate) async fn delete(&self, request: DeleteRequest) -> Result<(), Status> {
         let options = deletion(&request)?;
         match self.client.del_with(&request.key, &options).await {
-            Ok(DelOutcome::Deleted { .. } | DelOutcome::Absent) => Ok(()),
-            Ok(DelOutcome::Mismatch { .. }) => Err(mismatch(STALE)),
+            Ok(DelOutcome::Deleted { .. }) => Ok(()),
+            Ok(DelOutcome::Absent) if options.if_version.is_none() => Ok(()),
+            Ok(DelOutcome::Absent | DelOutcome::Mismatch { .. }) => Err(mismatch(STALE)),
             // The fence that keeps other clients out during the deletion must not be deleted with the key.
             Err(error)
                 if error.kind() == ErrorKind::Unsupported

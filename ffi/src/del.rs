@@ -24,7 +24,7 @@ pub enum sst_del_result {
     SST_DEL_FAILED = 0,
     /// The key was present and is deleted.
     SST_DEL_DELETED = 1,
-    /// The key was absent.
+    /// The key was absent, so it did not have the version of `if_version` either.
     SST_DEL_ABSENT = 2,
     /// The key holds another value (VDEL) or does not have the version of `if_version`. Nothing changed.
     SST_DEL_MISMATCH = 3,
@@ -47,7 +47,8 @@ impl Outcome for DelOutcome {
 
     fn version(&self) -> Option<&Hlc> {
         match self {
-            Self::Deleted { version } | Self::Mismatch { version } => version.as_ref(),
+            Self::Deleted { version } => version.as_ref(),
+            Self::Mismatch { version } => Some(version),
             Self::Absent => None,
         }
     }
@@ -128,7 +129,7 @@ closure!(
 /// Deletes a key.
 ///
 /// `*version` is the version of the deletion, if the store reports it. For SST_DEL_MISMATCH it is the version of the
-/// key, or NULL if the key is absent.
+/// key. An absent key is SST_DEL_ABSENT, also with `if_version`.
 ///
 /// Blocks: until the answer, at most for the time-out.
 #[unsafe(no_mangle)]

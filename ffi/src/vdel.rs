@@ -54,7 +54,7 @@ pub(crate) unsafe fn read<'a>(
 /// Deletes a key if it holds this value.
 ///
 /// `*version` is the version of the deletion, if the store reports it. For SST_DEL_MISMATCH it is the version of the
-/// key, or NULL if the key is absent or the options have no `if_version`.
+/// key, or NULL if the options have no `if_version`. An absent key is SST_DEL_ABSENT, also with `if_version`.
 ///
 /// Blocks: until the answer, at most for the time-out.
 #[unsafe(no_mangle)]

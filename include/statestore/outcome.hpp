@@ -21,7 +21,7 @@ struct del_outcome {
   enum kind {
     /// The key was present and is deleted.
     deleted = SST_DEL_DELETED,
-    /// The key was absent.
+    /// The key was absent, so it did not have the version of `del_options::if_version` either.
     absent = SST_DEL_ABSENT,
     /// The key holds another value (VDEL) or does not have the version of `del_options::if_version`. Nothing changed.
     mismatch = SST_DEL_MISMATCH,
@@ -29,8 +29,7 @@ struct del_outcome {
 
   /// The kind of the result.
   kind is;
-  /// The version of the deletion, if the store reports it. For a mismatch under `del_options::if_version` it is the version of the key;
-  /// empty if the key is absent.
+  /// The version of the deletion, if the store reports it. For a mismatch under `del_options::if_version` it is the version of the key.
   std::optional<hlc> version;
 
   /// Converts to the kind, for comparisons and `switch`.

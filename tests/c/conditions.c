@@ -54,9 +54,9 @@ static void del_under_a_version(sst_client *client) {
   CHECK(result == SST_DEL_DELETED && !is_same(now, one));
   // An absent key lacks the version, which is no success.
   EXPECT(SST_OK, sst_del(client, TEXT("ext/del"), &options, &result, &now, &error));
-  CHECK(result == SST_DEL_MISMATCH && now == NULL);
+  CHECK(result == SST_DEL_ABSENT && now == NULL);
   EXPECT(SST_OK, sst_vdel(client, TEXT("ext/del"), TEXT("one"), &options, &result, &now, &error));
-  CHECK(result == SST_DEL_MISMATCH && now == NULL);
+  CHECK(result == SST_DEL_ABSENT && now == NULL);
   sst_hlc_free(one);
   one = set(client, "ext/del", "one");
   options.if_version = one;

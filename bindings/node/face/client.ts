@@ -172,7 +172,7 @@ export class Client extends EventEmitter implements Declared {
 
   vdel(key: Data, value: Data, options?: DelOptions): Promise<VdelOutcome> {
     const begin = (from: Options) => this.#native.vdel(args.data("key", key), args.data("value", value), args.delInput(from));
-    return this.#operations.run("vdel", options, begin, results.del);
+    return this.#operations.run("vdel", options, begin, results.vdel);
   }
 
   scan(pattern: Data, options?: TimeoutOptions): AsyncIterableIterator<Buffer> {

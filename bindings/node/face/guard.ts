@@ -113,7 +113,7 @@ export class Guard implements Declared {
 
   vdel(key: Data, value: Data, given?: Omit<DelOptions, "fencingToken">): Promise<VdelOutcome> {
     const begin = (from: Options) => this.#native.vdel(data("key", key), data("value", value), delInput(from));
-    return this.#operations.run("guard.vdel", given, begin, results.del);
+    return this.#operations.run("guard.vdel", given, begin, results.vdel);
   }
 
   /** For the lead of an election. */

@@ -14,6 +14,7 @@ import type {
   StateStoreError,
   TransactionOutcome,
   UpdateOutcome,
+  VdelOutcome,
 } from "../index.js";
 import { failed } from "./errors.js";
 import { hlc } from "./hlc.js";
@@ -68,7 +69,19 @@ export function set(applied: unknown, version: unknown): SetOutcome {
 }
 
 export function del(is: unknown, version: unknown): DelOutcome {
-  return is === "absent" ? { is } : { is: is as "deleted" | "mismatch", version: optional(version) };
+  switch (is) {
+    case "absent":
+      return { is };
+    case "mismatch":
+      return { is, version: hlc(version) };
+    default:
+      return { is: "deleted", version: optional(version) };
+  }
+}
+
+/** Without a condition on the version, a mismatch has none. */
+export function vdel(is: unknown, version: unknown): VdelOutcome {
+  return is === "mismatch" ? { is, version: optional(version) } : del(is, version);
 }
 
 /** What each of several writes did, in three places each. If any failed, the first failure is thrown, and says what each did. */

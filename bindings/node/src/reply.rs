@@ -325,7 +325,7 @@ fn deleted(outcome: &DelOutcome) -> (&'static str, Option<String>) {
     match outcome {
         DelOutcome::Deleted { version } => ("deleted", text(version.as_ref())),
         DelOutcome::Absent => ("absent", None),
-        DelOutcome::Mismatch { version } => ("mismatch", text(version.as_ref())),
+        DelOutcome::Mismatch { version } => ("mismatch", text(Some(version))),
     }
 }
 

@@ -433,9 +433,9 @@ impl Client {
     /// ``change`` is called with the `Entry` or ``None`` and returns the new value, or ``None`` to leave the key as it is. It
     /// is called again if another client changed the key in between. With `statestore.aio` it may be a coroutine function.
     ///
-    /// The key keeps the time that it has left. With ``expires_in``, it expires after that time, or never for ``math.inf``. On a
-    /// store without `Capabilities.conditions` the key is fenced from then on, and other writes need `update` too. `Guard.update`
-    /// changes a key that a lock protects.
+    /// The key keeps the time that it has left. With ``expires_in``, at least 0.1 seconds, it expires after that time, or never for
+    /// ``math.inf``. On a store without `Capabilities.conditions` the key is fenced from then on, and other writes need `update` too.
+    /// `Guard.update` changes a key that a lock protects.
     ///
     ///     >>> def count(old):
     ///     ...     return str(int(old.value if old else 0) + 1)

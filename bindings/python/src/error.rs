@@ -6,6 +6,9 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
 use statestore::Outcome;
 use statestore_embed::{Error, ErrorKind};
+use std::io;
+
+static HOST_REFUSED: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
 /// Returns the exception of an error: an instance of the class of its kind.
 pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
@@ -18,8 +21,15 @@ pub(crate) fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'
         Outcome::NotDone => "not_done",
         Outcome::Unknown => "unknown",
     };
-    let kind = format!("{:?}", error.kind());
-    let made = class(py, &kind)?.invoke((error.to_string(), outcome, error.is_retryable()))?;
+    let class = if is_refused_by_host(error) {
+        HOST_REFUSED
+            .import(py, "statestore._errors", "HostRefusedError")?
+            .clone()
+            .into_any()
+    } else {
+        class(py, &format!("{:?}", error.kind()))?
+    };
+    let made = class.invoke((error.to_string(), outcome, error.is_retryable()))?;
     if let Some(number) = error.os_error() {
         // Python makes a `ConnectionRefusedError` and the like of the number.
         let text = py.import("os")?.call_method1("strerror", (number,))?;
@@ -31,6 +41,13 @@ pub(crate) fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'
         made.setattr("operation", operation)?;
     }
     Ok(made)
+}
+
+/// Returns whether the host of the broker refused the connection: it exists, but no program listens at the port.
+fn is_refused_by_host(error: &Error) -> bool {
+    let is_refused =
+        |number| io::Error::from_raw_os_error(number).kind() == io::ErrorKind::ConnectionRefused;
+    error.kind() == ErrorKind::Unreachable && error.os_error().is_some_and(is_refused)
 }
 
 /// Returns the exception for an invalid argument, detected before any request.

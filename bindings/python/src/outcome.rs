@@ -101,7 +101,7 @@ pub(crate) fn del(py: Python<'_>, outcome: &DelOutcome) -> Result {
     match outcome {
         DelOutcome::Deleted { version } => deleted(py, version.as_ref()),
         DelOutcome::Absent => absent(py),
-        DelOutcome::Mismatch { version } => mismatch(py, version.as_ref()),
+        DelOutcome::Mismatch { version } => mismatch(py, Some(version)),
     }
 }
 

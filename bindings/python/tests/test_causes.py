@@ -29,11 +29,34 @@ def refused(face, url, **settings):
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_a_refused_connection_has_the_error_of_the_system(host, face, free_port):
     error = refused(face, f"mqtt://{host}:{free_port}")
-    assert isinstance(error, statestore.UnreachableError)
-    assert error.errno == errno.ECONNREFUSED
+    assert type(error) is statestore.HostRefusedError
+    assert isinstance(error, statestore.UnreachableError) and isinstance(error, ConnectionRefusedError)
+    assert (error.kind, error.errno) == ("Unreachable", errno.ECONNREFUSED)
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), again.errno) == (type(error), str(error), error.errno)
     assert isinstance(error.__cause__, ConnectionRefusedError)
     assert error.__cause__.errno == errno.ECONNREFUSED
     assert "onnection refused" in str(error)
+
+
+def test_a_broker_that_refuses_the_client_is_no_refused_connection(face):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve():
+            with listener.accept()[0] as connection:
+                connection.recv(4096)
+                # CONNACK: server unavailable.
+                connection.sendall(b"\x20\x03\x00\x88\x00")
+                while connection.recv(4096):
+                    pass
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        error = refused(face, f"mqtt://127.0.0.1:{listener.getsockname()[1]}")
+        thread.join()
+    assert type(error) is statestore.ConnectionRefusedError is statestore.BrokerRefusedError
+    assert isinstance(error, ConnectionError)
+    assert not isinstance(error, ConnectionRefusedError)
 
 
 def test_a_missing_file_has_the_error_of_the_system(face, free_port):
@@ -65,6 +88,7 @@ def test_another_protocol_is_named(answer, text, face):
         error = refused(face, f"mqtt://127.0.0.1:{listener.getsockname()[1]}")
         thread.join()
     assert isinstance(error, statestore.ConnectionRefusedError)
+    assert not isinstance(error, ConnectionRefusedError)
     assert text in str(error)
 
 
@@ -83,7 +107,7 @@ def test_the_class_of_clients_names_connect(client):
 
 def test_classes_have_the_names_that_programs_use(face, free_port):
     error = refused(face, f"mqtt://127.0.0.1:{free_port}")
-    assert traceback.format_exception_only(type(error), error)[0].startswith("statestore.UnreachableError: ")
+    assert traceback.format_exception_only(type(error), error)[0].startswith("statestore.HostRefusedError: ")
     for cls in (statestore.StateStoreError, *statestore.StateStoreError.__subclasses__()):
         assert cls.__module__ == "statestore"
         assert type(pickle.loads(pickle.dumps(cls("text")))) is cls

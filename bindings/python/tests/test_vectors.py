@@ -51,7 +51,7 @@ def test_an_exception_survives_pickling(name):
         ("InvalidArgument", ValueError),
         ("InvalidSettings", ValueError),
         ("Unreachable", ConnectionError),
-        ("ConnectionRefused", ConnectionRefusedError),
+        ("ConnectionRefused", ConnectionError),
         ("NotAuthenticated", PermissionError),
         ("SessionLost", ConnectionError),
         ("Closed", ConnectionError),

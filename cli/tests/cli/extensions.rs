@@ -41,9 +41,9 @@ fn a_write_can_be_for_a_version() {
     assert_eq!(store.ok(["get", "k"]), "two");
     store.ok(["vdel", "k", "two", "--if-version", two]);
     let absent = store.run(["del", "k", "--if-version", two]);
-    absent.assert_error(1, "not deleted: 'k' is absent");
+    absent.assert_error(1, "'k' is absent");
     let absent = store.run(["vdel", "k", "two", "--if-version", two]);
-    absent.assert_error(1, "not deleted: 'k' is absent");
+    absent.assert_error(1, "'k' is absent");
     let both = store.run(["set", "k", "v", "--nx", "--if-version", two]);
     assert_eq!(both.code, Some(2));
 }

@@ -80,12 +80,12 @@ pub enum DelOutcome {
         /// Version of the deletion, if the store reported one.
         version: Option<Hlc>,
     },
-    /// The key did not exist.
+    /// The key did not exist, so it did not have the version of [`DelOptions::if_version`] either.
     Absent,
-    /// The key does not have the version of [`DelOptions::if_version`], and nothing changed.
+    /// The key exists without the version of [`DelOptions::if_version`], and nothing changed.
     Mismatch {
-        /// Current version of the key; `None` if it is absent.
-        version: Option<Hlc>,
+        /// Current version of the key.
+        version: Hlc,
     },
 }
 
@@ -168,8 +168,10 @@ pub(super) fn outcome(del: &Call<'_>, response: Response) -> Result<DelOutcome, 
         Reply::Count(1) => Ok(DelOutcome::Deleted {
             version: response.version,
         }),
-        Reply::NotApplied if del.is_if_version() => Ok(DelOutcome::Mismatch {
-            version: response.version,
+        // Only an absent key has no version.
+        Reply::NotApplied if del.is_if_version() => Ok(match response.version {
+            Some(version) => DelOutcome::Mismatch { version },
+            None => DelOutcome::Absent,
         }),
         _ => Err(del.invalid("the response is not one to DEL")),
     }

@@ -15,12 +15,11 @@ pub enum VdelOutcome {
         /// Version of the deletion, if the store reported one.
         version: Option<Hlc>,
     },
-    /// The key did not exist.
+    /// The key did not exist, so it did not have the version of [`DelOptions::if_version`] either.
     Absent,
     /// The key holds another value, or does not have the version of [`DelOptions::if_version`], and nothing changed.
     Mismatch {
-        /// Current version of the key if [`DelOptions::if_version`] is set; `None` if the key is absent, or without that
-        /// condition.
+        /// Current version of the key; `None` unless [`DelOptions::if_version`] is set.
         version: Option<Hlc>,
     },
 }
@@ -106,10 +105,12 @@ impl Client {
             Reply::Count(1) => Ok(VdelOutcome::Deleted {
                 version: response.version,
             }),
-            // The protocol does not define a version here without the condition.
-            Reply::NotApplied => Ok(VdelOutcome::Mismatch {
-                version: response.version.filter(|_| vdel.is_if_version()),
+            Reply::NotApplied if vdel.is_if_version() => Ok(match response.version {
+                None => VdelOutcome::Absent,
+                version => VdelOutcome::Mismatch { version },
             }),
+            // The protocol does not define a version here without the condition.
+            Reply::NotApplied => Ok(VdelOutcome::Mismatch { version: None }),
             _ => Err(vdel.invalid("the response is not one to VDEL")),
         }
     }

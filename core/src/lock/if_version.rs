@@ -1,7 +1,6 @@
 //! SET with a condition on the version, for stores without such conditions.
 use super::cas::{CompareAndSet, Progress};
-use super::invalid;
-use super::options::certain;
+use super::options::{certain, check_expiry};
 use super::update::answer;
 use crate::client::Deadline;
 use crate::error::{Error, ErrorKind, Outcome};
@@ -28,13 +27,7 @@ pub(crate) async fn set_if_version(
             "the store has no conditions on versions; without them it takes a token of its own";
         return Err(error(ErrorKind::Unsupported, key, reason));
     }
-    if options
-        .expires_in
-        .is_some_and(|after| certain(after).is_zero())
-    {
-        let reason = "a key that expires so soon may be gone before it is written";
-        return Err(invalid(SETTING, key, reason));
-    }
+    check_expiry(SETTING, key, options.expires_in)?;
     let options = &SetOptions {
         expires_in: options.expires_in.filter(|&after| after != Duration::MAX),
         ..options.clone()

@@ -5,7 +5,7 @@ use crate::error::Error;
 use bytes::Bytes;
 use std::time::Duration;
 
-/// Minimum duration of a lease.
+/// Minimum duration of a lease, and minimum expiry of a key that is written in several steps.
 const SHORTEST: Duration = Duration::from_millis(100);
 /// Maximum duration of a lease; renew it if you need it for longer.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
@@ -22,6 +22,23 @@ pub(super) fn certain(after: Duration) -> Duration {
     after
         .saturating_sub(after / DRIFT)
         .saturating_sub(FIXED_MARGIN)
+}
+
+/// Rejects an expiry that is too short for a read and a write, before any request is sent.
+pub(super) fn check_expiry(
+    verb: &str,
+    key: &[u8],
+    expires_in: Option<Duration>,
+) -> Result<(), Error> {
+    match expires_in {
+        Some(after) if after < SHORTEST => {
+            let reason = format!(
+                "an expiry of {after:?} is too short, because the key may expire before it is written; use at least {SHORTEST:?}"
+            );
+            Err(invalid(verb, key, reason))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Times at which a guard renews its lease.

@@ -2,7 +2,7 @@
 use super::cas::{Answer, CompareAndSet, Progress};
 use super::guard::Guard;
 use super::guarded::WRITING;
-use super::options::certain;
+use super::options::{certain, check_expiry};
 use super::{action, invalid, is_passing};
 use crate::AsBytes;
 use crate::client::backoff::Backoff;
@@ -83,13 +83,7 @@ pub(super) async fn update<V: AsBytes, F: Future<Output = Option<V>>>(
     if key.is_empty() {
         return Err(invalid("updating", key, "the key is empty"));
     }
-    if options
-        .expires_in
-        .is_some_and(|after| certain(after).is_zero())
-    {
-        let reason = "a key that expires so soon may be gone before it is written";
-        return Err(invalid("updating", key, reason));
-    }
+    check_expiry("updating", key, options.expires_in)?;
     client
         .shared()
         .check_fail_fast(|| action("updating", key))?;
@@ -134,6 +128,8 @@ enum Read<'a> {
     /// Read from a store without conditions on versions.
     Settled {
         settled: Settled,
+        /// The same time as in [`Versioned`](Self::Versioned).
+        since: Instant,
         /// Two updates of one guard have the same token, so only one runs at a time.
         _turn: Option<MutexGuard<'a, ()>>,
     },
@@ -146,6 +142,29 @@ impl Read<'_> {
             Self::Settled { settled, .. } => settled.entry(),
         }
     }
+}
+
+/// Expiry of the stored entry, which an update keeps by default.
+enum Kept {
+    /// The entry does not expire, or the store cannot report its remaining time.
+    Never,
+    /// The entry expires this long after `since`.
+    Until { time: Duration, since: Instant },
+    /// The entry is the record of a deletion.
+    Tombstone,
+}
+
+impl Kept {
+    fn of(found: Option<&Entry>, since: Instant) -> Self {
+        match found.map(|found| found.expires_in) {
+            Some(Expiry::After(time)) => Self::Until { time, since },
+            _ => Self::Never,
+        }
+    }
+}
+
+fn is_record(found: Option<&Entry>) -> bool {
+    found.is_some_and(|found| is_marked(&found.value))
 }
 
 struct Update<'a> {
@@ -180,10 +199,18 @@ impl Update<'_> {
                             self.replace_version(found.as_ref(), since, &new, &why)
                                 .await?
                         }
-                        Read::Settled { settled, _turn } => {
-                            let is_tombstone = settled.is_tombstone();
+                        Read::Settled {
+                            settled,
+                            since,
+                            _turn,
+                        } => {
+                            let expiry = if settled.is_tombstone() {
+                                Kept::Tombstone
+                            } else {
+                                Kept::of(settled.stored.as_ref(), since)
+                            };
                             let steps = self.steps(settled.stored, new, is_outranked);
-                            self.replace(steps, is_tombstone, why).await?
+                            self.replace(steps, &expiry, why).await?
                         }
                     };
                     why = match attempt {
@@ -217,18 +244,11 @@ impl Update<'_> {
         let not_done = |error: Error| error.with_outcome(Outcome::NotDone);
         let store = self.client.capabilities_within(&deadline, true).await;
         let store = store.map_err(not_done)?;
+        let remaining = store.remaining_time && self.options.expires_in.is_none();
         if store.conditions {
-            let remaining = store.remaining_time && self.options.expires_in.is_none();
-            let sent = Instant::now();
-            let shared = self.client.shared();
-            let found = shared.get_stored(self.key, deadline.left(), true, remaining);
-            let found = found.await.map_err(not_done);
-            let found = found.inspect_err(|error| self.forget_other_store(error))?;
+            let (found, since) = self.get(&deadline, remaining).await?;
             // A record of a transaction through intents is replaced by the steps for stores that need such records.
-            if !found.as_ref().is_some_and(|found| is_marked(&found.value)) {
-                let now = Instant::now();
-                let travel = now.duration_since(sent).min(TRAVEL_MAX);
-                let since = now.checked_sub(travel).unwrap_or(now);
+            if !is_record(found.as_ref()) {
                 return Ok(Read::Versioned { found, since });
             }
         }
@@ -247,10 +267,39 @@ impl Update<'_> {
             };
         let local = Local::new(self.client.shared());
         let settled = local.settle(self.key, deadline.left()).await;
+        let mut settled = settled.map_err(not_done)?;
+        let mut since = Instant::now();
+        if remaining && settled.entry().is_some() {
+            // Settling a key does not request its remaining time.
+            let (found, at) = self.get(&deadline, true).await?;
+            // If the key has a record again, the steps detect it.
+            if !is_record(found.as_ref()) {
+                (settled.stored, since) = (found, at);
+            }
+        }
         Ok(Read::Settled {
-            settled: settled.map_err(not_done)?,
+            settled,
+            since,
             _turn: turn,
         })
+    }
+
+    /// Returns the stored entry, and the time at which the store executed the GET, less the travel time of a SET.
+    async fn get(
+        &self,
+        deadline: &Deadline,
+        remaining: bool,
+    ) -> Result<(Option<Entry>, Instant), Error> {
+        let sent = Instant::now();
+        let shared = self.client.shared();
+        let found = shared.get_stored(self.key, deadline.left(), true, remaining);
+        let found = found
+            .await
+            .map_err(|error| error.with_outcome(Outcome::NotDone))
+            .inspect_err(|error| self.forget_other_store(error))?;
+        let now = Instant::now();
+        let travel = now.duration_since(sent).min(TRAVEL_MAX);
+        Ok((found, now.checked_sub(travel).unwrap_or(now)))
     }
 
     /// Discards the known capabilities if the store rejected the form of a request: the connection leads to another store.
@@ -273,16 +322,7 @@ impl Update<'_> {
         });
         let options = SetOptions {
             condition,
-            expires_in: match self.options.expires_in {
-                None => {
-                    // Unknown only on a store that cannot report it.
-                    match found.map(|found| found.expires_in) {
-                        Some(Expiry::After(time)) => Some(left_since(time, since)),
-                        _ => None,
-                    }
-                }
-                Some(_) => self.expires_in(),
-            },
+            expires_in: self.expires_in(&Kept::of(found, since)),
             fencing_token: self.guard.map(|guard| guard.token().clone()),
             persist: self.options.persist,
             timeout: Some(self.left(why)?),
@@ -316,18 +356,20 @@ impl Update<'_> {
         }
     }
 
-    /// Returns the expiry of the options; `None` for no expiry.
-    fn expires_in(&self) -> Option<Duration> {
-        self.options
-            .expires_in
-            .filter(|&time| time != Duration::MAX)
+    /// Returns the expiry of the new value: that of the options, or the remaining time of the key; `None` for no expiry.
+    fn expires_in(&self, kept: &Kept) -> Option<Duration> {
+        match (self.options.expires_in, kept) {
+            (Some(Duration::MAX), _) | (None, Kept::Tombstone | Kept::Never) => None,
+            (Some(time), _) => Some(time),
+            (None, Kept::Until { time, since }) => Some(left_since(*time, *since)),
+        }
     }
 
     /// Makes one attempt on a store without conditions on versions. `why` is the reason why earlier attempts stored no value.
     async fn replace(
         &self,
         mut steps: CompareAndSet,
-        is_tombstone: bool,
+        kept: &Kept,
         why: Why,
     ) -> Result<Attempt, Error> {
         let mut fence_ends = None;
@@ -336,10 +378,9 @@ impl Update<'_> {
             let Some(timeout) = self.time_to_write(fence_ends, &why)? else {
                 return Ok(Attempt::Again(Why::Slow));
             };
-            let expires_in = if is_tombstone && !step.is_write {
-                Some(TOMBSTONE)
-            } else {
-                self.expires_in()
+            let expires_in = match kept {
+                Kept::Tombstone if !step.is_write => Some(TOMBSTONE),
+                kept => self.expires_in(kept),
             };
             let options = SetOptions {
                 condition: step.condition,

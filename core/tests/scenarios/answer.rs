@@ -39,7 +39,7 @@ pub(crate) fn del(outcome: &DelOutcome) -> Value {
         }
         DelOutcome::Absent => json!({"is": "absent"}),
         DelOutcome::Mismatch { version: at } => {
-            json!({"is": "mismatch", "version": version(at.as_ref())})
+            json!({"is": "mismatch", "version": version(Some(at))})
         }
     }
 }

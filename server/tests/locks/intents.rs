@@ -3,11 +3,13 @@ use crate::lease::SECOND;
 use crate::machine::{Machine, one_and_two};
 use crate::world::World;
 use bytes::Bytes;
-use statestore::intents::{Intent, Record, TransactionId};
+use statestore::intents::{Decision, Intent, Record, TransactionId};
 use statestore::{
-    Client, Condition, DelOptions, DelOutcome, Entry, ErrorKind, Observation, ObserveOptions,
-    Outcome, Overflow, SetOptions, SetOutcome, TransactOptions, Transaction, TransactionOutcome,
+    Client, Condition, DelOptions, DelOutcome, Entry, ErrorKind, Expiry, GetOptions, Observation,
+    ObserveOptions, Outcome, Overflow, SetOptions, SetOutcome, TransactOptions, Transaction,
+    TransactionOutcome,
 };
+use std::num::NonZeroU64;
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -327,6 +329,36 @@ async fn an_update_and_a_conditional_set_wait_for_a_transaction_and_abort_it_at_
     // The old value was put back, under a new version.
     assert!(matches!(set.unwrap(), SetOutcome::NotApplied { .. }));
     assert_eq!(world.value("b").unwrap(), "old");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_keeps_the_expiry_that_a_committed_transaction_gave_the_key() {
+    let world = World::start();
+    let client = Machine::new(&world, "one", 1).connect().await;
+    let id = TransactionId(7);
+    let intent = Intent {
+        id,
+        old: None,
+        new: Some(("new".into(), NonZeroU64::new(60_000))),
+    };
+    let record = Record::Intent(intent).encode();
+    client.set("a", record).await.unwrap();
+    let committed = Record::Decision(Decision::Committed(vec!["a".into()]));
+    client.set(id.register(), committed.encode()).await.unwrap();
+    let updated = client.update("a", |old| {
+        let old = old.unwrap();
+        assert_eq!(old.value, "new");
+        assert!(matches!(old.expires_in, Expiry::After(_)), "{old:?}");
+        Some("updated")
+    });
+    updated.await.unwrap();
+    let remaining = GetOptions::new().remaining(true);
+    let entry = client.get_with("a", &remaining).await.unwrap().unwrap();
+    assert_eq!(entry.value, "updated");
+    let Expiry::After(left) = entry.expires_in else {
+        panic!("it does not expire");
+    };
+    assert!(left > 50 * SECOND && left <= 60 * SECOND, "{left:?}");
 }
 
 #[tokio::test(start_paused = true)]

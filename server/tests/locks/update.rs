@@ -3,7 +3,7 @@ use crate::lease::SECOND;
 use crate::machine::{Machine, one_and_two};
 use crate::world::World;
 use statestore::{
-    Client, DelOutcome, Entry, ErrorKind, Expiry, GetOptions, Hlc, Outcome, SetOptions,
+    Client, Condition, DelOutcome, Entry, ErrorKind, Expiry, GetOptions, Hlc, Outcome, SetOptions,
     UpdateOptions, UpdateOutcome,
 };
 use std::time::Duration;
@@ -210,9 +210,35 @@ async fn an_expiry_begins_anew_with_each_update_that_has_one() {
     assert_eq!(world.value("count").unwrap(), "3");
     sleep(SECOND).await;
     assert_eq!(world.value("count"), None);
-    let too_short = UpdateOptions::new().expires_in(Duration::from_millis(10));
-    let error = client.update_with("count", &too_short, |_| Some("")).await;
-    assert_eq!(error.unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expiry_of_an_update_is_at_least_100_ms() {
+    let short = Duration::from_millis(99);
+    for world in both_kinds() {
+        let client = Machine::new(&world, "one", 1).connect().await;
+        let options = UpdateOptions::new().expires_in(short);
+        let error = client.update_with("count", &options, one_more).await;
+        let error = error.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.outcome()),
+            (ErrorKind::InvalidArgument, Outcome::NotDone)
+        );
+        let text = error.to_string();
+        assert!(text.contains("99ms") && text.contains("100ms"), "{text}");
+        assert!(world.history().is_empty());
+        increment(&client, &UpdateOptions::new().expires_in(SECOND / 10)).await;
+        assert_eq!(world.value("count").unwrap(), "1");
+    }
+    let world = plain();
+    let client = Machine::new(&world, "one", 1).connect().await;
+    client.set("count", "1").await.unwrap();
+    let version = client.get("count").await.unwrap().unwrap().version;
+    let options = SetOptions::new()
+        .condition(Condition::IfVersion((&version).into()))
+        .expires_in(short);
+    let error = client.set_with("count", "2", &options).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
 }
 
 #[tokio::test(start_paused = true)]

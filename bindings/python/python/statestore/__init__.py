@@ -10,7 +10,8 @@ Calls block, without the interpreter lock, and can be made from any number of th
 asyncio. An absent key and a condition that is not met are results; what goes wrong is a `StateStoreError`.
 
 ``from statestore import *`` brings no name of a builtin: `ConnectionRefusedError` and `SyntaxError` of this module are not among what
-it brings, but `BrokerRefusedError` and `RequestSyntaxError`, which are the same classes.
+it brings, but `BrokerRefusedError` and `RequestSyntaxError`, which are the same classes. Neither is the builtin of that name: a refused
+TCP connection is a `HostRefusedError`, which is also a `ConnectionRefusedError` of Python.
 """
 
 from statestore._native import check_interpreter as _check_interpreter
@@ -50,6 +51,7 @@ __all__ = [
     "IfVersion",
     "Holder",
     "Holding",
+    "HostRefusedError",
     "InternalError",
     "InvalidArgumentError",
     "InvalidHandleError",

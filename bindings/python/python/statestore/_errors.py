@@ -19,6 +19,7 @@ __all__ = [
     "FencingTokenRequiredError",
     "FencingTokenSkewError",
     "ForkedError",
+    "HostRefusedError",
     "InternalError",
     "InvalidArgumentError",
     "InvalidHandleError",
@@ -85,7 +86,11 @@ class StateStoreError(Exception):
         self.retryable = retryable
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (str(self), self.outcome, self.retryable), self.__dict__
+        state = self.__dict__
+        if isinstance(self, OSError) and self.errno is not None:
+            # An attribute of the builtin, which is not in the dictionary.
+            state = {**state, "errno": self.errno}
+        return type(self), (str(self), self.outcome, self.retryable), state
 
 
 class InvalidArgumentError(StateStoreError, ValueError):
@@ -132,7 +137,11 @@ class UnreachableError(StateStoreError, ConnectionError):
     code = 10
 
 
-class ConnectionRefusedError(StateStoreError, builtins.ConnectionRefusedError):
+class HostRefusedError(UnreachableError, builtins.ConnectionRefusedError):
+    """The host refuses connections at the port, usually because no broker runs there. A kind of `UnreachableError`."""
+
+
+class ConnectionRefusedError(StateStoreError, ConnectionError):
     """The broker rejected the CONNECT or the SUBSCRIBE."""
 
     kind = "ConnectionRefused"
@@ -356,7 +365,7 @@ class OtherRefusalError(StateStoreError):
     code = 199
 
 
-for _error in (StateStoreError, *StateStoreError.__subclasses__()):
+for _error in (StateStoreError, HostRefusedError, *StateStoreError.__subclasses__()):
     # As programs name it, in tracebacks and warnings.
     _error.__module__ = "statestore"
 

@@ -79,7 +79,7 @@ class Deleted:
 
 @dataclass(frozen=True)
 class Absent:
-    """There was no such key. It is false."""
+    """There was no such key, so it did not have the version of ``if_version`` either. It is false."""
 
     def __bool__(self) -> Literal[False]:
         return False
@@ -90,7 +90,7 @@ class Mismatch:
     """The key holds another value, or has another version than `if_version` says, and was not deleted. It is false."""
 
     version: Hlc | None = None
-    """Under ``if_version``: the version that the key has; ``None`` if it is absent."""
+    """The version of the key; ``None`` for a `vdel` without ``if_version``."""
 
     def __repr__(self) -> str:
         return "Mismatch()" if self.version is None else f"Mismatch(version={self.version!r})"
