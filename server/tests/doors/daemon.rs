@@ -71,6 +71,14 @@ impl Daemon {
         }
     }
 
+    /// Returns the largest resident memory that the process had.
+    pub(crate) fn most_resident_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.unwrap().trim().strip_suffix(" kB").unwrap();
+        kib.parse::<u64>().unwrap() * 1024
+    }
+
     /// Sends a signal by its name, as in `-HUP`.
     pub(crate) fn signal(&self, signal: &str) {
         let id = self.child.id().to_string();

@@ -1,7 +1,9 @@
 //! Clients that open many connections and do no more.
+use crate::daemon::Daemon;
 use crate::world::{Files, encrypt, is_served, open};
 use socket2::{Domain, Socket, Type};
 use statestored::RunningServer;
+use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
@@ -58,4 +60,62 @@ fn handshakes_and_connections_together_are_bounded() {
     // Its slot is free as soon as the server notices.
     let is_free = (0..500).any(|_| is_served(&mut encrypt(server.addresses()[0], &client)));
     assert!(is_free);
+}
+
+/// All of a large ClientHello but its last byte.
+fn incomplete_hello() -> Vec<u8> {
+    const MESSAGE_BYTES: u16 = 60_000;
+    const RECORD_BYTES: usize = 16_000;
+    let [high, low] = MESSAGE_BYTES.to_be_bytes();
+    let mut message = vec![1, 0, high, low];
+    message.resize(message.len() + usize::from(MESSAGE_BYTES), 0);
+    let mut hello = Vec::new();
+    for part in message.chunks(RECORD_BYTES) {
+        let [high, low] = u16::try_from(part.len()).unwrap().to_be_bytes();
+        hello.extend_from_slice(&[22, 3, 1, high, low]);
+        hello.extend_from_slice(part);
+    }
+    hello.pop();
+    hello
+}
+
+#[test]
+fn handshakes_with_large_messages_take_bounded_memory() {
+    const FLOOD: usize = 400;
+    const MIB: u64 = 1 << 20;
+    let files = Files::new();
+    let arguments = [
+        "--listen".as_ref(),
+        "tls://127.0.0.1:0".as_ref(),
+        "--tls-cert".as_ref(),
+        files.tls.certificate.as_os_str(),
+        "--tls-key".as_ref(),
+        files.tls.key.as_os_str(),
+        // A quarter of it is less than the least number of handshakes, which is 64.
+        "--max-session-bytes".as_ref(),
+        "1048576".as_ref(),
+        "--log".as_ref(),
+        "error".as_ref(),
+    ];
+    let daemon = Daemon::start(&arguments, 1);
+    let address = daemon.listening[0].strip_prefix("tls://").unwrap();
+    let address: SocketAddr = address.parse().unwrap();
+    let client = Arc::new(files.client(None, &[]));
+    assert!(is_served(&mut encrypt(address, &client)));
+    let before = daemon.most_resident_bytes();
+    let hello = incomplete_hello();
+    let flood: Vec<_> = (0..FLOOD)
+        .map(|_| {
+            let mut stream = open(address);
+            // The server may have closed the connection.
+            let _ = stream.write_all(&hello);
+            stream
+        })
+        .collect();
+    // Its handshake begins after all others.
+    assert!(is_served(&mut encrypt(address, &client)));
+    let after = daemon.most_resident_bytes();
+    println!("{} MiB, then {} MiB at most", before / MIB, after / MIB);
+    assert!(after <= before + 12 * MIB, "{before} bytes, then {after}");
+    drop(flood);
 }

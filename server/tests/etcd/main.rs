@@ -11,6 +11,7 @@ mod groups;
 mod leases;
 mod replaced;
 mod secure;
+mod slow;
 mod watch;
 
 #[path = "../engine/conditions.rs"]

@@ -8,6 +8,7 @@ mod disk;
 mod elsewhere;
 mod replicas;
 mod secure;
+mod sentinels;
 mod server;
 mod slots;
 mod unfit;
