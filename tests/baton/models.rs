@@ -23,7 +23,7 @@ mod batch {
 }
 
 use baton::Baton;
-use executor::Executor;
+use executor::{Dependent, Executor};
 use loom::thread::{self, JoinHandle};
 use runtime::{Event, Network, Operation, Runtime};
 use std::sync::Arc;
@@ -52,8 +52,14 @@ struct Process {
 
 impl Process {
     fn begin(networks: &[Arc<Network>]) -> Self {
+        Self::begin_with(Runtime {
+            networks: networks.to_vec(),
+            failure: None,
+        })
+    }
+
+    fn begin_with(runtime: Runtime) -> Self {
         let executor = Arc::<Executor>::default();
-        let runtime = Runtime(networks.to_vec());
         let baton = Arc::new(Baton::new(runtime, Arc::clone(&executor)));
         let keeper = Arc::clone(&baton);
         Self {
@@ -177,6 +183,36 @@ fn the_runtime_stops_although_a_caller_drives_it() {
         // The caller waits on without a runtime.
         event.happen();
         join(caller);
+    });
+}
+
+/// The callers of a client, which end when the runtime fails.
+struct Callers(Arc<Event>);
+
+impl Dependent for Callers {
+    fn runtime_failed(&self) {
+        self.0.happen();
+    }
+}
+
+#[test]
+fn a_failed_runtime_keeps_no_thread_waiting() {
+    check(2, Time::Stands, || {
+        let failure = Arc::<Event>::default();
+        let process = Process::begin_with(Runtime {
+            networks: Vec::new(),
+            failure: Some(Arc::clone(&failure)),
+        });
+        let callers = Arc::new(Callers(Arc::default()));
+        let baton = Arc::downgrade(&process.baton);
+        process.executor.notify_of_failure(baton);
+        let dependent = Arc::downgrade(&callers);
+        process.executor.notify_of_failure(dependent);
+        let awaited = Arc::clone(&callers.0);
+        let caller = process.caller(move |context| awaited.poll(context));
+        failure.happen();
+        join(caller);
+        join(process.keeper);
     });
 }
 

@@ -1,5 +1,5 @@
 //! The runtime of a model: a network whose messages are received only by a thread that drives.
-use crate::baton::Drive;
+use crate::baton::{Drive, Failed};
 use crate::executor::Resume;
 use crate::sync::{Mutex, MutexGuard};
 use crate::waiter::Waiter;
@@ -79,19 +79,32 @@ impl Network {
 
 /// A runtime, driven by the thread that holds it.
 #[derive(Debug)]
-pub(crate) struct Runtime(pub(crate) Vec<Arc<Network>>);
+pub(crate) struct Runtime {
+    pub(crate) networks: Vec<Arc<Network>>,
+    /// The event after which it cannot be driven, if there is one.
+    pub(crate) failure: Option<Arc<Event>>,
+}
 
 impl Drive for Runtime {
-    fn drive<T>(&self, future: impl Future<Output = T>, until: Option<Instant>) -> Option<T> {
+    fn drive<T>(
+        &self,
+        future: impl Future<Output = T>,
+        until: Option<Instant>,
+    ) -> Result<Option<T>, Failed> {
         let mut future = pin!(future);
-        let mut output = None;
+        let mut output = Ok(None);
         let _ = Arc::<Waiter>::default().sleep(
             &mut |context| {
-                for network in &self.0 {
+                for network in &self.networks {
                     network.turn(context);
                 }
+                let failure = self.failure.as_ref();
+                if failure.is_some_and(|failure| failure.poll(context).is_ready()) {
+                    output = Err(Failed);
+                    return Poll::Ready(());
+                }
                 let polled = future.as_mut().poll(context);
-                polled.map(|ready| output = Some(ready))
+                polled.map(|ready| output = Ok(Some(ready)))
             },
             until,
         );

@@ -6,10 +6,12 @@
 //!
 //! This file only knows that the runtime can be [driven](Drive), so that `tests/baton` can try every order in which threads
 //! hand it over.
-use crate::executor::{Executor, Leave, Poller};
+use crate::executor::{Dependent, Executor, Leave, Poller};
 use crate::sync::{self, Condvar, Mutex, MutexGuard};
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, PoisonError};
-use std::task::{Poll, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 /// Pause after a caller has driven the runtime, before its own thread takes over: the caller may come back at once. Network
@@ -22,8 +24,16 @@ const CROWDED: Duration = Duration::from_millis(20);
 pub(crate) trait Drive: Send + 'static {
     /// Runs a future and everything else that the runtime has to do on this thread, until the future is ready; `None` if that
     /// takes until `until`.
-    fn drive<T>(&self, future: impl Future<Output = T>, until: Option<Instant>) -> Option<T>;
+    fn drive<T>(
+        &self,
+        future: impl Future<Output = T>,
+        until: Option<Instant>,
+    ) -> Result<Option<T>, Failed>;
 }
+
+/// The runtime cannot be driven any more.
+#[derive(Debug)]
+pub(crate) struct Failed;
 
 /// The runtime, owned by the thread that drives it.
 #[derive(Debug)]
@@ -80,35 +90,57 @@ impl<R: Drive> Baton<R> {
         }
     }
 
-    /// Runs the loop of the runtime's own thread; returns the runtime once it is to end.
-    pub(crate) fn keep(&self) -> R {
+    /// Runs the loop of the runtime's own thread; returns the runtime once it is to end, or `None` if it failed.
+    pub(crate) fn keep(&self) -> Option<R> {
         loop {
-            let runtime = self.take_back();
-            let leave = runtime.drive(self.executor.run(), None);
-            if leave == Some(Leave::Stopped) {
-                // A caller that asked for the runtime a moment before stops waiting.
-                self.hands().place = Place::Gone;
-                self.changed.notify_all();
-                return runtime;
+            let runtime = self.take_back()?;
+            match runtime.drive(self.executor.run(), None) {
+                Ok(Some(Leave::Failed)) | Err(Failed) => {
+                    leak(runtime);
+                    self.executor.fail();
+                    return None;
+                }
+                Ok(Some(Leave::Stopped)) => {
+                    // A caller that asked for the runtime a moment before stops waiting.
+                    self.hands().place = Place::Gone;
+                    self.changed.notify_all();
+                    return Some(runtime);
+                }
+                Ok(Some(Leave::Asked) | None) => {
+                    self.lay_down(runtime);
+                    self.changed.notify_all();
+                }
             }
-            self.hands().place = Place::Free(runtime);
-            self.changed.notify_all();
+        }
+    }
+
+    /// Leaves the runtime to the next thread, unless it failed.
+    fn lay_down(&self, runtime: R) {
+        let mut hands = self.hands();
+        if let Place::Gone = hands.place {
+            drop(hands);
+            leak(runtime);
+        } else {
+            hands.place = Place::Free(runtime);
         }
     }
 
     /// Waits until no caller wants to drive, or until a waiting caller did not come within the pause: its priority may be too
-    /// low.
-    fn take_back(&self) -> R {
+    /// low. Returns `None` if the runtime failed.
+    fn take_back(&self) -> Option<R> {
         let patience = sync::now() + REST;
         let mut hands = self.hands();
         loop {
+            if let Place::Gone = hands.place {
+                return None;
+            }
             if hands.is_due
                 && (!hands.is_wanted || sync::now() >= patience)
                 && let Some(runtime) = hands.take(Place::Thread)
             {
                 hands.is_due = false;
                 hands.is_wanted = false;
-                return runtime;
+                return Some(runtime);
             }
             let before = hands.moves;
             let (guard, timeout) = self
@@ -231,6 +263,28 @@ impl<R> Hands<R> {
     }
 }
 
+/// Keeps a failed runtime for good. Its descriptors were closed by the program, and their numbers may belong to other files
+/// by now, which its end would close.
+fn leak<R>(runtime: R) {
+    mem::forget(runtime);
+}
+
+impl<R: Drive> Dependent for Baton<R> {
+    /// Ends the waits for the runtime.
+    fn runtime_failed(&self) {
+        let place = {
+            let mut hands = self.hands();
+            hands.is_wanted = false;
+            hands.is_asleep = false;
+            mem::replace(&mut hands.place, Place::Gone)
+        };
+        self.changed.notify_all();
+        if let Place::Free(runtime) = place {
+            leak(runtime);
+        }
+    }
+}
+
 /// Wakes the runtime's own thread for work that arrives while no thread drives.
 impl<R: Drive> Wake for Baton<R> {
     fn wake(self: Arc<Self>) {
@@ -248,11 +302,31 @@ pub(crate) struct Turn<'a, R: Drive> {
 impl<R: Drive> Turn<'_, R> {
     /// Drives the runtime until `poll` is ready, until `until`, or until the runtime is to end. Returns ready only in the first
     /// case.
-    pub(crate) fn drive(&self, poll: &mut Poller<'_>, until: Option<Instant>) -> Poll<()> {
+    ///
+    /// # Panics
+    /// If `poll` panics. A panic of the runtime itself counts as its failure.
+    pub(crate) fn drive(mut self, poll: &mut Poller<'_>, until: Option<Instant>) -> Poll<()> {
         let Some(runtime) = &self.runtime else {
             return Poll::Pending;
         };
-        let driven = runtime.drive(self.baton.executor.run_until(poll), until);
+        let mut panic = None;
+        let mut polled = |context: &mut Context<'_>| {
+            let polled = catch_unwind(AssertUnwindSafe(|| poll(context)));
+            polled.unwrap_or_else(|payload| {
+                panic = Some(payload);
+                Poll::Ready(())
+            })
+        };
+        let run = self.baton.executor.run_until(&mut polled);
+        let Ok(driven) = runtime.drive(run, until) else {
+            self.runtime.take().into_iter().for_each(leak);
+            self.baton.executor.fail();
+            return Poll::Pending;
+        };
+        if let Some(payload) = panic {
+            drop(self);
+            resume_unwind(payload);
+        }
         driven.unwrap_or(Poll::Pending)
     }
 }
@@ -265,6 +339,11 @@ impl<R: Drive> Drop for Turn<'_, R> {
         let baton = self.baton;
         let is_noticed = {
             let mut hands = baton.hands();
+            if let Place::Gone = hands.place {
+                drop(hands);
+                leak(runtime);
+                return;
+            }
             // Under the lock, so that later wake-ups find the runtime free.
             let is_busy = baton.executor.rest(Waker::from(Arc::clone(baton)));
             hands.place = Place::Free(runtime);

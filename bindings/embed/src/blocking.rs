@@ -1,4 +1,5 @@
 //! Waiting on a thread of the foreign side.
+use crate::cause;
 use crate::error::{Error, ErrorKind};
 use crate::executor::Poller;
 use crate::home::Home;
@@ -138,12 +139,13 @@ where
 }
 
 /// Polls on this thread until `awaited` is ready, and drives the runtime meanwhile if no other thread has to. Then drops what
-/// is awaited.
+/// is awaited. Stops if the runtime fails, unless `awaited` does not need it.
 pub(crate) fn wait(
     home: &Home,
     action: &str,
     awaited: &mut dyn Awaited,
     wait: Wait<'_>,
+    needs_runtime: bool,
 ) -> Result<(), Stopped> {
     let is_event = wait.for_event;
     let _blocked = (!is_event).then(|| home.registry.block());
@@ -151,7 +153,12 @@ pub(crate) fn wait(
     let mut is_over = false;
     let waited = wait_until(home, wait, &mut |context| {
         if awaited.poll(context).is_pending() {
-            return interrupted.as_mut().poll(context);
+            let polled = interrupted.as_mut().poll(context);
+            // Checked after the registration of the waker.
+            if needs_runtime && home.has_failed() {
+                return Poll::Ready(());
+            }
+            return polled;
         }
         is_over = true;
         Poll::Ready(())
@@ -169,6 +176,9 @@ pub(crate) fn wait(
         Outcome::Unknown
     };
     let outcome = abandoned.outcome().unwrap_or(otherwise);
+    if needs_runtime && home.has_failed() {
+        return Err(cause::runtime_failed(action, outcome).into());
+    }
     let reason = "waiting was interrupted";
     Err(Error::new(ErrorKind::Cancelled, outcome, action, reason).into())
 }

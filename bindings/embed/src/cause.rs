@@ -8,6 +8,8 @@ pub(crate) enum Cause {
     Cancelled,
     Closed,
     Panicked,
+    /// The program closed the descriptors of the runtime.
+    RuntimeFailed,
 }
 
 impl Cause {
@@ -19,6 +21,7 @@ impl Cause {
             }
             Self::Closed => Error::new(ErrorKind::Closed, outcome, action, "the client was closed"),
             Self::Panicked => panicked(action, outcome),
+            Self::RuntimeFailed => runtime_failed(action, outcome),
         }
     }
 }
@@ -39,6 +42,12 @@ pub(crate) fn poisoned() -> Error {
 pub(crate) fn closed() -> Error {
     let reason = "it was closed";
     Error::new(ErrorKind::Closed, Outcome::NotDone, "the client", reason)
+}
+
+/// Returns the error for a runtime without descriptors.
+pub(crate) fn runtime_failed(action: &str, outcome: Outcome) -> Error {
+    let reason = "the program closed the file descriptors of the library; connect a new client";
+    Error::new(ErrorKind::Closed, outcome, action, reason)
 }
 
 /// Returns the error for a missing system resource.

@@ -1,7 +1,6 @@
 //! A client for a foreign language.
 use crate::action::Action;
 use crate::admission::Permit;
-use crate::batch;
 use crate::blocking::{self, Awaited, Stopped, Wait};
 use crate::blocking_threads::Machine;
 use crate::cause::{self, Cause, closed, wrong_thread};
@@ -61,12 +60,12 @@ pub(crate) struct Inner {
     pub(crate) core: OnceLock<statestore::Client>,
     pub(crate) home: Arc<Home>,
     /// Present until it is closed.
-    share: Mutex<Option<Share>>,
+    pub(crate) share: Mutex<Option<Share>>,
     /// The runtime that ends because this was its last client, until a thread waits for its end.
     pub(crate) ending: Mutex<Option<Arc<Runtime>>>,
     /// Whether the client was closed completely. The closing task holds the lock: another one waits for it, or continues if the
     /// first gave up.
-    is_ended: AsyncMutex<bool>,
+    pub(crate) is_ended: AsyncMutex<bool>,
     /// Where its callbacks wait if it has a queue; otherwise it has a dispatcher.
     pub(crate) lane: Option<Arc<Lane>>,
     /// Made when the first callback is to be called.
@@ -90,7 +89,7 @@ impl Client {
     /// [`ErrorKind::Internal`]: the system provides no thread or no event queue.
     pub fn new(settings: Settings) -> Result<Self, Error> {
         let share = Share::take()?;
-        let home = Arc::new(Home::new(&share.runtime));
+        let home = Home::new(&share.runtime);
         Ok(Self::make(settings, share, home, None))
     }
 
@@ -100,7 +99,7 @@ impl Client {
         lanes: &Arc<Lanes>,
     ) -> Result<(Self, Arc<Lane>), Error> {
         let share = Share::take()?;
-        let home = Arc::new(Home::new(&share.runtime));
+        let home = Home::new(&share.runtime);
         let lane = Lane::new(lanes, &home);
         let client = Self::make(settings, share, home, Some(Arc::clone(&lane)));
         Ok((client, lane))
@@ -186,7 +185,8 @@ impl Client {
     pub fn lost_reason(&self) -> Result<Option<LostReason>, Error> {
         let inner = self.open.inner.get()?;
         let state = inner.core.get().map(statestore::Client::state);
-        let closed = inner.home.is_closed().then_some(LostReason::Closed);
+        let is_closed = inner.home.is_closed() || inner.home.has_failed();
+        let closed = is_closed.then_some(LostReason::Closed);
         Ok(
             match state.as_ref().map(|state| state.borrow()).as_deref() {
                 Some(ConnectionState::Closed { lost_reason, .. }) => Some(*lost_reason),
@@ -331,7 +331,7 @@ impl Client {
     ) -> Result<T, Stopped> {
         blocking::brought(future, |awaited| {
             self.open.inner.get()?.check()?;
-            self.wait_in_place(action, awaited, wait)
+            self.wait_in_place(action, awaited, wait, true)
         })?
         .map_err(Stopped::from)
     }
@@ -346,15 +346,18 @@ impl Client {
         Ok(())
     }
 
-    /// Waits like [`wait`](Self::wait), also after a panic.
+    /// Waits like [`wait`](Self::wait), also after a panic, or after the runtime failed.
     pub(crate) fn wait_for_end<T: Send>(
         &self,
         action: &'static str,
         future: impl Future<Output = Result<T, Error>> + Send,
         wait: Wait<'_>,
     ) -> Result<T, Stopped> {
-        blocking::brought(future, |awaited| self.wait_in_place(action, awaited, wait))?
-            .map_err(Stopped::from)
+        blocking::brought(future, |awaited| {
+            let needs_runtime = !self.open.inner.get()?.home.has_failed();
+            self.wait_in_place(action, awaited, wait, needs_runtime)
+        })?
+        .map_err(Stopped::from)
     }
 
     fn wait_in_place(
@@ -362,6 +365,7 @@ impl Client {
         action: &'static str,
         awaited: &mut dyn Awaited,
         wait: Wait<'_>,
+        needs_runtime: bool,
     ) -> Result<(), Stopped> {
         let inner = self.open.inner.get()?;
         if thread::is_ours() {
@@ -376,7 +380,7 @@ impl Client {
                     for_event,
                     interrupt: None,
                 };
-                self.wait_in_place(action, awaited, wait)
+                self.wait_in_place(action, awaited, wait, needs_runtime)
             });
             return waited.unwrap_or_else(|error| {
                 let reason = format!("a thread that can wait is needed: {error}");
@@ -386,7 +390,7 @@ impl Client {
         // Timers and tasks belong to the runtime, even when the future is dropped.
         let _guard = inner.home.runtime.enter();
         let waited = catch_unwind(AssertUnwindSafe(|| {
-            blocking::wait(&inner.home, action, awaited, wait)
+            blocking::wait(&inner.home, action, awaited, wait, needs_runtime)
         }));
         if let Ok(waited) = waited {
             return waited;
@@ -395,7 +399,7 @@ impl Client {
         let _ = catch_unwind(AssertUnwindSafe(|| awaited.end()));
         Err(match inner.home.panicked() {
             Cause::Closed => closed().into(),
-            _ => cause::panicked(action, Outcome::Unknown).into(),
+            cause => cause.error(action, Outcome::Unknown).into(),
         })
     }
 
@@ -406,8 +410,11 @@ impl Client {
 }
 
 impl Inner {
-    /// Refuses with [`ErrorKind::Internal`] after a panic.
+    /// Refuses with [`ErrorKind::Internal`] after a panic, and with [`ErrorKind::Closed`] after the runtime failed.
     fn check(&self) -> Result<(), Error> {
+        if self.home.has_failed() {
+            return Err(cause::runtime_failed("the client", Outcome::NotDone));
+        }
         if self.home.is_poisoned() {
             return Err(cause::poisoned());
         }
@@ -422,50 +429,6 @@ impl Inner {
         // The order matters: closing sets the flag first and looks for the core client then, so that one side sees the other.
         fence(Ordering::SeqCst);
         self.home.is_closed().then_some(core)
-    }
-
-    /// Closes it, without waiting for operations, callbacks and threads.
-    pub(crate) async fn close(&self) {
-        self.home.admission.close();
-        fence(Ordering::SeqCst);
-        let mut is_ended = self.is_ended.lock().await;
-        if *is_ended {
-            // The runtime may be gone.
-            return;
-        }
-        if let Some(core) = self.core.get() {
-            core.close_within(Duration::ZERO).await;
-        }
-        self.home.registry.end();
-        // Unless this is one of them.
-        if !batch::is_running() {
-            self.home.registry.emptied().await;
-        }
-        self.stop_dispatcher();
-        *is_ended = true;
-        let share = lock(&self.share).take();
-        *lock(&self.ending) = share.and_then(Share::end);
-    }
-
-    /// Closes it without waiting, unless that was done.
-    pub(crate) fn close_in_background(self: &Arc<Self>) {
-        let is_ended = self.is_ended.try_lock();
-        if !is_ended.is_ok_and(|is_ended| *is_ended) {
-            let inner = Arc::clone(self);
-            let runtime = inner.home.runtime.clone();
-            runtime.spawn(async move {
-                inner.close().await;
-            });
-        }
-    }
-
-    pub(crate) fn stop_dispatcher(&self) {
-        if let Some(lane) = &self.lane {
-            lane.stop();
-        }
-        if let Some(dispatcher) = self.dispatcher.get() {
-            dispatcher.stop();
-        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Closing a client.
 use crate::action::Action;
+use crate::batch;
 use crate::blocking::{Stopped, Wait};
 use crate::cause::wrong_thread;
 use crate::client::{Client, Inner};
@@ -10,8 +11,10 @@ use crate::mailbox::Mailbox;
 use crate::operation::{self, Operation};
 use crate::process::OfProcess;
 use crate::registry::Kind;
+use crate::runtime::Share;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 const CLOSING: &str = "closing the client";
@@ -30,7 +33,8 @@ impl Drop for Closing {
 impl Inner {
     /// Refuses new operations and waits for those under way, for `timeout` at most and only while there is a connection.
     pub(crate) async fn finish_begun(&self, timeout: Duration) {
-        if timeout.is_zero() || self.home.is_closed() || self.home.is_poisoned() {
+        let cannot_finish = self.home.is_poisoned() || self.home.has_failed();
+        if timeout.is_zero() || self.home.is_closed() || cannot_finish {
             return;
         }
         self.home.begin_closing();
@@ -40,6 +44,65 @@ impl Inner {
             () = self.home.registry.drained() => {}
             _ = state.wait_for(|state| !state.is_connected()) => {}
             () = tokio::time::sleep(timeout) => {}
+        }
+    }
+
+    /// Closes it, without waiting for operations, callbacks and threads.
+    pub(crate) async fn close(&self) {
+        if self.home.has_failed() {
+            self.abandon();
+            return;
+        }
+        self.home.admission.close();
+        fence(Ordering::SeqCst);
+        let mut is_ended = self.is_ended.lock().await;
+        if *is_ended {
+            // The runtime may be gone.
+            return;
+        }
+        if let Some(core) = self.core.get() {
+            core.close_within(Duration::ZERO).await;
+        }
+        self.home.registry.end();
+        // Unless this is one of them.
+        if !batch::is_running() {
+            self.home.registry.emptied().await;
+        }
+        self.stop_dispatcher();
+        *is_ended = true;
+        let share = lock(&self.share).take();
+        *lock(&self.ending) = share.and_then(Share::end);
+    }
+
+    /// Closes it without waiting, unless that was done.
+    pub(crate) fn close_in_background(self: &Arc<Self>) {
+        let is_ended = self.is_ended.try_lock();
+        if !is_ended.is_ok_and(|is_ended| *is_ended) {
+            let inner = Arc::clone(self);
+            if !self.home.spawn(async move { inner.close().await }) {
+                self.abandon();
+            }
+        }
+    }
+
+    /// Closes it without the runtime, which failed.
+    pub(crate) fn abandon(&self) {
+        self.home.admission.close();
+        self.home.registry.end();
+        self.stop_dispatcher();
+        if let Ok(mut is_ended) = self.is_ended.try_lock() {
+            *is_ended = true;
+        }
+        let share = lock(&self.share).take();
+        drop(share);
+    }
+
+    pub(crate) fn stop_dispatcher(&self) {
+        if let Some(lane) = &self.lane {
+            lane.stop();
+        }
+        if let Some(dispatcher) = self.dispatcher.get() {
+            dispatcher.stop();
         }
     }
 }
@@ -156,6 +219,7 @@ impl Client {
         let inner = Arc::clone(self.inner()?);
         match self.finish_or_stop(&inner, timeout, &mut wait) {
             Ok(()) | Err(Stopped::TimedOut) => Ok(()),
+            Err(_) if inner.home.has_failed() => Ok(()),
             stopped => {
                 inner.close_in_background();
                 stopped
@@ -222,13 +286,15 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::Forked`]; [`ErrorKind::WrongThread`] in a callback of this client, or of one with the same queue: nothing
     /// happens in this case.
-    pub fn close(&self, wait: Wait<'_>) -> Result<(), Stopped> {
+    pub fn close(&self, mut wait: Wait<'_>) -> Result<(), Stopped> {
         self.check_may_close()?;
         let inner = Arc::clone(self.inner()?);
-        let closed = self.close_or_stop(&inner, wait);
-        if closed.is_err() {
-            let runtime = inner.home.runtime.clone();
-            runtime.spawn(async move { inner.close().await });
+        let mut closed = self.close_or_stop(&inner, wait.again());
+        if closed.is_err() && inner.home.has_failed() {
+            inner.abandon();
+            closed = self.close_or_stop(&inner, wait);
+        } else if closed.is_err() {
+            inner.close_in_background();
         }
         closed
     }

@@ -3,8 +3,9 @@ use crate::batch;
 use crate::sync::{Mutex, MutexGuard};
 use std::fmt;
 use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
 /// A task that can make progress. It is [scheduled](Executor::schedule) again each time that it can.
@@ -16,6 +17,15 @@ pub(crate) trait Resume: fmt::Debug + Send + Sync {
     fn abandon(self: Arc<Self>);
 }
 
+/// Part of a client that depends on the runtime.
+pub(crate) trait Dependent: Send + Sync {
+    /// Ends without the runtime, which no thread can drive any more.
+    fn runtime_failed(&self);
+}
+
+/// Number of dependents from which on the list is searched for those that are gone.
+const FEW_DEPENDENTS: usize = 64;
+
 /// A future that stores its output itself, so that the waiting code is compiled only once for all types.
 pub(crate) type Poller<'a> = dyn FnMut(&mut Context<'_>) -> Poll<()> + 'a;
 
@@ -26,7 +36,18 @@ pub(crate) struct Executor {
     ready: Mutex<Ready>,
 }
 
-#[derive(Debug, Default)]
+/// State of the runtime.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Lifecycle {
+    #[default]
+    Running,
+    /// The runtime was stopped, and no thread drives it any more.
+    Ended,
+    /// No thread can drive the runtime or wake it any more.
+    Failed,
+}
+
+#[derive(Default)]
 struct Ready {
     tasks: Vec<Arc<dyn Resume>>,
     /// Present while the executor sleeps.
@@ -34,7 +55,21 @@ struct Ready {
     /// Whether the running thread is to leave the runtime to another one.
     is_asked: bool,
     is_stopping: bool,
-    has_ended: bool,
+    lifecycle: Lifecycle,
+    dependents: Vec<Weak<dyn Dependent>>,
+    /// Length of the list at which it is searched next.
+    most_dependents: usize,
+}
+
+impl fmt::Debug for Ready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ready")
+            .field("tasks", &self.tasks)
+            .field("is_asked", &self.is_asked)
+            .field("is_stopping", &self.is_stopping)
+            .field("lifecycle", &self.lifecycle)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Why the executor runs no longer.
@@ -44,6 +79,8 @@ pub(crate) enum Leave {
     Asked,
     /// The executor was stopped.
     Stopped,
+    /// The runtime failed.
+    Failed,
 }
 
 impl Executor {
@@ -51,7 +88,7 @@ impl Executor {
     pub(crate) fn schedule(&self, task: Arc<dyn Resume>) {
         let waker = {
             let mut ready = self.ready();
-            if ready.has_ended {
+            if ready.lifecycle != Lifecycle::Running {
                 drop(ready);
                 task.abandon();
                 return;
@@ -59,7 +96,7 @@ impl Executor {
             ready.tasks.push(task);
             ready.waker.take()
         };
-        waker.into_iter().for_each(Waker::wake);
+        self.wake(waker);
     }
 
     /// Lets [`run`](Self::run) return.
@@ -69,17 +106,67 @@ impl Executor {
             ready.is_stopping = true;
             ready.waker.take()
         };
-        waker.into_iter().for_each(Waker::wake);
+        self.wake(waker);
     }
 
-    /// Returns whether the executor was stopped.
+    /// Wakes the thread that drives the runtime. The runtime fails if it cannot be woken.
+    fn wake(&self, waker: Option<Waker>) {
+        if let Some(waker) = waker
+            && catch_unwind(AssertUnwindSafe(|| waker.wake())).is_err()
+        {
+            self.fail();
+        }
+    }
+
+    /// Returns whether the executor was stopped, or its runtime failed.
     pub(crate) fn is_stopping(&self) -> bool {
-        self.ready().is_stopping
+        let ready = self.ready();
+        ready.is_stopping || ready.lifecycle == Lifecycle::Failed
+    }
+
+    /// Returns whether the runtime failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.ready().lifecycle == Lifecycle::Failed
+    }
+
+    /// Notifies a dependent if the runtime fails, or at once if it did.
+    pub(crate) fn notify_of_failure(&self, dependent: Weak<dyn Dependent>) {
+        let mut ready = self.ready();
+        if ready.lifecycle != Lifecycle::Failed {
+            if ready.dependents.len() >= ready.most_dependents.max(FEW_DEPENDENTS) {
+                ready.dependents.retain(|other| other.strong_count() > 0);
+                ready.most_dependents = 2 * ready.dependents.len();
+            }
+            ready.dependents.push(dependent);
+            return;
+        }
+        drop(ready);
+        notify(&[dependent]);
+    }
+
+    /// Ends all tasks and dependents, because the runtime cannot be driven or woken any more.
+    pub(crate) fn fail(&self) {
+        let (tasks, dependents, waker) = {
+            let mut ready = self.ready();
+            if ready.lifecycle != Lifecycle::Running {
+                return;
+            }
+            ready.lifecycle = Lifecycle::Failed;
+            (
+                std::mem::take(&mut ready.tasks),
+                std::mem::take(&mut ready.dependents),
+                ready.waker.take(),
+            )
+        };
+        // If the thread that drives awakes by itself, it finds that it was woken, and leaves the runtime.
+        self.wake(waker);
+        notify(&dependents);
+        tasks.into_iter().for_each(Resume::abandon);
     }
 
     /// Returns whether the executor has ended.
     pub(crate) fn has_ended(&self) -> bool {
-        self.ready().has_ended
+        self.ready().lifecycle != Lifecycle::Running
     }
 
     /// Lets [`run`](Self::run) return, so that another thread can continue.
@@ -89,7 +176,7 @@ impl Executor {
             ready.is_asked = true;
             ready.waker.take()
         };
-        waker.into_iter().for_each(Waker::wake);
+        self.wake(waker);
     }
 
     /// Sets the waker for the time in which no thread runs the executor. Returns whether it has work already.
@@ -107,6 +194,9 @@ impl Executor {
         poll_fn(|context| {
             {
                 let mut ready = self.ready();
+                if ready.lifecycle == Lifecycle::Failed {
+                    return Poll::Ready(Leave::Failed);
+                }
                 // Tasks that were ready at the stop run before it ends.
                 if ready.is_stopping && (is_last || ready.tasks.is_empty()) {
                     return Poll::Ready(Leave::Stopped);
@@ -148,7 +238,9 @@ impl Executor {
     pub(crate) fn end(&self) {
         let tasks = {
             let mut ready = self.ready();
-            ready.has_ended = true;
+            if ready.lifecycle == Lifecycle::Running {
+                ready.lifecycle = Lifecycle::Ended;
+            }
             std::mem::take(&mut ready.tasks)
         };
         tasks.into_iter().for_each(Resume::abandon);
@@ -156,5 +248,12 @@ impl Executor {
 
     fn ready(&self) -> MutexGuard<'_, Ready> {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn notify(dependents: &[Weak<dyn Dependent>]) {
+    for dependent in dependents.iter().filter_map(Weak::upgrade) {
+        // A dependent drops objects of the runtime, which may panic.
+        let _ = catch_unwind(AssertUnwindSafe(|| dependent.runtime_failed()));
     }
 }

@@ -1,7 +1,9 @@
 //! A stream of events that can be awaited, polled, or delivered to a callback.
 use crate::alarm::{Alarm, Place, ReadyHook};
+use crate::cause;
 use crate::client::Client;
 use crate::error::{Error, ErrorKind};
+use crate::executor::Dependent;
 use crate::locking::lock;
 use crate::mailbox::Mailbox;
 use crate::operation::Operation;
@@ -218,6 +220,18 @@ impl<T> Inner<T> {
     }
 }
 
+impl<T: Send> Dependent for Inner<T> {
+    /// Ends the feed.
+    fn runtime_failed(&self) {
+        let error = cause::runtime_failed("the client", Outcome::NotDone);
+        self.end.set(None, Some(error));
+        let source = lock(&self.items).source.take();
+        Arc::clone(&self.alarm).wake();
+        // It may panic without the runtime.
+        drop(source);
+    }
+}
+
 /// A look at the source.
 type Look<T, L> = fn(&Arc<Inner<T>>) -> Poll<L>;
 
@@ -319,16 +333,21 @@ impl<T: Send + 'static> Feed<T> {
 
     /// Creates a feed. Its source sets `end` before it ends, unless the client was closed.
     pub(crate) fn new(client: Client, source: Box<dyn Source<T>>, end: End) -> Self {
+        let inner = Arc::new(Inner {
+            items: Mutex::new(Items {
+                source: Some(source),
+                held: VecDeque::new(),
+                offers: 0,
+            }),
+            alarm: Arc::default(),
+            end,
+        });
+        if let Ok(client) = client.inner() {
+            let dependent = Arc::downgrade(&inner);
+            client.home.executor.notify_of_failure(dependent);
+        }
         Self {
-            inner: OfProcess::new(Arc::new(Inner {
-                items: Mutex::new(Items {
-                    source: Some(source),
-                    held: VecDeque::new(),
-                    offers: 0,
-                }),
-                alarm: Arc::default(),
-                end,
-            })),
+            inner: OfProcess::new(inner),
             client,
         }
     }

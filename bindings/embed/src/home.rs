@@ -1,10 +1,11 @@
 //! State that the operations of one client share.
 use crate::admission::Admission;
 use crate::cause::Cause;
-use crate::executor::Executor;
+use crate::executor::{Dependent, Executor};
 use crate::registry::Registry;
-use crate::runtime::{Baton, Runtime};
+use crate::runtime::{self, Baton, Runtime};
 use crate::thread;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::runtime::{EnterGuard, Handle};
@@ -22,11 +23,13 @@ pub(crate) struct Home {
     is_poisoned: AtomicBool,
     /// Whether new operations are refused while those under way finish.
     is_closing: AtomicBool,
+    /// Whether the runtime failed.
+    has_failed: AtomicBool,
 }
 
 impl Home {
-    pub(crate) fn new(runtime: &Runtime) -> Self {
-        Self {
+    pub(crate) fn new(runtime: &Runtime) -> Arc<Self> {
+        let home = Arc::new(Self {
             executor: Arc::clone(&runtime.executor),
             baton: Arc::clone(&runtime.baton),
             runtime: runtime.handle.clone(),
@@ -35,7 +38,11 @@ impl Home {
             interrupted: Notify::new(),
             is_poisoned: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
-        }
+            has_failed: AtomicBool::new(false),
+        });
+        let dependent = Arc::downgrade(&home);
+        runtime.executor.notify_of_failure(dependent);
+        home
     }
 
     /// Enters the runtime, for its timers and tasks, unless this thread is within it already, or about to end.
@@ -61,15 +68,53 @@ impl Home {
         self.is_poisoned.load(Ordering::Acquire)
     }
 
+    /// Returns whether the runtime failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::SeqCst)
+    }
+
+    /// Returns why operations of a closed client end.
+    pub(crate) fn end_cause(&self) -> Cause {
+        if self.has_failed() {
+            Cause::RuntimeFailed
+        } else {
+            Cause::Closed
+        }
+    }
+
+    /// Runs a future in the background. Returns `false` if the runtime failed.
+    pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> bool {
+        if self.has_failed() {
+            return false;
+        }
+        let spawned = catch_unwind(AssertUnwindSafe(|| drop(self.runtime.spawn(future))));
+        if spawned.is_err() {
+            self.executor.fail();
+        }
+        spawned.is_ok()
+    }
+
     /// Records a panic, which leaves the client in an unknown state. A closed client has lost its runtime, in which case timers
-    /// panic.
+    /// panic. A failed runtime panics as well.
     pub(crate) fn panicked(&self) -> Cause {
-        if self.is_closed() {
-            return Cause::Closed;
+        if self.is_closed() || runtime::has_failed(&self.runtime, &self.executor) {
+            return self.end_cause();
         }
         if !self.is_poisoned.swap(true, Ordering::AcqRel) {
             tracing::error!("a bug in the library made a client unusable");
         }
         Cause::Panicked
+    }
+}
+
+impl Dependent for Home {
+    /// Ends everything that is under way.
+    fn runtime_failed(&self) {
+        self.has_failed.store(true, Ordering::SeqCst);
+        tracing::error!(
+            "the program closed the file descriptors of the library, which ends the client"
+        );
+        self.registry.end();
+        self.interrupted.notify_waiters();
     }
 }

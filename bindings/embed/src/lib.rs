@@ -74,6 +74,11 @@
 //! client. A callback that forks must not return in the child: the child then ends at once, unless [`Queue::run`] ran the
 //! callback on a thread of the program.
 //!
+//! # Closed descriptors
+//! A program may close all descriptors, as daemons do. The runtime then fails: all calls of its clients, also those under way, end
+//! with [`Closed`]. The next client gets a new runtime. The failed one is kept for good, because the numbers of its descriptors may
+//! belong to other files by then.
+//!
 //! # The end of the process
 //! In destructors of the program and handlers of `atexit`, which run on a thread without thread-local variables, everything
 //! works as before; a wait there uses another thread, and is not interrupted.

@@ -2,6 +2,7 @@
 use crate::cause;
 use crate::error::{Error, ErrorKind};
 use statestore::Outcome;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 #[cfg(unix)]
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -142,8 +143,14 @@ impl<T> OfProcess<Arc<T>> {
 
 impl<T> Drop for OfProcess<T> {
     fn drop(&mut self) {
+        let value = self.value.take();
         if !self.process.is_here() {
-            std::mem::forget(self.value.take());
+            std::mem::forget(value);
+            return;
+        }
+        // It may wake the runtime, which panics if the program closed its descriptors.
+        if catch_unwind(AssertUnwindSafe(|| drop(value))).is_err() {
+            tracing::error!("dropping an object of a client panicked");
         }
     }
 }

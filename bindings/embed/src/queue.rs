@@ -152,7 +152,7 @@ fn finish(lane: &Lane) {
             ..Wait::default()
         };
         let waited = blocking::brought(lane.changed(), |changed| {
-            blocking::wait(lane.home(), "freeing a queue", changed, wait)
+            blocking::wait(lane.home(), "freeing a queue", changed, wait, false)
         });
         if waited.is_err() {
             return;

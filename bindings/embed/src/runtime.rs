@@ -1,5 +1,5 @@
 //! The one runtime that all clients of a process share.
-use crate::baton::{self, Drive};
+use crate::baton::{self, Drive, Failed};
 use crate::blocking_threads::BlockingThreads;
 use crate::cause;
 use crate::error::Error;
@@ -7,6 +7,7 @@ use crate::executor::Executor;
 use crate::process::{PerProcess, Process};
 use crate::thread;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -65,13 +66,19 @@ impl Share {
     /// Joins the runtime, which begins with the first client.
     pub(crate) fn take() -> Result<Self, Error> {
         let process = Process::current();
+        let current = Running::of(process).runtime.clone();
+        if let Some(runtime) = current {
+            // Not under the lock: a failure ends other clients, which return their shares.
+            has_failed(&runtime.handle, &runtime.executor);
+        }
         let mut running = Running::of(process);
         let runtime = match &running.runtime {
-            Some(runtime) => Arc::clone(runtime),
-            None => Arc::new(
-                Runtime::start()
-                    .map_err(|error| cause::lacking("starting the runtime", error.to_string()))?,
-            ),
+            Some(runtime) if !runtime.executor.has_failed() => Arc::clone(runtime),
+            _ => {
+                let runtime = Runtime::start().map_err(|error| cannot_start(&error))?;
+                running.clients = 0;
+                Arc::new(runtime)
+            }
         };
         running.runtime = Some(Arc::clone(&runtime));
         running.clients += 1;
@@ -92,6 +99,11 @@ impl Share {
             return None;
         }
         let mut running = Running::of(self.process);
+        let current = running.runtime.as_ref();
+        if !current.is_some_and(|current| Arc::ptr_eq(current, &self.runtime)) {
+            // This one failed, and another one has replaced it.
+            return None;
+        }
         running.clients -= 1;
         if running.clients > 0 {
             return None;
@@ -125,10 +137,14 @@ impl Runtime {
         let others = Arc::clone(&blocking);
         let thread = thread::spawn("statestore", move || {
             thread::become_ours();
-            keeper.keep().shutdown_background();
+            if let Some(tokio) = keeper.keep() {
+                tokio.shutdown_background();
+            }
             others.wait(PATIENCE);
             mine.end();
         })?;
+        let dependent = Arc::downgrade(&baton);
+        executor.notify_of_failure(dependent);
         Ok(Self {
             handle,
             executor,
@@ -138,8 +154,12 @@ impl Runtime {
         })
     }
 
-    /// Waits for the end of the thread after a stop. Concurrent callers wait as well.
+    /// Waits for the end of the thread after a stop. Concurrent callers wait as well. The thread of a failed runtime may sleep
+    /// for good.
     pub(crate) fn join(&self) {
+        if self.executor.has_failed() {
+            return;
+        }
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(thread) = thread.take()
             && thread.join().is_err()
@@ -149,15 +169,45 @@ impl Runtime {
     }
 }
 
+fn cannot_start(error: &io::Error) -> Error {
+    const ACTION: &str = "starting the runtime";
+    #[cfg(unix)]
+    if error.raw_os_error() == Some(libc::EBADF) {
+        // A descriptor that all runtimes of the process share.
+        let reason =
+            "the program closed the file descriptors of the library; connect in a new process";
+        return cause::lacking(ACTION, reason);
+    }
+    cause::lacking(ACTION, error.to_string())
+}
+
+/// Returns whether the runtime failed. Wakes the runtime for that, which fails if the program closed its descriptors.
+pub(crate) fn has_failed(handle: &Handle, executor: &Executor) -> bool {
+    if executor.has_failed() {
+        return true;
+    }
+    let woken = catch_unwind(AssertUnwindSafe(|| drop(handle.spawn(async {}))));
+    if woken.is_err() {
+        executor.fail();
+    }
+    woken.is_err()
+}
+
 impl Drive for tokio::runtime::Runtime {
-    fn drive<T>(&self, future: impl Future<Output = T>, until: Option<Instant>) -> Option<T> {
+    fn drive<T>(
+        &self,
+        future: impl Future<Output = T>,
+        until: Option<Instant>,
+    ) -> Result<Option<T>, Failed> {
         let _ours = thread::Ours::enter();
         // Each operation counts for itself: tokio's limit for one task does not fit.
-        self.block_on(unconstrained(async {
+        let run = unconstrained(async {
             match until {
                 Some(until) => timeout_at(until.into(), future).await.ok(),
                 None => Some(future.await),
             }
-        }))
+        });
+        // Without its descriptors, tokio panics.
+        catch_unwind(AssertUnwindSafe(|| self.block_on(run))).map_err(|_| Failed)
     }
 }

@@ -165,14 +165,16 @@ impl Resume for Task {
     }
 
     fn abandon(self: Arc<Self>) {
-        self.end(Cause::Closed);
+        let cause = self.home.end_cause();
+        self.end(cause);
     }
 }
 
 impl Underway for Task {
     /// Wakes the task for a last poll before it ends, since the future knows best the outcome of its requests.
     fn close(self: Arc<Self>) {
-        self.progress().cause.get_or_insert(Cause::Closed);
+        let cause = self.home.end_cause();
+        self.progress().cause.get_or_insert(cause);
         self.wake();
     }
 }
