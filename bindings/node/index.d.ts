@@ -161,7 +161,10 @@ export interface UpdateOptions extends TimeoutOptions {
   persist?: boolean | undefined;
 }
 
-/** Computes a new value from the entry; nothing leaves the key as it is. */
+/**
+ * Computes a new value from the entry; nothing leaves the key as it is. The entry has its remaining time if the store can report it and
+ * the call has no `expiresIn`.
+ */
 export type Change<V extends Bytes = Buffer> = (old: Entry<V> | null) => Data | null | undefined | Promise<Data | null | undefined>;
 
 /** The signal ends the observation too, once it has begun: `for await` rejects with {@link CancelledError} then. */

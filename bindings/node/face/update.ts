@@ -34,7 +34,7 @@ export async function update(
 
   const answer = async (operation: number, a: unknown, b: unknown) => {
     try {
-      const value = await change(results.entry(operations.shown(a, subject), operations.shown(b)));
+      const value = await change(results.remaining(operations.shown(a, subject), operations.shown(b)));
       const bytes = value === undefined || value === null ? undefined : returned(value);
       // Its number may be that of another operation by now.
       if (!hasEnded) {

@@ -207,7 +207,7 @@ impl Desk {
             News::Question(old, answer) => {
                 self.questions.borrow_mut().insert(operation, answer);
                 array.set(slot + 1, true)?;
-                Reply::Entry(old).write(env, self, array, slot + 2)
+                Reply::Remaining(old).write(env, self, array, slot + 2)
             }
             News::Done(result) => {
                 // Both have ended with it.

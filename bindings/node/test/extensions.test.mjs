@@ -103,6 +103,25 @@ test("an unknown remaining time is not taken for one without an end", async () =
   assert.equal((await client.getMany(["key"], { remaining: true }))[0].expiresIn, Infinity);
 });
 
+test("the function of update gets the remaining time of the entry", async () => {
+  const given = [];
+  const note = (old) => {
+    given.push(old?.expiresIn);
+    return "new";
+  };
+  await client.set("timed", "value", { expiresIn: 60_000 });
+  await client.update("timed", note);
+  await client.set("timed", "value");
+  await client.update("timed", note);
+  await client.update("timed", note, { expiresIn: 60_000 });
+  await client.del("timed");
+  await client.update("timed", note);
+  const [left, ...others] = given;
+  assert(left > 0 && left <= 60_000);
+  // An update with an expiry of its own does not ask for the time.
+  assert.deepEqual(others, [Infinity, "unknown", undefined]);
+});
+
 test("a guard takes conditions too", async () => {
   await client.withLock("lock", async (guard) => {
     const { version } = await guard.set("guarded", "one");
