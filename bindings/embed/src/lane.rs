@@ -345,7 +345,7 @@ mod tests {
 
     fn lane(lanes: &Arc<Lanes>) -> Arc<Lane> {
         let share = Share::take().unwrap();
-        Lane::new(lanes, &Arc::new(Home::new(&share.runtime)))
+        Lane::new(lanes, &Home::new(&share.runtime))
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub use listen_address::ListenAddress;
 pub(crate) use listen_address::Scheme;
 pub use log::{LogControl, LogFilter};
 pub use options::Options;
+#[cfg(feature = "elsewhere")]
+pub(crate) use storage::EngineOptions;
 pub use storage::StorageConfig;
 pub use subnet::Subnet;
 

@@ -52,6 +52,57 @@ pub(super) struct StorageOptions {
     redis: RedisOptions,
 }
 
+/// Options of a shared engine, for tools.
+#[cfg(feature = "elsewhere")]
+#[derive(Debug, Args)]
+pub(crate) struct EngineOptions {
+    /// Engine to fill, as for the server: `etcd://HOST:PORT[,HOST:PORT…][/PREFIX]` or
+    /// `redis://HOST:PORT[,HOST:PORT…][/DATABASE][?prefix=PREFIX]`. The prefix has no keys
+    #[arg(long, value_name = "URL", value_parser = parse_engine)]
+    storage: Option<StorageKind>,
+
+    #[cfg(feature = "etcd")]
+    #[command(flatten)]
+    etcd: EtcdOptions,
+
+    #[cfg(feature = "redis")]
+    #[command(flatten)]
+    redis: RedisOptions,
+}
+
+#[cfg(feature = "elsewhere")]
+impl EngineOptions {
+    /// Returns the storage; `None` if it is not in an engine.
+    pub(crate) fn into_config(self) -> Result<Option<StorageConfig>, ConfigError> {
+        #[cfg(feature = "etcd")]
+        {
+            let url = match &self.storage {
+                Some(StorageKind::Etcd(url)) => Some(url.clone()),
+                _ => None,
+            };
+            if let Some(etcd) = self.etcd.into_config(url)? {
+                return Ok(Some(StorageConfig::Etcd(etcd)));
+            }
+        }
+        #[cfg(feature = "redis")]
+        {
+            let url = match &self.storage {
+                Some(StorageKind::Redis(url)) => Some(url.clone()),
+                _ => None,
+            };
+            if let Some(redis) = self.redis.into_config(url)? {
+                return Ok(Some(StorageConfig::Redis(redis)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(feature = "elsewhere")]
+fn parse_engine(text: &str) -> Result<StorageKind, String> {
+    elsewhere(text).unwrap_or_else(|| Err("expected etcd://HOST:PORT or redis://HOST:PORT".into()))
+}
+
 /// Value of `--storage`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum StorageKind {
@@ -154,24 +205,17 @@ impl StorageOptions {
     fn place(self) -> Result<StorageConfig, ConfigError> {
         #[cfg(feature = "elsewhere")]
         let has_folder = self.data_dir.is_some();
-        #[cfg(feature = "etcd")]
+        #[cfg(feature = "elsewhere")]
         {
-            let url = match &self.storage {
-                StorageKind::Etcd(url) => Some(url.clone()),
-                _ => None,
+            let engine = EngineOptions {
+                storage: Some(self.storage.clone()),
+                #[cfg(feature = "etcd")]
+                etcd: self.etcd,
+                #[cfg(feature = "redis")]
+                redis: self.redis,
             };
-            if let Some(etcd) = self.etcd.into_config(url)? {
-                return without_folder(has_folder, StorageConfig::Etcd(etcd));
-            }
-        }
-        #[cfg(feature = "redis")]
-        {
-            let url = match &self.storage {
-                StorageKind::Redis(url) => Some(url.clone()),
-                _ => None,
-            };
-            if let Some(redis) = self.redis.into_config(url)? {
-                return without_folder(has_folder, StorageConfig::Redis(redis));
+            if let Some(engine) = engine.into_config()? {
+                return without_folder(has_folder, engine);
             }
         }
         Ok(match (self.storage, self.data_dir) {

@@ -147,6 +147,9 @@ pub enum StorageError {
     /// The shared engine does not answer, or holds another store.
     #[error("cannot take a snapshot of the store: {0}")]
     Engine(String),
+    /// A shared engine does not take the records of a backup, or has other data in their place.
+    #[error("cannot restore: {0}")]
+    Restore(String),
     /// [`Restore::progressed`] stopped the load, or the caller stopped another long operation.
     #[error("it was stopped before its end")]
     Stopped,

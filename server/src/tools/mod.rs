@@ -12,6 +12,8 @@ mod progress;
 mod restore;
 mod source;
 
+#[cfg(feature = "elsewhere")]
+use crate::config::ConfigError;
 use crate::storage::StorageError;
 use clap::Subcommand;
 use std::error::Error;
@@ -26,8 +28,8 @@ pub enum Tool {
     Passwd(passwd::Passwd),
     /// Write a backup of a data folder, while no server runs on it
     Backup(backup::Backup),
-    /// Make a data folder of a backup
-    Restore(restore::Restore),
+    /// Make a data folder of a backup, or fill an engine with it
+    Restore(Box<restore::Restore>),
     /// Say whether a data folder or a backup is as it was written
     Check(check::Check),
     /// Merge the files of a data folder
@@ -47,6 +49,9 @@ enum ToolError {
     Storage(#[from] StorageError),
     #[error(transparent)]
     System(#[from] io::Error),
+    #[cfg(feature = "elsewhere")]
+    #[error(transparent)]
+    Options(#[from] ConfigError),
 }
 
 impl Tool {

@@ -1,20 +1,28 @@
-//! `statestored restore`: creates a data folder from a backup.
+//! `statestored restore`: creates a data folder from a backup, or fills an engine with it.
 use super::ToolError;
 use super::progress::{Progress, Watched};
 use super::source::open_backup;
-use crate::storage::NewStore;
+#[cfg(feature = "elsewhere")]
+use crate::config::{EngineOptions, StorageConfig};
+#[cfg(feature = "etcd")]
+use crate::keyspace::remote::etcd::EtcdRestore;
+#[cfg(feature = "redis")]
+use crate::keyspace::remote::redis::RedisRestore;
+use crate::storage::{NewStore, Receive, StorageError};
 use clap::Args;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
-Everything is as it was: values, versions, fencing tokens, expiries. The folder is no store before the whole backup has been
+Everything is as it was: values, versions, fencing tokens, expiries. The target is no store before the whole backup has been
 read and found to be right; if anything is wrong, nothing is left.
 
 Examples:
   statestored restore /mnt/backups/state --data-dir /var/lib/statestored
-      make a data folder, for a server to start with";
+      make a data folder, for a server to start with
+  statestored restore /mnt/backups/state --storage etcd://etcd-1:2379/statestore
+      fill an empty prefix of etcd, for several servers to share";
 
-/// Makes a data folder.
+/// Makes a data folder, or fills an engine.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Restore {
@@ -24,26 +32,65 @@ pub struct Restore {
 
     /// The folder to fill; it is missing or empty
     #[arg(long, value_name = "DIR")]
-    data_dir: PathBuf,
+    #[cfg_attr(
+        feature = "elsewhere",
+        arg(required_unless_present = "storage", conflicts_with = "storage")
+    )]
+    #[cfg_attr(not(feature = "elsewhere"), arg(required = true))]
+    data_dir: Option<PathBuf>,
+
+    #[cfg(feature = "elsewhere")]
+    #[command(flatten)]
+    engine: EngineOptions,
 }
 
 impl Restore {
-    pub(super) fn run(&self) -> Result<(), ToolError> {
+    pub(super) fn run(self) -> Result<(), ToolError> {
+        #[cfg(feature = "elsewhere")]
+        let engine = self.engine.into_config()?;
         let (backup, length) = open_backup(&self.backup)?;
         let header = *backup.header();
         let mut progress = Progress::begin("restoring", length)?;
-        let mut store = NewStore::create(&self.data_dir, header.salt)?;
-        let clock = backup.records(&mut Watched {
-            to: &mut store,
-            progress: &mut progress,
-        })?;
-        store.finish(clock)?;
+        let fill = |store: &mut dyn Receive| {
+            backup.records(&mut Watched {
+                to: store,
+                progress: &mut progress,
+            })
+        };
+        #[cfg(feature = "elsewhere")]
+        let place = match engine {
+            #[cfg(feature = "etcd")]
+            Some(StorageConfig::Etcd(config)) => {
+                let mut store = EtcdRestore::begin(&config)?;
+                let clock = fill(&mut store)?;
+                store.finish(clock)?
+            }
+            #[cfg(feature = "redis")]
+            Some(StorageConfig::Redis(config)) => {
+                let mut store = RedisRestore::begin(&config)?;
+                let clock = fill(&mut store)?;
+                store.finish(clock)?
+            }
+            _ => fill_folder(self.data_dir, header.salt, fill)?,
+        };
+        #[cfg(not(feature = "elsewhere"))]
+        let place = fill_folder(self.data_dir, header.salt, fill)?;
         drop(progress);
-        println!(
-            "{} records are in {}",
-            header.records,
-            self.data_dir.display()
-        );
+        println!("{} records are in {place}", header.records);
         Ok(())
     }
+}
+
+/// Creates a data folder. Returns its path.
+fn fill_folder(
+    folder: Option<PathBuf>,
+    salt: u64,
+    fill: impl FnOnce(&mut dyn Receive) -> Result<Option<(u64, u64)>, StorageError>,
+) -> Result<String, StorageError> {
+    // One of the targets is required.
+    let folder = folder.unwrap_or_default();
+    let mut store = NewStore::create(&folder, salt)?;
+    let clock = fill(&mut store)?;
+    store.finish(clock)?;
+    Ok(folder.display().to_string())
 }

@@ -62,7 +62,7 @@ fn handshakes_and_connections_together_are_bounded() {
     assert!(is_free);
 }
 
-/// All of a large ClientHello but its last byte.
+/// All of a large `ClientHello` but its last byte.
 fn incomplete_hello() -> Vec<u8> {
     const MESSAGE_BYTES: u16 = 60_000;
     const RECORD_BYTES: usize = 16_000;

@@ -32,7 +32,7 @@ const KEYS: usize = 3_000;
 const BACKUPS: usize = 3;
 
 /// Tolerance of an expiry time, for a clock step of this machine and for rounding.
-const SLACK: Duration = Duration::from_secs(2);
+pub(crate) const SLACK: Duration = Duration::from_secs(2);
 
 /// Asks for a backup: the status, and what follows the head.
 fn backup(address: SocketAddr) -> (u16, Vec<u8>) {
@@ -56,7 +56,7 @@ fn failure((status, body): (u16, Vec<u8>)) -> (u16, String) {
 }
 
 /// Returns the output of a tool of the server.
-fn tool(arguments: &[&str]) -> String {
+pub(crate) fn tool(arguments: &[&str]) -> String {
     let ended = Command::new(env!("CARGO_BIN_EXE_statestored"))
         .args(arguments)
         .output()
@@ -89,7 +89,7 @@ fn raise_floor(engine: &impl Engine, floor: (u64, u64)) {
     });
 }
 
-async fn version(client: &Client, key: &str, options: &SetOptions) -> Hlc {
+pub(crate) async fn version(client: &Client, key: &str, options: &SetOptions) -> Hlc {
     let value = format!("value of {key}");
     let outcome = client.set_with(key, value, options).await.unwrap();
     let SetOutcome::Applied { version } = outcome else {
@@ -99,7 +99,7 @@ async fn version(client: &Client, key: &str, options: &SetOptions) -> Hlc {
 }
 
 /// When an entry ends: not before the first moment, and not after the second one.
-async fn end_of(client: &Client, key: &str) -> (Instant, Instant) {
+pub(crate) async fn end_of(client: &Client, key: &str) -> (Instant, Instant) {
     let remaining = GetOptions::new().remaining(true);
     let before = Instant::now();
     let entry = client.get_with(key, &remaining).await.unwrap().unwrap();

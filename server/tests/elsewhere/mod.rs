@@ -16,6 +16,7 @@ pub(crate) mod order;
 pub(crate) mod plugin;
 pub(crate) mod refusals;
 pub(crate) mod remaining;
+pub(crate) mod restores;
 pub(crate) mod shared;
 pub(crate) mod store;
 pub(crate) mod suite;

@@ -323,6 +323,11 @@ pub(crate) use super::backups::{
 pub(crate) use super::operators::operators_see_what_there_is_and_delete_it;
 pub(crate) use super::order::a_transaction_is_told_in_the_order_of_its_operations;
 pub(crate) use super::remaining::an_entry_that_expires_always_has_time_left;
+pub(crate) use super::restores::{
+    a_backup_is_served_from_an_engine_as_from_a_data_folder,
+    a_restore_that_is_refused_or_fails_changes_nothing,
+    a_server_rejects_a_store_that_a_restore_did_not_finish,
+};
 
 pub(crate) use super::ends::an_end_is_told_once_though_its_server_was_killed;
 pub(crate) use super::unconfirmed::{
@@ -366,6 +371,9 @@ macro_rules! suite {
             operators_see_what_there_is_and_delete_it
             a_backup_is_the_store_at_one_revision_with_versions_fences_and_ends
             a_backup_that_the_engine_ends_is_an_error_and_no_file
+            a_backup_is_served_from_an_engine_as_from_a_data_folder
+            a_restore_that_is_refused_or_fails_changes_nothing
+            a_server_rejects_a_store_that_a_restore_did_not_finish
         }
     };
 }

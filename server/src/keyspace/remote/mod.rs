@@ -49,6 +49,8 @@ mod record;
 pub mod redis;
 mod remembering;
 #[cfg(feature = "elsewhere")]
+mod restoring;
+#[cfg(feature = "elsewhere")]
 mod said;
 #[cfg(test)]
 mod scripted;

@@ -38,16 +38,27 @@ impl StoreSecret for (Arc<Members>, Arc<Store>) {
     }
 }
 
-/// Connects, and creates the store if there is none and `may_make`.
+/// The purpose of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A server starts. It creates the store if there is none.
+    Start,
+    /// A backup reads the store.
+    Snapshot,
+    /// A restore begins a store.
+    Restore,
+}
+
+/// Connects, and finds or creates the store.
 pub(super) async fn begin(
     config: &EtcdConfig,
-    may_make: bool,
+    purpose: Purpose,
 ) -> Result<(Arc<Members>, Arc<Store>), EtcdError> {
     let place = config.endpoints.join(",");
     let end = Instant::now() + START_TIMEOUT;
     let mut is_told = false;
     loop {
-        let error = match connect_once(config, end, may_make).await {
+        let error = match connect_once(config, end, purpose).await {
             Ok((members, store)) => return Ok((Arc::new(members), Arc::new(store))),
             Err(Unbegun::Late) => None,
             Err(Unbegun::File(file, error)) => return Err(EtcdError::File(file, error)),
@@ -88,7 +99,7 @@ enum Unbegun {
 async fn connect_once(
     config: &EtcdConfig,
     end: Instant,
-    may_make: bool,
+    purpose: Purpose,
 ) -> Result<(Members, Store), Unbegun> {
     let manifest = Names::new(&config.prefix).manifest();
     let mut asked = JoinSet::new();
@@ -135,7 +146,14 @@ async fn connect_once(
         return Err(failure);
     };
     let left = end.saturating_duration_since(Instant::now());
-    let store = Store::find_or_make(&mut client, &config.prefix, may_make);
+    let prefix = &config.prefix;
+    let store = async {
+        match purpose {
+            Purpose::Start => Store::find_or_make(&mut client, prefix, true).await,
+            Purpose::Snapshot => Store::find_or_make(&mut client, prefix, false).await,
+            Purpose::Restore => Store::begin_unfinished(&mut client, prefix).await,
+        }
+    };
     match timeout(left.max(REQUEST_TIMEOUT), store).await {
         Ok(Ok(store)) => Ok((Members::new(config.clone(), manifest, clients), store)),
         Ok(Err(error)) => Err(Unbegun::Store(error)),

@@ -6,7 +6,7 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | `PREFIX/m` | the format of the store |
+//! | `PREFIX/m` | the format of the store, or `libstatestore restoring` until a restore is complete |
 //! | `PREFIX/e/BUCKET/KEY` | a [record](super::Record) |
 //! | `PREFIX/k` | 32 random bytes: the [secret](super::Link::store_secret) of the store |
 //! | `PREFIX/x` | nothing: left by a server that found another store in place of its own |
@@ -28,12 +28,14 @@ mod names;
 mod progress;
 mod ranges;
 mod releases;
+mod restoring;
 mod snapshot;
 mod store;
 mod transactions;
 mod watch;
 mod worker;
 
+pub use restoring::EtcdRestore;
 pub use snapshot::EtcdSnapshots;
 
 use super::thread::{Ends, ThreadLink};
@@ -100,7 +102,7 @@ impl From<std::io::Error> for EtcdError {
 /// etcd does not answer, or contains other data.
 pub async fn connect(config: EtcdConfig) -> Result<ThreadLink, EtcdError> {
     let history = config.history;
-    let begin = || async move { connecting::begin(&config, true).await };
+    let begin = || async move { connecting::begin(&config, connecting::Purpose::Start).await };
     let work = move |(members, store), ends: Ends| worker::work(members, store, history, ends);
     ThreadLink::start("etcd", begin, work).await
 }

@@ -133,7 +133,7 @@ impl EtcdSnapshots {
 
     async fn read(&self, to: &mut dyn ReceiveSnapshot) -> Result<(), StorageError> {
         let place = self.config.endpoints.join(",");
-        let connected = connecting::begin(&self.config, false).await;
+        let connected = connecting::begin(&self.config, connecting::Purpose::Snapshot).await;
         let (members, store) =
             connected.map_err(|error| StorageError::Engine(error.to_string()))?;
         if store.secret() != self.secret {

@@ -7,10 +7,11 @@
 //! - An answer has to come from the same cluster.
 //! - An answer must not be older than the latest revision known at the time of its request.
 use super::names::{Names, encode_floor};
+use crate::keyspace::remote::restoring::{EXISTS, UNFINISHED, UNFINISHED_OBJECTION};
 use crate::keyspace::remote::{BUCKETS, EngineError};
 use etcd_client::{
-    Client, Compare, CompareOp, Error, GetOptions, GetResponse, KeyValue, ResponseHeader, Txn,
-    TxnOp, TxnOpResponse, TxnResponse,
+    Client, Compare, CompareOp, DeleteOptions, Error, GetOptions, GetResponse, KeyValue,
+    ResponseHeader, Txn, TxnOp, TxnOpResponse, TxnResponse,
 };
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -64,6 +65,9 @@ fn objection(manifest: &[u8]) -> Option<String> {
     if manifest == manifest_of(FORMAT) {
         return None;
     }
+    if manifest == UNFINISHED.as_bytes() {
+        return Some(UNFINISHED_OBJECTION.into());
+    }
     let text = String::from_utf8_lossy(manifest);
     let format = text
         .strip_prefix(PROGRAM)
@@ -113,6 +117,70 @@ impl Store {
                 names,
             }),
         }
+    }
+
+    /// Begins an unfinished store below a prefix that is empty, or has an unfinished one, which is removed.
+    pub(super) async fn begin_unfinished(
+        client: &mut Client,
+        prefix: &str,
+    ) -> Result<Self, BeginError> {
+        let names = Names::new(prefix);
+        if let Some(what) = look_below(client, &names).await?.foreign {
+            return Err(BeginError::Foreign(what));
+        }
+        let manifest = names.manifest();
+        let is_at = |revision| Compare::mod_revision(manifest.clone(), CompareOp::Equal, revision);
+        let found = client.get(names.manifest(), None).await?;
+        if let Some(found) = found.kvs().first() {
+            if found.value() != UNFINISHED.as_bytes() {
+                return Err(BeginError::Foreign(EXISTS.into()));
+            }
+            let all = DeleteOptions::new().with_prefix();
+            let remove = TxnOp::delete(names.all(), Some(all));
+            let removal = Txn::new().when([is_at(found.mod_revision())]);
+            client.txn(removal.and_then([remove])).await?;
+        }
+        let one = GetOptions::new().with_prefix().with_limit(1);
+        let left = client.get(names.all(), Some(one.with_keys_only())).await?;
+        if let Some(left) = left.kvs().first() {
+            let name = String::from_utf8_lossy(left.key());
+            return Err(BeginError::Foreign(format!(
+                "there is {name:?}: name another prefix, or remove all its keys while no server runs"
+            )));
+        }
+        let put = TxnOp::put(names.manifest(), UNFINISHED, None);
+        let begun = client
+            .txn(Txn::new().when([is_at(0)]).and_then([put]))
+            .await?;
+        let (true, Some(header)) = (begun.succeeded(), begun.header()) else {
+            return Err(BeginError::Foreign(EXISTS.into()));
+        };
+        Ok(Self {
+            secret: find_or_make_secret(client, &names).await?,
+            manifest: header.revision(),
+            cluster: header.cluster_id(),
+            latest: AtomicI64::new(header.revision()),
+            replaced: OnceLock::new(),
+            names,
+        })
+    }
+
+    /// Returns the transaction that completes the unfinished store.
+    pub(super) fn completion(&self) -> Txn {
+        let put = TxnOp::put(self.names.manifest(), manifest_of(FORMAT), None);
+        self.only_here(vec![put])
+    }
+
+    /// Returns whether this transaction, or a former copy of it, has completed the store.
+    pub(super) fn is_complete(&self, response: &TxnResponse) -> bool {
+        let is_manifest = |found: &KeyValue| {
+            found.key() == self.names.manifest() && found.value() == manifest_of(FORMAT)
+        };
+        let has_manifest = |answer: &TxnOpResponse| match answer {
+            TxnOpResponse::Get(found) => found.kvs().first().is_some_and(is_manifest),
+            _ => false,
+        };
+        response.succeeded() || response.op_responses().first().is_some_and(has_manifest)
     }
 
     /// Returns the random bytes that all servers of the store read from it.

@@ -1,8 +1,10 @@
 //! Connection to a master, check that it is suitable, and creation of the store at the first start.
 use super::names::{Names, SHELVES, number};
 use super::reaching::{Purpose, reach};
+use super::restoring;
 use super::{REQUEST_TIMEOUT, RedisConfig, RedisError};
 use crate::keyspace::remote::BUCKETS;
+use crate::keyspace::remote::restoring::{EXISTS, UNFINISHED, UNFINISHED_OBJECTION};
 use crate::keyspace::remote::thread::StoreSecret;
 use crate::keyspace::remote::tls::may_lack_a_certificate;
 use ::redis::aio::MultiplexedConnection;
@@ -23,7 +25,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(250);
 
 /// The format in the manifest. The first format, with a hash for each bucket, was in no release.
-const FORMAT: &str = "libstatestore 2";
+pub(super) const FORMAT: &str = "libstatestore 2";
 
 /// Jump of the revisions when the engine restarts: more than any number of changes that may have been lost.
 const JUMP: u64 = 1 << 32;
@@ -215,8 +217,12 @@ pub(super) async fn reach_at(
     look_at(&info, config, purpose)?;
     let names = Names::new(&config.prefix);
     let new_id = match purpose {
-        Purpose::Create => new_id()?,
-        Purpose::Start | Purpose::Reconnect => String::new(),
+        Purpose::Create | Purpose::CreateUnfinished => new_id()?,
+        Purpose::Start | Purpose::Restore | Purpose::Reconnect => String::new(),
+    };
+    let format = match purpose {
+        Purpose::CreateUnfinished => UNFINISHED,
+        _ => FORMAT,
     };
     let mut begin = ::redis::cmd("EVAL");
     begin.arg(BEGIN).arg(4 + SHELVES + BUCKETS);
@@ -228,7 +234,7 @@ pub(super) async fn reach_at(
     for bucket in 0..BUCKETS {
         begin.arg(names.keys(bucket));
     }
-    begin.arg(FORMAT).arg(new_id).arg(BUCKETS).arg(JUMP);
+    begin.arg(format).arg(&new_id).arg(BUCKETS).arg(JUMP);
     let found: Vec<Value> = match begin.query_async(&mut connection).await {
         Err(error) if error.code() == Some("WRONGTYPE") => {
             return Err(Obstacle::Foreign(error.to_string()));
@@ -239,6 +245,17 @@ pub(super) async fn reach_at(
         ::redis::from_redis_value(Value::Array(found)).map_err(::redis::RedisError::from)?;
     let found: Vec<&str> = found.iter().map(String::as_str).collect();
     let (store, history) = match &found[..] {
+        ["found", ..] if purpose == Purpose::Restore => {
+            return Err(Obstacle::Foreign(EXISTS.into()));
+        }
+        // Another restore was faster.
+        ["found", store, _] if purpose == Purpose::CreateUnfinished && *store != new_id => {
+            return Err(Obstacle::Foreign(EXISTS.into()));
+        }
+        ["foreign", UNFINISHED] if purpose == Purpose::Restore => {
+            restoring::remove_any(&mut connection, &names.all(), "").await?;
+            return Err(Obstacle::Gone);
+        }
         ["found", store, history] => ((*store).to_owned(), (*history).to_owned()),
         ["foreign", format] => return Err(Obstacle::Foreign(objection(format))),
         ["without", name] => {
@@ -284,6 +301,9 @@ pub(super) async fn reach_at(
 }
 
 fn objection(format: &str) -> String {
+    if format == UNFINISHED {
+        return UNFINISHED_OBJECTION.into();
+    }
     let number = format
         .strip_prefix("libstatestore ")
         .and_then(|number| number.parse::<u32>().ok());

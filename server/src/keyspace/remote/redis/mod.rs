@@ -5,7 +5,7 @@
 //!
 //! | name | content |
 //! |---|---|
-//! | `{PREFIX}:manifest` | hash: `format`, `store` (its id), `history` (a counter of restarts and failovers of the engine), `engine` (the name of its replication) |
+//! | `{PREFIX}:manifest` | hash: `format` (`libstatestore restoring` until a restore is complete), `store` (its id), `history` (a counter of restarts and failovers of the engine), `engine` (the name of its replication) |
 //! | `{PREFIX}:revision` | the last revision |
 //! | `{PREFIX}:entries:SHELF` | hash: key → `REVISION:` and its [record](super::Record), of all keys of 128 buckets |
 //! | `{PREFIX}:keys:BUCKET` | set: the keys of a bucket that have records, for SCAN |
@@ -28,6 +28,7 @@ mod pages;
 mod portions;
 mod reaching;
 mod reading;
+mod restoring;
 mod revision;
 mod snapshot;
 mod telling;
@@ -35,6 +36,7 @@ mod transactions;
 mod watch;
 mod worker;
 
+pub use restoring::RedisRestore;
 pub use snapshot::RedisSnapshots;
 
 use super::thread::{Ends, ThreadLink};

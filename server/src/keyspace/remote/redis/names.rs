@@ -70,6 +70,20 @@ impl Names {
         self.below(&format!("answer:{request}"))
     }
 
+    /// Returns all names of a store, the manifest first, except those of answers.
+    pub(super) fn all(&self) -> Vec<String> {
+        let mut all = vec![
+            self.manifest(),
+            self.counter(),
+            self.floors(),
+            self.stream(),
+            self.clocks(),
+            self.mark(),
+        ];
+        all.extend(self.entries.iter().chain(&self.keys).cloned());
+        all
+    }
+
     /// Returns the hash of the shelf with this number.
     pub(super) fn entries(&self, number: u16) -> &str {
         &self.entries[usize::from(number % SHELVES)]

@@ -24,8 +24,23 @@ pub(super) enum Purpose {
     Start,
     /// The server starts and has found no store at any address, so it creates one.
     Create,
+    /// A restore begins a store.
+    Restore,
+    /// A restore has found no store at any address, so it creates an unfinished one.
+    CreateUnfinished,
     /// The server had a connection before.
     Reconnect,
+}
+
+impl Purpose {
+    /// Returns the purpose of a connection that creates the store if there is none at any address.
+    fn creating(self) -> Option<Self> {
+        match self {
+            Self::Start => Some(Self::Create),
+            Self::Restore => Some(Self::CreateUnfinished),
+            Self::Create | Self::CreateUnfinished | Self::Reconnect => None,
+        }
+    }
 }
 
 /// Connects to the current master.
@@ -90,7 +105,7 @@ pub(super) async fn reach(config: &RedisConfig, purpose: Purpose) -> Result<Reac
             addresses.push((host.to_owned(), port));
         }
         match found {
-            Obstacle::Gone if purpose == Purpose::Start => _ = empty.get_or_insert(address),
+            Obstacle::Gone if purpose.creating().is_some() => _ = empty.get_or_insert(address),
             // No further address is tried, but an attempt in progress may still find the store.
             Obstacle::Foreign(_) | Obstacle::Unfit(_) | Obstacle::Gone => {
                 left = 0;
@@ -101,10 +116,10 @@ pub(super) async fn reach(config: &RedisConfig, purpose: Purpose) -> Result<Reac
         // An attempt that has ended needs no head start.
         next_at = Instant::now();
     }
-    match (unusable, empty) {
-        (Some(unusable), _) => Err(unusable),
-        (None, Some(address)) => attempt(config, address, Purpose::Create).await.1,
-        (None, None) => Err(obstacle),
+    match (unusable, empty, purpose.creating()) {
+        (Some(unusable), ..) => Err(unusable),
+        (None, Some(address), Some(creating)) => attempt(config, address, creating).await.1,
+        (None, ..) => Err(obstacle),
     }
 }
 

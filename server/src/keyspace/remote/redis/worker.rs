@@ -24,7 +24,7 @@ const UNDER_WAY: usize = 4;
 const COMMITS: usize = 2;
 
 /// Maximum size of a record in bytes. Redis accepts larger ones, but has to hold them twice.
-const MOST_RECORD_BYTES: usize = 64 * 1024 * 1024;
+pub(super) const MOST_RECORD_BYTES: usize = 64 * 1024 * 1024;
 
 /// Maximum number of requests received at once.
 const AT_ONCE: usize = 512;
