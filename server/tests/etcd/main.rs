@@ -11,7 +11,6 @@ mod groups;
 mod leases;
 mod replaced;
 mod secure;
-mod slow;
 mod watch;
 
 #[path = "../engine/conditions.rs"]

@@ -70,8 +70,6 @@ struct State {
     fuse: Option<(Direction, usize, Cut)>,
     /// All connections that were ever accepted, in their order.
     connections: Vec<Connection>,
-    /// Bytes that have arrived for each direction.
-    passed: [usize; 2],
 }
 
 /// The proxy. Dropping it ends it and all its connections.
@@ -102,7 +100,6 @@ impl Proxy {
             is_recording: false,
             fuse: None,
             connections: Vec::new(),
-            passed: [0; 2],
         }));
         let acceptor = tokio::spawn(accept(listener, state.clone()));
         Self {
@@ -184,11 +181,6 @@ impl Proxy {
     /// Returns the number of connections accepted so far.
     pub fn connections(&self) -> usize {
         self.state().connections.len()
-    }
-
-    /// Returns the number of bytes for this direction, delayed ones included, over all connections.
-    pub fn passed(&self, direction: Direction) -> usize {
-        self.state().passed[direction as usize]
     }
 
     /// Records the bytes that clients send on new connections.
@@ -344,7 +336,6 @@ impl Pump<'_> {
     /// Returns the delay of these bytes, the number of them that pass, and the cut after them, if there is one.
     fn pass(&self, bytes: &[u8]) -> (Duration, usize, Option<Cut>) {
         let mut state = self.state.lock().unwrap();
-        state.passed[self.direction as usize] += bytes.len();
         let (mut passing, mut end) = (bytes.len(), None);
         match &mut state.fuse {
             Some((direction, left, _)) if *direction != self.direction => _ = left,
